@@ -1,0 +1,52 @@
+# Everything sets itself up: the only thing that has to be there is Python 3.11 or newer (PYTHON=... names another one).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PROPERTIES ?= config/server.properties
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check lint types imports conformance bench docs clean
+
+help: ## Shows this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/.run: pyproject.toml setup.py protocol/records/record.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Barnabas needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + "; name another with make PYTHON=...")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Setting up $(VENV) (a minute, the first time only)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.run
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,lint]'
+	@touch $@
+
+run: $(VENV)/.run ## Starts a broker on 127.0.0.1:9092, configured by config/server.properties
+	@exec $(BIN)/barnabas serve $(PROPERTIES)
+
+test: $(VENV)/.test ## Proves that it works: units, properties, stock Python clients, crashes
+	$(BIN)/python -m pytest -m 'not slow and not conformance'
+
+conformance: $(VENV)/.test ## Holds Barnabas against Apache Kafka itself (needs Java 17 and Maven)
+	$(BIN)/python -m pytest -m 'slow or conformance'
+
+check: lint types imports ## Lint, types and the import contract
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+imports: $(VENV)/.test
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.test ## Measures: start-up, memory, codec (beside Apache Kafka where Java is there)
+	$(BIN)/python -m bench
+
+docs: $(VENV)/.test ## Writes the derived documents anew
+	$(BIN)/python -m broker.cli config docs > docs/configuration.md
+
+clean: ## Removes what the build made, never data
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

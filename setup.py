@@ -1,0 +1,16 @@
+"""Compiles the one module whose loop is too slow in Python; an install without a C compiler works the same, slower."""
+
+from setuptools import Extension, setup
+
+try:
+    from Cython.Build import cythonize
+except ImportError:
+    extensions = []
+else:
+    extensions = cythonize(
+        [Extension("protocol.records.record", ["protocol/records/record.py"], optional=True)],
+        build_dir="build/cython",
+        language_level=3,
+    )
+
+setup(ext_modules=extensions)
