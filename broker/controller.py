@@ -1,0 +1,99 @@
+"""The embedded controller: decides metadata records, has them made durable, then replays and publishes them.
+
+An operation looks at the newest image and returns the records that bring about what was asked, with the response to
+give. One operation at a time: the next decides on the image that the one before left, so that two creations of one
+topic cannot both succeed. Nothing changes the image on any other path.
+Source: org.apache.kafka.controller.QuorumController, without its quorum.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from broker.blocking import BlockingRunner
+from broker.metadata_image import MetadataDelta, MetadataImage
+from broker.request import Pending
+from protocol.schema import Message
+
+R = TypeVar("R")
+
+Publisher = Callable[[MetadataImage, MetadataDelta], None]
+"""Is told of every new image, in order, before whoever asked for the change gets the answer."""
+
+
+class MetadataLog(Protocol):
+    """Where metadata records are kept. Today a file of our own; the metadata log of KRaft fits behind it as well."""
+
+    def append(self, records: Sequence[Message]) -> None:
+        """Returns when `records` are durable, all of them; after an OSError none of them is. May block."""
+
+
+class Decision(Generic[R]):
+    """What an operation decided: the records to commit (none: nothing changes) and the response to give then."""
+
+    __slots__ = ("records", "response")
+
+    def __init__(self, response: R, records: Sequence[Message] = ()) -> None:
+        self.records = records
+        self.response = response
+
+
+Decide = Callable[[MetadataImage], Decision[R]]
+Failed = Callable[[BaseException], R]
+
+
+class _Operation:
+    __slots__ = ("decide", "failed", "pending")
+
+    def __init__(self, decide: Decide[Any], failed: Failed[Any], pending: Pending[Any]) -> None:
+        self.decide = decide
+        self.failed = failed
+        self.pending = pending
+
+
+class Controller:
+    """Serialises operations on the metadata. Lives on the event loop; only the log's append leaves it."""
+
+    def __init__(self, log: MetadataLog, image: MetadataImage, runner: BlockingRunner, publish: Publisher) -> None:
+        self.image = image
+        self._log = log
+        self._runner = runner
+        self._publish = publish
+        self._queue: deque[_Operation] = deque()
+        self._busy = False
+
+    def submit(self, decide: Decide[R], failed: Failed[R]) -> Pending[R]:
+        """Queues an operation. The pending result is the decision's response once its records are durable and
+        published, or `failed(error)` when they could not be made so."""
+        pending: Pending[R] = Pending()
+        self._queue.append(_Operation(decide, failed, pending))
+        if not self._busy:
+            self._run_queue()
+        return pending
+
+    def _run_queue(self) -> None:
+        """Runs operations until one has to wait for the disk."""
+        while self._queue and not self._busy:
+            operation = self._queue.popleft()
+            decision = operation.decide(self.image)
+            if decision.records:
+                self._busy = True
+                self._commit(operation, decision)
+            else:
+                operation.pending.complete(decision.response)
+
+    def _commit(self, operation: _Operation, decision: Decision[Any]) -> None:
+        def committed(error: BaseException | None) -> None:
+            if error is None:
+                self.image, delta = self.image.apply(decision.records)
+                self._publish(self.image, delta)
+                response = decision.response
+            else:
+                response = operation.failed(error)
+            self._busy = False
+            operation.pending.complete(response)
+            self._run_queue()
+
+        self._runner.submit(lambda: self._log.append(decision.records), committed)

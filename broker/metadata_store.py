@@ -1,0 +1,159 @@
+"""MetadataStore: metadata records in a file of their own, until `__cluster_metadata-0` takes its place.
+
+The file is a row of record batches (format v2). Each batch is one atomic change; the value of each record is a KRaft
+metadata record in KRaft's framing: frame version (varint, 1), record type (varint), record version (varint), fields.
+
+    offset of a batch     what
+    0                     61 bytes of batch header: CRC-32C over all that follows it
+    61                    records: key null, value 01 02 00 ... (frame 1, TopicRecord, version 0)
+
+A batch that is cut short or fails its CRC at the end of the file is one that was never acknowledged: it is cut off
+when the file is opened. A bad batch with good ones behind it is damage, which no crash leaves: that is an error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from broker.metadata_image import MetadataImage
+from protocol.codec import decode, encode
+from protocol.messages import cluster_metadata
+from protocol.records.batch import CorruptRecordError, RecordBatch, build_batch
+from protocol.schema import Message
+
+FILE_NAME: Final = "barnabas.metadata"
+_FRAME_VERSION: Final = 1
+_REWRITE_FACTOR: Final = 4
+"""A file that holds this many times the records that its image needs is written anew when it is opened."""
+
+
+class MetadataStoreError(Exception):
+    """The metadata file cannot be what it claims: it is damaged, or newer than this broker."""
+
+
+def frame(record: Message, version: int) -> bytes:
+    """A metadata record with KRaft's frame around it."""
+    api_key = record.api_key
+    assert api_key is not None
+    assert api_key < 128
+    assert version < 128
+    return bytes((_FRAME_VERSION, api_key, version)) + encode(record, version)
+
+
+def unframe(value: bytes) -> Message:
+    """The metadata record in a frame. Raises MetadataStoreError for a frame or a type that is not known here."""
+    frame_version, api_key, version = value[:3]
+    message_type = cluster_metadata.RECORD_TYPES.get(api_key)
+    if frame_version != _FRAME_VERSION or message_type is None:
+        raise MetadataStoreError(
+            f"metadata record with frame version {frame_version}, type {api_key} and version {version} is not known "
+            f"to this broker; it knows frame version {_FRAME_VERSION} and types {sorted(cluster_metadata.RECORD_TYPES)}"
+        )
+    return decode(message_type, version, value[3:])
+
+
+class MetadataStore:
+    """The file, open for appending. `append` blocks until the records are on the disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = -1
+        self._end = 0
+        self._next_offset = 0
+
+    def open(self) -> MetadataImage:
+        """Opens or makes the file, cuts off what a crash left half written, and returns the image it holds."""
+        data = self.path.read_bytes() if self.path.exists() else b""
+        image = MetadataImage.empty()
+        record_count = 0
+        position = 0
+        while position < len(data):
+            batch = self._batch_at(data, position)
+            if batch is None:
+                break
+            records = [unframe(record.value or b"") for record in batch.records()]
+            image, _ = image.apply(records)
+            record_count += len(records)
+            position += batch.size_in_bytes
+            self._next_offset = batch.next_offset
+        live = list(image.records())
+        if record_count > _REWRITE_FACTOR * len(live) + 100:
+            self._rewrite(live)
+        else:
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            os.ftruncate(self._fd, position)
+            self._end = position
+            os.fsync(self._fd)
+            _sync_directory(self.path.parent)
+        return image
+
+    def append(self, records: Sequence[Message]) -> None:
+        """Writes `records` as one batch and returns when they are durable. After an OSError none of them is."""
+        batch = self._batch_of(records)
+        try:
+            written = os.pwrite(self._fd, batch, self._end)
+            if written != len(batch):
+                raise OSError(f"wrote {written} of {len(batch)} bytes to {self.path}; is the disk full?")
+            os.fdatasync(self._fd)
+        except OSError:
+            os.ftruncate(self._fd, self._end)
+            raise
+        self._end += len(batch)
+        self._next_offset += len(records)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _batch_of(self, records: Sequence[Message]) -> bytes:
+        values = [(None, frame(record, record.versions.high), -1, ()) for record in records]
+        return build_batch(values, base_offset=self._next_offset, partition_leader_epoch=0)
+
+    def _batch_at(self, data: bytes, position: int) -> RecordBatch | None:
+        """The whole, valid batch at `position`, or None when the rest of the file is a torn append."""
+        try:
+            batch = RecordBatch(data, position)
+            batch.ensure_valid()
+        except CorruptRecordError as error:
+            if self._has_batch_after(data, position):
+                raise MetadataStoreError(
+                    f"{self.path} is damaged at byte {position} with good records behind it: {error}"
+                ) from error
+            return None
+        return batch
+
+    def _has_batch_after(self, data: bytes, position: int) -> bool:
+        """Whether a valid batch begins where the bad one at `position` claims to end."""
+        length = int.from_bytes(data[position + 8 : position + 12], "big", signed=True)
+        if length <= 0 or position + 12 + length >= len(data):
+            return False
+        try:
+            RecordBatch(data, position + 12 + length).ensure_valid()
+        except CorruptRecordError:
+            return False
+        return True
+
+    def _rewrite(self, records: Sequence[Message]) -> None:
+        """Puts a file with just `records` in the place of the one that is there, all or nothing."""
+        temporary = self.path.with_suffix(".tmp")
+        self._next_offset = 0
+        batch = self._batch_of(records) if records else b""
+        self._fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        os.pwrite(self._fd, batch, 0)
+        os.fsync(self._fd)
+        os.replace(temporary, self.path)
+        _sync_directory(self.path.parent)
+        self._end = len(batch)
+        self._next_offset = len(records)
+
+
+def _sync_directory(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

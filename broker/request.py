@@ -1,0 +1,161 @@
+"""The seam between the wire and the handlers: what a request knows of its origin, and who answers which API.
+
+A handler is a plain function, `handler(broker, context, request)`, registered with `@api`. It answers at once with
+a response message, or with a `Pending` that is completed later (long polls, acknowledgements that wait for a flush), or
+with NO_RESPONSE (a produce request with acks=0). What ApiVersions advertises is computed from this registry.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from broker.services import Broker
+
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+class NoResponse(enum.Enum):
+    """The type of NO_RESPONSE, so that type checkers can tell it from a message."""
+
+    NO_RESPONSE = "no response"
+
+
+NO_RESPONSE: Final = NoResponse.NO_RESPONSE
+
+
+class Pending(Generic[R]):
+    """A result that comes later, exactly once; the smallest future that works without an event loop."""
+
+    __slots__ = ("_callbacks", "_result", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._result: R | None = None
+        self._callbacks: list[Callable[[R], None]] = []
+
+    def complete(self, result: R) -> None:
+        """Hands `result` to whoever waits. A second call is a bug of ours and raises AssertionError."""
+        assert not self.done, "a pending response was completed twice"
+        self.done = True
+        self._result = result
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(result)
+
+    def add_done_callback(self, callback: Callable[[R], None]) -> None:
+        """Calls `callback(result)` on completion; at once when that has happened already."""
+        if self.done:
+            callback(self._result)  # type: ignore[arg-type]  # done, so the result is an R
+        else:
+            self._callbacks.append(callback)
+
+    def then(self, transform: Callable[[R], S]) -> Pending[S]:
+        """A pending result that completes with `transform(result)`."""
+        after: Pending[S] = Pending()
+        self.add_done_callback(lambda result: after.complete(transform(result)))
+        return after
+
+
+class ConnectionInfo:
+    """What stays the same for every request of one connection.
+
+    `local_host` and `local_port` are this end's address, which is the one that the client dialled.
+    """
+
+    __slots__ = (
+        "client_host",
+        "client_port",
+        "client_software_name",
+        "client_software_version",
+        "connection_id",
+        "listener_name",
+        "local_host",
+        "local_port",
+        "principal",
+    )
+
+    def __init__(
+        self,
+        *,
+        connection_id: int,
+        listener_name: str,
+        client_host: str,
+        client_port: int,
+        local_host: str,
+        local_port: int,
+        principal: str = "User:ANONYMOUS",
+    ) -> None:
+        self.connection_id = connection_id
+        self.listener_name = listener_name
+        self.client_host = client_host
+        self.client_port = client_port
+        self.local_host = local_host
+        self.local_port = local_port
+        self.principal = principal
+        self.client_software_name = "unknown"
+        self.client_software_version = "unknown"
+
+
+class RequestContext:
+    """One request as its handler sees it: the header's fields and the connection that it came by."""
+
+    __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id")
+
+    def __init__(
+        self,
+        connection: ConnectionInfo,
+        api_key: ApiKey,
+        api_version: int,
+        correlation_id: int = 0,
+        client_id: str | None = None,
+    ) -> None:
+        self.connection = connection
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+
+
+Handler = Callable[["Broker", RequestContext, Any], Any]
+
+
+class ApiHandler:
+    """A handler and the versions that it serves.
+
+    `versions` is the inclusive range served; `advertised` what ApiVersions says of it, which is wider only where
+    clients draw conclusions from old versions that nobody sends (Produce, KAFKA-18659).
+    """
+
+    __slots__ = ("advertised", "handle", "key", "versions")
+
+    def __init__(
+        self, key: ApiKey, versions: tuple[int, int], advertised: tuple[int, int], handle: Handler
+    ) -> None:
+        self.key = key
+        self.versions = versions
+        self.advertised = advertised
+        self.handle = handle
+
+
+REGISTRY: dict[int, ApiHandler] = {}
+
+H = TypeVar("H", bound=Handler)
+
+
+def api(
+    key: ApiKey, *, versions: tuple[int, int], advertised: tuple[int, int] | None = None
+) -> Callable[[H], H]:
+    """Registers the decorated function as the handler of `key` in `versions` (both ends included)."""
+
+    def register(handler: H) -> H:
+        assert key not in REGISTRY, f"{key.name} has two handlers"
+        REGISTRY[key] = ApiHandler(key, versions, advertised or versions, handler)
+        return handler
+
+    return register

@@ -1,0 +1,221 @@
+"""The rules of making and removing topics: pure functions from an image and a wish to records, or to an ApiError.
+
+Source: org.apache.kafka.controller.ReplicationControlManager (createTopics, deleteTopics) and
+org.apache.kafka.common.internals.Topic.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from broker.metadata_image import TOPIC_RESOURCE, MetadataImage, PartitionImage
+from config.keys import ConfigError
+from config.log_config import validate_topic_overrides
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.cluster_metadata import ConfigRecord, RemoveTopicRecord, TopicRecord
+from protocol.schema import Message
+from protocol.wire import ZERO_UUID, Uuid, uuid_to_string
+
+MAX_TOPIC_NAME_LENGTH: Final = 249
+_LEGAL: Final = frozenset(string.ascii_letters + string.digits + "._-")
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
+
+USE_DEFAULT: Final = -1
+"""What a request puts where the broker's own default should be taken."""
+
+
+class TopicSpec:
+    """A topic somebody wishes for: counts of USE_DEFAULT take the broker's; `assignments` maps partition to replicas."""
+
+    __slots__ = ("assignments", "configs", "name", "partition_count", "replication_factor")
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        partition_count: int = USE_DEFAULT,
+        replication_factor: int = USE_DEFAULT,
+        assignments: Mapping[int, Sequence[int]] | None = None,
+        configs: Mapping[str, str | None] | None = None,
+    ) -> None:
+        self.name = name
+        self.partition_count = partition_count
+        self.replication_factor = replication_factor
+        self.assignments = assignments or {}
+        self.configs = configs or {}
+
+
+class TopicDefaults:
+    """What USE_DEFAULT stands for, and the brokers that replicas can be put on, this one first."""
+
+    __slots__ = ("brokers", "partition_count", "replication_factor")
+
+    def __init__(self, brokers: tuple[int, ...], *, partition_count: int, replication_factor: int) -> None:
+        self.brokers = brokers
+        self.partition_count = partition_count
+        self.replication_factor = replication_factor
+
+
+class NewTopic:
+    """A topic that may be created: its id, the replicas of each partition in order, its settings, and the records."""
+
+    __slots__ = ("configs", "name", "partitions", "records", "topic_id")
+
+    def __init__(
+        self, name: str, topic_id: Uuid, partitions: Sequence[PartitionImage], configs: Mapping[str, str]
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions = partitions
+        self.configs = configs
+        self.records: list[Message] = [TopicRecord(name=name, topic_id=topic_id)]
+        self.records.extend(
+            ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=name, name=key, value=value)
+            for key, value in configs.items()
+        )
+        self.records.extend(partition.record(topic_id) for partition in partitions)
+
+
+def check_topic_name(name: str) -> None:
+    """Raises ApiError(INVALID_TOPIC_EXCEPTION) unless `name` may name a topic."""
+    if not name:
+        reason = "the name is empty"
+    elif name in {".", ".."}:
+        reason = f"'{name}' would be a directory of another meaning"
+    elif len(name) > MAX_TOPIC_NAME_LENGTH:
+        reason = f"the name has {len(name)} characters, and at most {MAX_TOPIC_NAME_LENGTH} fit"
+    elif not _LEGAL.issuperset(name):
+        wrong = "".join(sorted(set(name) - _LEGAL))
+        reason = f"'{name}' holds {wrong!r}; letters and digits of ASCII, '.', '_' and '-' are allowed"
+    else:
+        return
+    raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Not a topic name: {reason}.")
+
+
+def is_internal(name: str) -> bool:
+    """Whether `name` is a topic of the broker's own, which clients see marked so."""
+    return name in INTERNAL_TOPICS
+
+
+def new_topic(
+    image: MetadataImage, spec: TopicSpec, defaults: TopicDefaults, new_topic_id: Callable[[], Uuid]
+) -> NewTopic:
+    """Decides on `spec`. Raises ApiError with Kafka's code for each rule that it breaks."""
+    check_topic_name(spec.name)
+    if spec.name == CLUSTER_METADATA_TOPIC:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{spec.name}' is the broker's own log of metadata.")
+    if spec.name in image.topics:
+        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{spec.name}' already exists.")
+    _check_collision(image.topics, spec.name)
+    replicas = _assigned(spec, defaults.brokers) if spec.assignments else _placed(spec, defaults)
+    configs = _checked_configs(spec.configs)
+    partitions = [
+        PartitionImage(
+            index,
+            replicas=tuple(nodes),
+            isr=tuple(nodes),
+            leader=nodes[0],
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=(ZERO_UUID,) * len(nodes),
+        )
+        for index, nodes in enumerate(replicas)
+    ]
+    return NewTopic(spec.name, new_topic_id(), partitions, configs)
+
+
+def _check_collision(existing: Iterable[str], name: str) -> None:
+    """Names that differ in '.' and '_' only are one name to metrics, so Kafka keeps them apart."""
+    if "." not in name and "_" not in name:
+        return
+    folded = name.replace(".", "_")
+    for other in existing:
+        if other.replace(".", "_") == folded:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with the existing '{other}'.")
+
+
+def _placed(spec: TopicSpec, defaults: TopicDefaults) -> list[Sequence[int]]:
+    """Replicas for each partition, spread over the brokers that there are."""
+    partition_count = spec.partition_count
+    replication_factor = spec.replication_factor
+    if partition_count == USE_DEFAULT:
+        partition_count = defaults.partition_count
+    if replication_factor == USE_DEFAULT:
+        replication_factor = defaults.replication_factor
+    if partition_count < 1:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS, f"A topic has 1 partition or more, not {partition_count} (-1: the default)."
+        )
+    brokers = defaults.brokers
+    if replication_factor < 1:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is 1 or more, not {replication_factor} (-1: the default).",
+        )
+    if replication_factor > len(brokers):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"A replication factor of {replication_factor} needs as many brokers, and there is only {len(brokers)}.",
+        )
+    return [
+        [brokers[(index + copy) % len(brokers)] for copy in range(replication_factor)]
+        for index in range(partition_count)
+    ]
+
+
+def _assigned(spec: TopicSpec, brokers: Sequence[int]) -> list[Sequence[int]]:
+    """The replicas that the request assigned by hand, checked."""
+    if spec.partition_count != USE_DEFAULT or spec.replication_factor != USE_DEFAULT:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "With replica assignments the partition count and the replication factor have to be -1.",
+        )
+    if sorted(spec.assignments) != list(range(len(spec.assignments))):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Partitions have to be numbered from 0 without gaps, not {sorted(spec.assignments)}.",
+        )
+    for partition, replicas in spec.assignments.items():
+        if not replicas or len(set(replicas)) != len(replicas) or not set(replicas) <= set(brokers):
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Partition {partition} is assigned to {list(replicas)}; each replica needs a broker of its own out of "
+                f"{list(brokers)}.",
+            )
+    sizes = {len(replicas) for replicas in spec.assignments.values()}
+    if len(sizes) > 1:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"All partitions need the same number of replicas, not {sorted(sizes)}."
+        )
+    return [spec.assignments[index] for index in range(len(spec.assignments))]
+
+
+def _checked_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
+    for name, value in configs.items():
+        if value is None:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Setting '{name}' has no value.")
+    checked = {name: value for name, value in configs.items() if value is not None}
+    try:
+        validate_topic_overrides(checked)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    return checked
+
+
+def removal_record(image: MetadataImage, *, name: str | None, topic_id: Uuid) -> tuple[str, RemoveTopicRecord]:
+    """The topic's name and the record that removes it, found by name or, where that is None, by id.
+
+    Raises ApiError: UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID.
+    """
+    if name is None:
+        topic = image.topic_by_id(topic_id)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"No topic has the id {uuid_to_string(topic_id)}.")
+    else:
+        topic = image.topics.get(name)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+    return topic.name, RemoveTopicRecord(topic_id=topic.topic_id)
