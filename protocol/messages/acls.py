@@ -1,0 +1,90 @@
+"""Access control lists."""
+
+from __future__ import annotations
+
+from protocol.schema import Message, Struct, array, int8, int16, int32, string
+
+
+class DescribeAclsRequest(Message, api_key=29, versions="1-3", flexible="2+"):
+    resource_type_filter: int = int8()
+    resource_name_filter: str | None = string(nullable="0+")
+    pattern_type_filter: int = int8(versions="1+", default=3)
+    principal_filter: str | None = string(nullable="0+")
+    host_filter: str | None = string(nullable="0+")
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+class DescribeAclsResponse(Message, api_key=29, versions="1-3", flexible="2+"):
+    class AclDescription(Struct):
+        principal: str = string()
+        host: str = string()
+        operation: int = int8()
+        permission_type: int = int8()
+
+    class DescribeAclsResource(Struct):
+        resource_type: int = int8()
+        resource_name: str = string()
+        pattern_type: int = int8(versions="1+", default=3)
+        acls: list[DescribeAclsResponse.AclDescription] = array("AclDescription")
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    resources: list[DescribeAclsResponse.DescribeAclsResource] = array("DescribeAclsResource")
+
+
+class CreateAclsRequest(Message, api_key=30, versions="1-3", flexible="2+"):
+    class AclCreation(Struct):
+        resource_type: int = int8()
+        resource_name: str = string()
+        resource_pattern_type: int = int8(versions="1+", default=3)
+        principal: str = string()
+        host: str = string()
+        operation: int = int8()
+        permission_type: int = int8()
+
+    creations: list[CreateAclsRequest.AclCreation] = array("AclCreation")
+
+
+class CreateAclsResponse(Message, api_key=30, versions="1-3", flexible="2+"):
+    class AclCreationResult(Struct):
+        error_code: int = int16()
+        error_message: str | None = string(nullable="0+")
+
+    throttle_time_ms: int = int32()
+    results: list[CreateAclsResponse.AclCreationResult] = array("AclCreationResult")
+
+
+class DeleteAclsRequest(Message, api_key=31, versions="1-3", flexible="2+"):
+    class DeleteAclsFilter(Struct):
+        resource_type_filter: int = int8()
+        resource_name_filter: str | None = string(nullable="0+")
+        pattern_type_filter: int = int8(versions="1+", default=3)
+        principal_filter: str | None = string(nullable="0+")
+        host_filter: str | None = string(nullable="0+")
+        operation: int = int8()
+        permission_type: int = int8()
+
+    filters: list[DeleteAclsRequest.DeleteAclsFilter] = array("DeleteAclsFilter")
+
+
+class DeleteAclsResponse(Message, api_key=31, versions="1-3", flexible="2+"):
+    class DeleteAclsMatchingAcl(Struct):
+        error_code: int = int16()
+        error_message: str | None = string(nullable="0+")
+        resource_type: int = int8()
+        resource_name: str = string()
+        pattern_type: int = int8(versions="1+", default=3)
+        principal: str = string()
+        host: str = string()
+        operation: int = int8()
+        permission_type: int = int8()
+
+    class DeleteAclsFilterResult(Struct):
+        error_code: int = int16()
+        error_message: str | None = string(nullable="0+")
+        matching_acls: list[DeleteAclsResponse.DeleteAclsMatchingAcl] = array("DeleteAclsMatchingAcl")
+
+    throttle_time_ms: int = int32()
+    filter_results: list[DeleteAclsResponse.DeleteAclsFilterResult] = array("DeleteAclsFilterResult")

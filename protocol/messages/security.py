@@ -1,0 +1,89 @@
+"""SASL, SCRAM credentials, and the principal inside a forwarded request."""
+
+from __future__ import annotations
+
+from protocol.schema import Message, Struct, array, bool_, bytes_, int8, int16, int32, int64, string
+
+
+class SaslHandshakeRequest(Message, api_key=17, versions="0-1", flexible="none"):
+    mechanism: str = string()
+
+
+class SaslHandshakeResponse(Message, api_key=17, versions="0-1", flexible="none"):
+    error_code: int = int16()
+    mechanisms: list[str] = array(string)
+
+
+class SaslAuthenticateRequest(Message, api_key=36, versions="0-2", flexible="2+"):
+    auth_bytes: bytes = bytes_()
+
+
+class SaslAuthenticateResponse(Message, api_key=36, versions="0-2", flexible="2+"):
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    auth_bytes: bytes = bytes_()
+    session_lifetime_ms: int = int64(versions="1+", ignorable=True)
+
+
+class DescribeUserScramCredentialsRequest(Message, api_key=50, versions="0", flexible="0+"):
+    class UserName(Struct):
+        name: str = string()
+
+    users: list[DescribeUserScramCredentialsRequest.UserName] | None = array("UserName", nullable="0+")
+
+
+class DescribeUserScramCredentialsResponse(Message, api_key=50, versions="0", flexible="0+"):
+    class CredentialInfo(Struct):
+        mechanism: int = int8()
+        iterations: int = int32()
+
+    class DescribeUserScramCredentialsResult(Struct):
+        user: str = string()
+        error_code: int = int16()
+        error_message: str | None = string(nullable="0+")
+        credential_infos: list[DescribeUserScramCredentialsResponse.CredentialInfo] = array("CredentialInfo")
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    results: list[DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult] = array(
+        "DescribeUserScramCredentialsResult"
+    )
+
+
+class AlterUserScramCredentialsRequest(Message, api_key=51, versions="0", flexible="0+"):
+    class ScramCredentialDeletion(Struct):
+        name: str = string()
+        mechanism: int = int8()
+
+    class ScramCredentialUpsertion(Struct):
+        name: str = string()
+        mechanism: int = int8()
+        iterations: int = int32()
+        salt: bytes = bytes_()
+        salted_password: bytes = bytes_()
+
+    deletions: list[AlterUserScramCredentialsRequest.ScramCredentialDeletion] = array(
+        "ScramCredentialDeletion"
+    )
+    upsertions: list[AlterUserScramCredentialsRequest.ScramCredentialUpsertion] = array(
+        "ScramCredentialUpsertion"
+    )
+
+
+class AlterUserScramCredentialsResponse(Message, api_key=51, versions="0", flexible="0+"):
+    class AlterUserScramCredentialsResult(Struct):
+        user: str = string()
+        error_code: int = int16()
+        error_message: str | None = string(nullable="0+")
+
+    throttle_time_ms: int = int32()
+    results: list[AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult] = array(
+        "AlterUserScramCredentialsResult"
+    )
+
+
+class DefaultPrincipalData(Message, versions="0", flexible="0+"):
+    type: str = string()
+    name: str = string()
+    token_authenticated: bool = bool_()
