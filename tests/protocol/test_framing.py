@@ -1,0 +1,146 @@
+"""Frames come out the same however the stream is cut; nothing is believed that has not arrived."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.errors import ProtocolError
+from protocol.framing import Framer, size_prefix
+
+LIMIT = 1000
+
+
+def on_the_wire(*frames: bytes) -> bytes:
+    return b"".join(size_prefix(len(frame)) + frame for frame in frames)
+
+
+def feed_into(frames: list[bytes], framer: Framer, *pieces: bytes) -> None:
+    for piece in pieces:
+        framer.feed(memoryview(piece), frames)
+
+
+def feed(framer: Framer, *pieces: bytes) -> list[bytes]:
+    frames: list[bytes] = []
+    feed_into(frames, framer, *pieces)
+    return frames
+
+
+def test_the_prefix_is_big_endian_and_does_not_count_itself() -> None:
+    assert size_prefix(258) == b"\x00\x00\x01\x02"
+
+
+def test_many_frames_in_one_read_are_all_cut() -> None:
+    framer = Framer(LIMIT)
+    assert feed(framer, on_the_wire(b"one", b"", b"three")) == [b"one", b"", b"three"]
+    assert framer.buffered == 0
+
+
+def test_the_tail_of_a_read_waits_for_the_next() -> None:
+    framer = Framer(LIMIT)
+    stream = on_the_wire(b"one", b"two")
+    assert feed(framer, stream[:9]) == [b"one"]
+    assert framer.buffered == 2
+    assert feed(framer, stream[9:]) == [b"two"]
+    assert framer.buffered == 0
+
+
+def test_frames_do_not_refer_to_the_buffer_that_they_came_in() -> None:
+    buffer = bytearray(on_the_wire(b"one"))
+    frames: list[bytes] = []
+    Framer(LIMIT).feed(memoryview(buffer), frames)
+    buffer[:] = bytes(len(buffer))
+    assert frames == [b"one"]
+
+
+@given(st.lists(st.binary(max_size=40), max_size=12), st.lists(st.integers(0, 500), max_size=20))
+def test_any_split_of_a_stream_gives_the_same_frames(frames: list[bytes], cuts: list[int]) -> None:
+    stream = on_the_wire(*frames)
+    edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+    framer = Framer(LIMIT)
+    pieces = [stream[start:end] for start, end in itertools.pairwise(edges)]
+    assert feed(framer, *pieces) == frames
+    assert framer.buffered == 0
+
+
+@given(st.lists(st.binary(max_size=20), max_size=6))
+def test_byte_by_byte_gives_the_same_frames(frames: list[bytes]) -> None:
+    stream = on_the_wire(*frames)
+    assert feed(Framer(LIMIT), *(stream[i : i + 1] for i in range(len(stream)))) == frames
+
+
+@given(st.binary(max_size=200), st.integers(0, 200))
+def test_any_bytes_either_give_frames_or_raise_protocol_error(data: bytes, cut: int) -> None:
+    def cut_frames(*pieces: bytes) -> tuple[list[bytes], bool]:
+        frames: list[bytes] = []
+        try:
+            feed_into(frames, Framer(50), *pieces)
+        except ProtocolError:
+            return frames, True
+        return frames, False
+
+    assert cut_frames(data) == cut_frames(data[:cut], data[cut:])
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), LIMIT + 1, 2**31 - 1])
+@pytest.mark.parametrize("cut", [0, 1, 4, 7, 8, 10, 11])
+def test_an_impossible_length_ends_the_stream_after_the_frames_before_it(size: int, cut: int) -> None:
+    stream = on_the_wire(b"one") + struct.pack(">i", size) + b"never read"
+    framer = Framer(LIMIT)
+    frames: list[bytes] = []
+    with pytest.raises(ProtocolError, match=str(size)):
+        feed_into(frames, framer, stream[:cut], stream[cut:])
+    assert frames == [b"one"]
+
+
+def test_the_error_names_the_limit() -> None:
+    with pytest.raises(ProtocolError, match="limit of 1000 bytes"):
+        feed(Framer(LIMIT), struct.pack(">i", LIMIT + 1))
+
+
+def test_a_frame_of_exactly_the_limit_is_taken() -> None:
+    assert feed(Framer(LIMIT), on_the_wire(bytes(LIMIT))) == [bytes(LIMIT)]
+
+
+def test_a_claimed_length_allocates_nothing() -> None:
+    framer = Framer(100 * 1024 * 1024)
+    tracemalloc.start()
+    try:
+        feed(framer, size_prefix(100 * 1024 * 1024) + b"just this")
+        assert tracemalloc.get_traced_memory()[1] < 16_384
+    finally:
+        tracemalloc.stop()
+    assert framer.buffered == 13
+
+
+def test_a_large_frame_takes_memory_as_it_arrives_and_gives_it_back() -> None:
+    size = 8 * 1024 * 1024
+    framer = Framer(size)
+    piece = memoryview(bytes(65_536))
+    frames: list[bytes] = []
+    tracemalloc.start()
+    try:
+        framer.feed(memoryview(size_prefix(size)), frames)
+        for count in range(1, size // len(piece) + 1):
+            framer.feed(piece, frames)
+            arrived = count * len(piece)
+            assert tracemalloc.get_traced_memory()[0] < arrived * 1.2 + 65_536
+        assert [len(frame) for frame in frames] == [size]
+        frames.clear()
+        assert framer.buffered == 0
+        assert tracemalloc.get_traced_memory()[0] < 65_536
+    finally:
+        tracemalloc.stop()
+
+
+@given(st.integers(1, 3000))
+def test_one_frame_over_many_reads(step: int) -> None:
+    body = bytes(range(256)) * 40
+    stream = on_the_wire(body, b"next")
+    pieces = [stream[i : i + step] for i in range(0, len(stream), step)]
+    assert feed(Framer(len(body)), *pieces) == [body, b"next"]
