@@ -20,7 +20,7 @@ class ApiKey(IntEnum):
 
     module: str
 
-    def __new__(cls, key: int, module: str) -> ApiKey:
+    def __new__(cls, key: int, module: str = "") -> ApiKey:
         member = int.__new__(cls, key)
         member._value_ = key
         member.module = module

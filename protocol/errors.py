@@ -22,7 +22,7 @@ class ErrorCode(IntEnum):
     retriable: bool
     text: str
 
-    def __new__(cls, code: int, retriable: bool, text: str) -> ErrorCode:
+    def __new__(cls, code: int, retriable: bool = FINAL, text: str = "") -> ErrorCode:
         member = int.__new__(cls, code)
         member._value_ = code
         member.retriable = retriable
@@ -40,11 +40,7 @@ class ErrorCode(IntEnum):
     UNKNOWN_TOPIC_OR_PARTITION = 3, RETRIABLE, "The broker has no such topic or partition"
     INVALID_FETCH_SIZE = 4, FINAL, "The fetch asks for an impossible number of bytes"
     LEADER_NOT_AVAILABLE = 5, RETRIABLE, "The partition has no leader at the moment"
-    NOT_LEADER_OR_FOLLOWER = (
-        6,
-        RETRIABLE,
-        "This broker does not lead the partition, or has no replica of it",
-    )
+    NOT_LEADER_OR_FOLLOWER = 6, RETRIABLE, "This broker does not lead the partition, or has no replica of it"
     REQUEST_TIMED_OUT = 7, RETRIABLE, "The time that the request allowed is over"
     BROKER_NOT_AVAILABLE = 8, FINAL, "The broker that is needed is not there"
     REPLICA_NOT_AVAILABLE = 9, RETRIABLE, "The replica that is needed is not there"
@@ -57,16 +53,8 @@ class ErrorCode(IntEnum):
     NOT_COORDINATOR = 16, RETRIABLE, "Another broker coordinates this group or transactional id"
     INVALID_TOPIC_EXCEPTION = 17, FINAL, "The topic name is not allowed, or clients may not write to it"
     RECORD_LIST_TOO_LARGE = 18, FINAL, "The batches are larger than a log segment may be"
-    NOT_ENOUGH_REPLICAS = (
-        19,
-        RETRIABLE,
-        "Too few replicas are in sync; nothing was written",
-    )
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND = (
-        20,
-        RETRIABLE,
-        "Written, but to too few replicas in sync",
-    )
+    NOT_ENOUGH_REPLICAS = 19, RETRIABLE, "Too few replicas are in sync; nothing was written"
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, RETRIABLE, "Written, but to too few replicas in sync"
     INVALID_REQUIRED_ACKS = 21, FINAL, "acks must be 0, 1 or -1"
     ILLEGAL_GENERATION = 22, FINAL, "The generation is not the group's current one"
     INCONSISTENT_GROUP_PROTOCOL = 23, FINAL, "The member shares no protocol with the group, or named none"
@@ -85,11 +73,7 @@ class ErrorCode(IntEnum):
     TOPIC_ALREADY_EXISTS = 36, FINAL, "There is a topic of this name already"
     INVALID_PARTITIONS = 37, FINAL, "The number of partitions is not one that can be"
     INVALID_REPLICATION_FACTOR = 38, FINAL, "The replication factor is below 1 or above the number of brokers"
-    INVALID_REPLICA_ASSIGNMENT = (
-        39,
-        FINAL,
-        "The replica assignment contradicts itself or the cluster",
-    )
+    INVALID_REPLICA_ASSIGNMENT = 39, FINAL, "The replica assignment contradicts itself or the cluster"
     INVALID_CONFIG = 40, FINAL, "A configuration value is not allowed"
     NOT_CONTROLLER = 41, RETRIABLE, "This node is not the active controller"
     INVALID_REQUEST = 42, FINAL, "The request contradicts itself or its protocol"
@@ -114,11 +98,7 @@ class ErrorCode(IntEnum):
     DELEGATION_TOKEN_AUTH_DISABLED = 61, FINAL, "Delegation tokens are not enabled"
     DELEGATION_TOKEN_NOT_FOUND = 62, FINAL, "There is no such delegation token"
     DELEGATION_TOKEN_OWNER_MISMATCH = 63, FINAL, "The principal neither owns the token nor may renew it"
-    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = (
-        64,
-        FINAL,
-        "Not possible over this kind of connection",
-    )
+    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64, FINAL, "Not possible over this kind of connection"
     DELEGATION_TOKEN_AUTHORIZATION_FAILED = 65, FINAL, "The principal may not do this with the token"
     DELEGATION_TOKEN_EXPIRED = 66, FINAL, "The delegation token has expired"
     INVALID_PRINCIPAL_TYPE = 67, FINAL, "The principal type is not supported"
@@ -160,37 +140,21 @@ class ErrorCode(IntEnum):
     INCONSISTENT_TOPIC_ID = 103, RETRIABLE, "The log belongs to another topic id"
     INCONSISTENT_CLUSTER_ID = 104, FINAL, "The request is meant for another cluster"
     TRANSACTIONAL_ID_NOT_FOUND = 105, FINAL, "There is no such transactional id"
-    FETCH_SESSION_TOPIC_ID_ERROR = (
-        106,
-        RETRIABLE,
-        "The fetch session mixes topic names with topic ids",
-    )
+    FETCH_SESSION_TOPIC_ID_ERROR = 106, RETRIABLE, "The fetch session mixes topic names with topic ids"
     INELIGIBLE_REPLICA = 107, FINAL, "The new ISR has a replica that may not be in it"
     NEW_LEADER_ELECTED = 108, FINAL, "The partition was altered, and has another leader now"
     OFFSET_MOVED_TO_TIERED_STORAGE = 109, FINAL, "The offset is only in tiered storage"
-    FENCED_MEMBER_EPOCH = (
-        110,
-        FINAL,
-        "The member is fenced; it gives up its partitions and joins again",
-    )
+    FENCED_MEMBER_EPOCH = 110, FINAL, "The member is fenced; it gives up its partitions and joins again"
     UNRELEASED_INSTANCE_ID = 111, FINAL, "The former member with this instance id has not left"
     UNSUPPORTED_ASSIGNOR = 112, FINAL, "The group knows no such assignor, or not this version of it"
     STALE_MEMBER_EPOCH = 113, FINAL, "The member's epoch is old; the next heartbeat brings the new one"
-    MISMATCHED_ENDPOINT_TYPE = (
-        114,
-        FINAL,
-        "This is a controller and not a broker, or the reverse",
-    )
+    MISMATCHED_ENDPOINT_TYPE = 114, FINAL, "This is a controller and not a broker, or the reverse"
     UNSUPPORTED_ENDPOINT_TYPE = 115, FINAL, "The endpoint type is not supported"
     UNKNOWN_CONTROLLER_ID = 116, FINAL, "There is no controller of this id"
     UNKNOWN_SUBSCRIPTION_ID = 117, FINAL, "The telemetry subscription is not the current one"
     TELEMETRY_TOO_LARGE = 118, FINAL, "The telemetry is larger than the broker takes"
     INVALID_REGISTRATION = 119, FINAL, "The controller does not accept the registration"
-    TRANSACTION_ABORTABLE = (
-        120,
-        FINAL,
-        "The transaction failed; it can be aborted",
-    )
+    TRANSACTION_ABORTABLE = 120, FINAL, "The transaction failed; it can be aborted"
     INVALID_RECORD_STATE = 121, FINAL, "The record is not in a state in which it can be acknowledged"
     SHARE_SESSION_NOT_FOUND = 122, RETRIABLE, "There is no such share session"
     INVALID_SHARE_SESSION_EPOCH = 123, RETRIABLE, "The share session has another epoch"
@@ -199,11 +163,7 @@ class ErrorCode(IntEnum):
     DUPLICATE_VOTER = 126, FINAL, "The replica is a voter already"
     VOTER_NOT_FOUND = 127, FINAL, "The replica is not a voter"
     INVALID_REGULAR_EXPRESSION = 128, FINAL, "The regular expression cannot be compiled"
-    REBOOTSTRAP_REQUIRED = (
-        129,
-        FINAL,
-        "The client starts again from its bootstrap servers",
-    )
+    REBOOTSTRAP_REQUIRED = 129, FINAL, "The client starts again from its bootstrap servers"
     STREAMS_INVALID_TOPOLOGY = 130, FINAL, "The streams topology is not valid"
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, FINAL, "The epoch of the streams topology is not valid"
     STREAMS_TOPOLOGY_FENCED = 132, FINAL, "A newer streams topology is in force"
