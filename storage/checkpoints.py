@@ -1,0 +1,257 @@
+"""The small text files beside the logs; each has a class, and its docstring is the format.
+
+All are replaced atomically (`env.write_atomically`). None carries a checksum: a file that cannot be parsed raises
+CorruptCheckpointError, and the caller goes on as if there were none, which costs recovery time and loses nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from storage.env import Env, write_atomically
+from storage.errors import CorruptCheckpointError, InconsistentMetadataError
+
+TopicPartition = tuple[str, int]
+
+RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
+LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
+CLEANER_OFFSET_CHECKPOINT: Final = "cleaner-offset-checkpoint"
+LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
+PARTITION_METADATA: Final = "partition.metadata"
+META_PROPERTIES: Final = "meta.properties"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+LOCK: Final = ".lock"
+
+
+def _read_lines(env: Env, path: str) -> list[str] | None:
+    try:
+        return env.read_file(path).decode().splitlines()
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise CorruptCheckpointError(f"{path} is not text") from error
+
+
+def _parse_checkpoint(path: str, lines: list[str]) -> list[list[str]]:
+    """The entries of a version 0 checkpoint: `0`, the number of entries, then one entry a line."""
+    if not lines:
+        return []
+    try:
+        version, count = int(lines[0]), int(lines[1])
+    except (IndexError, ValueError) as error:
+        raise CorruptCheckpointError(f"{path} does not begin with a version and a count") from error
+    if version != 0:
+        raise CorruptCheckpointError(f"{path} has version {version}; 0 is the only one there is")
+    entries = [line.split() for line in lines[2:] if line]
+    if count != len(entries):
+        raise CorruptCheckpointError(f"{path} announces {count} entries and has {len(entries)}")
+    return entries
+
+
+def _format_checkpoint(entries: Iterable[str]) -> bytes:
+    rows = list(entries)
+    return "".join(f"{row}\n" for row in ("0", str(len(rows)), *rows)).encode()
+
+
+class OffsetCheckpointFile:
+    """One offset per partition: recovery points, log start offsets or high watermarks of a log directory.
+
+    Format: the version, the number of entries, then `topic partition offset`, each on a line:
+
+        0
+        2
+        orders 0 10310
+        orders 1 9690
+
+    An empty file (Kafka makes them so at first start) has no entries.
+    """
+
+    __slots__ = ("_env", "_written", "path")
+
+    def __init__(self, env: Env, path: str) -> None:
+        self._env = env
+        self._written: bytes | None = None
+        self.path = path
+
+    def read(self) -> dict[TopicPartition, int]:
+        """The offsets; empty when there is no file. Raises CorruptCheckpointError."""
+        lines = _read_lines(self._env, self.path)
+        offsets: dict[TopicPartition, int] = {}
+        for entry in _parse_checkpoint(self.path, lines or []):
+            try:
+                topic, partition, offset = entry
+                offsets[topic, int(partition)] = int(offset)
+            except ValueError as error:
+                raise CorruptCheckpointError(f"{self.path}: {' '.join(entry)!r} is no entry") from error
+        return offsets
+
+    def write(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Replaces the file; does nothing when this object wrote the same before. Raises OSError."""
+        data = _format_checkpoint(
+            f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()
+        )
+        if data != self._written:
+            write_atomically(self._env, self.path, data)
+            self._written = data
+
+
+class LeaderEpochCheckpointFile:
+    """leader-epoch-checkpoint of a partition: where each leader's reign begins.
+
+    Format as of an offset checkpoint, with `epoch start-offset` entries, both increasing:
+
+        0
+        2
+        0 0
+        3 1500
+    """
+
+    __slots__ = ("_env", "path")
+
+    def __init__(self, env: Env, path: str) -> None:
+        self._env = env
+        self.path = path
+
+    def read(self) -> list[tuple[int, int]]:
+        """(epoch, start offset) in order; empty when there is no file. Raises CorruptCheckpointError."""
+        lines = _read_lines(self._env, self.path)
+        try:
+            entries = [
+                (int(epoch), int(offset)) for epoch, offset in _parse_checkpoint(self.path, lines or [])
+            ]
+        except ValueError as error:
+            raise CorruptCheckpointError(f"{self.path} has an entry that is not two numbers") from error
+        if entries != sorted(entries):
+            raise CorruptCheckpointError(f"{self.path} has epochs out of order")
+        return entries
+
+    def write(self, entries: Iterable[tuple[int, int]]) -> None:
+        write_atomically(
+            self._env, self.path, _format_checkpoint(f"{epoch} {offset}" for epoch, offset in entries)
+        )
+
+
+class PartitionMetadataFile:
+    """partition.metadata of a partition: which incarnation of the topic the directory belongs to.
+
+    Format: two lines, the second without an end of line; the id is the topic id in URL-safe base64 (22 characters):
+
+        version: 0
+        topic_id: LW01YoydQdydrfujEok0XQ
+    """
+
+    __slots__ = ("_env", "path")
+
+    def __init__(self, env: Env, path: str) -> None:
+        self._env = env
+        self.path = path
+
+    def read(self) -> str | None:
+        """The topic id as text; None when there is no file. Raises CorruptCheckpointError."""
+        lines = _read_lines(self._env, self.path)
+        if lines is None:
+            return None
+        fields = dict(line.split(": ", 1) for line in lines if ": " in line)
+        if fields.get("version") != "0" or not fields.get("topic_id"):
+            raise CorruptCheckpointError(f"{self.path} holds no version 0 topic id")
+        return fields["topic_id"]
+
+    def write(self, topic_id: str) -> None:
+        write_atomically(self._env, self.path, f"version: 0\ntopic_id: {topic_id}".encode())
+
+
+class MetaProperties:
+    """meta.properties of a log directory: whose it is.
+
+    Format: Java properties as KRaft writes them, `#` lines first, then
+
+        node.id=1
+        directory.id=qzLvuX_YJuUwQMtNPUxuzA
+        version=1
+        cluster.id=V8fuWNeJMPAdsUHP31AizQ
+
+    Lines with other keys are kept as they are.
+    """
+
+    __slots__ = ("cluster_id", "directory_id", "node_id", "others")
+
+    def __init__(
+        self, cluster_id: str, node_id: int, directory_id: str, others: dict[str, str] | None = None
+    ) -> None:
+        self.cluster_id = cluster_id
+        self.node_id = node_id
+        self.directory_id = directory_id
+        self.others = others or {}
+
+    @classmethod
+    def read(cls, env: Env, directory: str) -> "MetaProperties | None":
+        """What the directory says; None when it is not formatted. Raises InconsistentMetadataError."""
+        path = f"{directory}/{META_PROPERTIES}"
+        try:
+            text = env.read_file(path).decode("latin-1")
+        except FileNotFoundError:
+            return None
+        lines = (line.strip() for line in text.splitlines())
+        fields = {
+            key.strip(): value.strip()
+            for key, _, value in (line.partition("=") for line in lines if line and line[0] not in "#!")
+        }
+        if fields.pop("version", "1") not in ("0", "1"):
+            raise InconsistentMetadataError(f"{path} has a version that is neither 0 nor 1")
+        node_id = fields.pop("node.id", None) or fields.pop("broker.id", "-1")
+        if not node_id.lstrip("-").isdigit():
+            raise InconsistentMetadataError(f"{path}: node.id={node_id} is not a number")
+        return cls(fields.pop("cluster.id", ""), int(node_id), fields.pop("directory.id", ""), fields)
+
+    def write(self, env: Env, directory: str) -> None:
+        fields = {"node.id": str(self.node_id), "directory.id": self.directory_id, "version": "1"}
+        fields |= {"cluster.id": self.cluster_id, **self.others}
+        text = f"#\n#{_java_date(env.now_ms())}\n" + "".join(
+            f"{key}={value}\n" for key, value in fields.items()
+        )
+        write_atomically(env, f"{directory}/{META_PROPERTIES}", text.encode("latin-1"))
+
+
+def _java_date(now_ms: int) -> str:
+    """The comment line of Java's Properties.store, in UTC."""
+    import time
+
+    return time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(now_ms // 1000))
+
+
+class CleanShutdownFile:
+    """.kafka_cleanshutdown of a log directory: there only between a clean stop and the next start.
+
+    Format: JSON on one line, `{"version":0,"brokerEpoch":11}`; the epoch is -1 when the broker had none.
+    It vouches for every partition in the directory, so it goes before the first of them is written to.
+    """
+
+    __slots__ = ("_env", "path")
+
+    def __init__(self, env: Env, directory: str) -> None:
+        self._env = env
+        self.path = f"{directory}/{CLEAN_SHUTDOWN}"
+
+    def exists(self) -> bool:
+        return self._env.exists(self.path)
+
+    def write(self, broker_epoch: int = -1) -> None:
+        write_atomically(self._env, self.path, f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode())
+
+    def read_broker_epoch(self) -> int:
+        """The epoch of the broker that stopped; -1 when the file is not there or does not say."""
+        import json
+
+        try:
+            epoch = json.loads(self._env.read_file(self.path)).get("brokerEpoch", -1)
+        except (FileNotFoundError, ValueError, AttributeError):
+            return -1
+        return epoch if isinstance(epoch, int) else -1
+
+    def remove(self) -> None:
+        """Removes it durably."""
+        try:
+            self._env.remove(self.path)
+        except FileNotFoundError:
+            return
+        self._env.sync_dir(self.path.rpartition("/")[0])

@@ -1,0 +1,305 @@
+"""The only door to files, clocks and randomness.
+
+Everything in `storage` that touches the outside goes through an `Env`, so that the tests can put an in-memory
+file system behind it that drops unsynced data, fails the n-th operation or writes short. `RealEnv` is as thin as
+it can be: a produce request passes through `File.pwritev` and a fetch through `File.pread`.
+
+Paths are plain strings. Failures are `OSError`, as the operating system raises them; `storage.errors` says what
+becomes of them further up.
+"""
+
+import mmap
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """One open file. Stays readable after its name is gone; closes when the last reference does."""
+
+    def size(self) -> int:
+        """Its length in bytes."""
+
+    def pread(self, length: int, position: int) -> bytes:
+        """Up to `length` bytes from `position`; fewer at the end of the file."""
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
+        """Writes the buffers one after the other at `position`; returns the bytes written, possibly fewer than asked."""
+
+    def truncate(self, size: int) -> None:
+        """Cuts or extends (with zeros, sparsely) to `size` bytes."""
+
+    def sync(self) -> None:
+        """Returns once the contents are on stable storage (fdatasync). Safe in a thread."""
+
+    def close(self) -> None:
+        """Gives the descriptor back. Idempotent."""
+
+
+class Mapping(Protocol):
+    """A file's bytes as memory, for the sparse indexes; `struct` packs into it and unpacks from it."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, key: slice, /) -> bytes: ...
+
+    def __setitem__(self, key: slice, value: bytes, /) -> None: ...
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+    def close(self) -> None: ...
+
+
+class Lock(Protocol):
+    """An exclusive claim on a path, held by this process until it is released or the process ends."""
+
+    def release(self) -> None: ...
+
+
+class Env(Protocol):
+    """What storage may ask of the world."""
+
+    def now_ms(self) -> int:
+        """Wall clock, milliseconds since the epoch."""
+
+    def random_bytes(self, length: int) -> bytes: ...
+
+    def open(self, path: str, *, create: bool = False, write: bool = True) -> File:
+        """Opens an existing file, or makes it when `create`."""
+
+    def map(self, path: str, size: int, *, write: bool) -> Mapping:
+        """Maps the first `size` bytes (at least one) of a file that is at least that long."""
+
+    def read_file(self, path: str) -> bytes: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def is_dir(self, path: str) -> bool: ...
+
+    def size(self, path: str) -> int: ...
+
+    def mtime_ms(self, path: str) -> int: ...
+
+    def listdir(self, path: str) -> list[str]: ...
+
+    def mkdir(self, path: str) -> None:
+        """Makes the directory and those above it; an existing one is fine."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Atomic; replaces a target file."""
+
+    def remove(self, path: str) -> None:
+        """Removes a file."""
+
+    def rmdir(self, path: str) -> None:
+        """Removes an empty directory."""
+
+    def sync_dir(self, path: str) -> None:
+        """Returns once creations, renames and removals in the directory are on stable storage. Safe in a thread."""
+
+    def lock(self, path: str) -> Lock | None:
+        """Takes the lock file at `path`, made when missing; None when another process holds it."""
+
+
+class RealFile:
+    """A `File` over a descriptor."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def size(self) -> int:
+        return os.fstat(self.fd).st_size
+
+    def pread(self, length: int, position: int) -> bytes:
+        return os.pread(self.fd, length, position)
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
+        return os.pwritev(self.fd, buffers, position)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self.fd, size)
+
+    def sync(self) -> None:
+        _sync_data(self.fd)
+
+    def close(self) -> None:
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _sync_data(fd: int) -> None:
+    if sys.platform == "darwin":
+        import fcntl
+
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync on macOS stops at the drive's own cache
+    else:
+        os.fdatasync(fd)
+
+
+class RealLock:
+    """A `Lock` by flock, which the kernel drops when the process dies."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class RealEnv:
+    """The `Env` of life: the operating system."""
+
+    __slots__ = ()
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def random_bytes(self, length: int) -> bytes:
+        return os.urandom(length)
+
+    def open(self, path: str, *, create: bool = False, write: bool = True) -> RealFile:
+        flags = (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC
+        return RealFile(os.open(path, flags | os.O_CREAT if create else flags, 0o644))
+
+    def map(self, path: str, size: int, *, write: bool) -> mmap.mmap:
+        fd = os.open(path, (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC)
+        access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
+        try:
+            if sys.version_info >= (3, 13):
+                return mmap.mmap(fd, size, access=access, trackfd=False)  # costs no descriptor
+            return mmap.mmap(fd, size, access=access)
+        finally:
+            os.close(fd)
+
+    def read_file(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_dir(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def mtime_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def listdir(self, path: str) -> list[str]:
+        return os.listdir(path)
+
+    def mkdir(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        os.unlink(path)
+
+    def rmdir(self, path: str) -> None:
+        os.rmdir(path)
+
+    def sync_dir(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def lock(self, path: str) -> RealLock | None:
+        import fcntl
+
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        return RealLock(fd)
+
+
+def write_fully(file: File, buffers: Sequence[Buffer], position: int, size: int) -> None:
+    """Writes all `size` bytes of the buffers at `position`, going on where the system stopped short."""
+    written = file.pwritev(buffers, position)
+    if written == size:
+        return
+    rest = memoryview(b"".join(buffers))
+    while written < size:
+        count = file.pwritev((rest[written:],), position + written)
+        if count <= 0:
+            raise OSError(f"wrote {written} of {size} bytes at {position} and then nothing")
+        written += count
+
+
+def read_fully(file: File, length: int, position: int) -> bytes:
+    """`length` bytes from `position`, or fewer when the file ends before."""
+    data = file.pread(length, position)
+    if len(data) == length or not data:
+        return data
+    parts = [data]
+    missing = length - len(data)
+    while missing > 0:
+        data = file.pread(missing, position + length - missing)
+        if not data:
+            break
+        parts.append(data)
+        missing -= len(data)
+    return b"".join(parts)
+
+
+def write_atomically(env: Env, path: str, data: bytes) -> None:
+    """Replaces a small file so that a crash at any instant leaves the old or the new contents, never a mixture.
+
+    Temporary file, sync, rename, sync of the directory (Kafka's Utils.atomicMoveWithFallback with flush).
+    """
+    temporary = path + ".tmp"
+    file = env.open(temporary, create=True)
+    try:
+        file.truncate(0)
+        write_fully(file, (data,), 0, len(data))
+        file.sync()
+    finally:
+        file.close()
+    env.rename(temporary, path)
+    env.sync_dir(os.path.dirname(path))
+
+
+def remove_if_exists(env: Env, path: str) -> bool:
+    """Removes a file; False when there was none."""
+    try:
+        env.remove(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def remove_tree(env: Env, path: str) -> None:
+    """Removes a directory and all that is in it; what is gone already is fine."""
+    try:
+        names = env.listdir(path)
+    except FileNotFoundError:
+        return
+    for name in names:
+        child = f"{path}/{name}"
+        if env.is_dir(child):
+            remove_tree(env, child)
+        else:
+            remove_if_exists(env, child)
+    env.rmdir(path)

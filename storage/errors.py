@@ -1,0 +1,100 @@
+"""What can go wrong with a log, in storage's own words; the broker maps these to wire codes in one table.
+
+Errors about record bytes themselves (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError) come from
+`protocol.records.batch`.
+"""
+
+
+class StorageError(Exception):
+    """Anything storage refuses or cannot do."""
+
+
+class OffsetOutOfRangeError(StorageError):
+    """An offset before the log's start or beyond its end was asked for."""
+
+    def __init__(self, message: str, offset: int, log_start_offset: int, log_end_offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+
+
+class RecordTooLargeError(StorageError):
+    """A batch is larger than max.message.bytes."""
+
+
+class RecordBatchTooLargeError(StorageError):
+    """What is to be appended in one piece does not fit into a segment."""
+
+
+class InvalidTimestampError(StorageError):
+    """Records whose timestamps lie outside message.timestamp.{before,after}.max.ms; `record_errors` says which."""
+
+    def __init__(self, message: str, record_errors: list[tuple[int, str]] | None = None) -> None:
+        super().__init__(message)
+        self.record_errors = record_errors or []
+
+
+class OutOfOrderSequenceError(StorageError):
+    """A producer's sequence number leaves a gap after, or repeats more than, what the log remembers."""
+
+
+class InvalidProducerEpochError(StorageError):
+    """A producer writes with an epoch older than the one the log has seen: it has been fenced."""
+
+
+class UnknownProducerIdError(StorageError):
+    """The log knows nothing of the producer, although it must."""
+
+
+class InvalidTxnStateError(StorageError):
+    """A write that does not fit the producer's transaction."""
+
+
+class TransactionCoordinatorFencedError(StorageError):
+    """An end-transaction marker from a coordinator that has been replaced."""
+
+
+class OffsetsOutOfOrderError(StorageError):
+    """A follower was given batches whose offsets do not increase."""
+
+
+class UnexpectedAppendOffsetError(StorageError):
+    """A follower was given a batch that begins before its log's end."""
+
+    def __init__(self, message: str, first_offset: int, last_offset: int) -> None:
+        super().__init__(message)
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+
+
+class InconsistentTopicIdError(StorageError):
+    """The directory belongs to another incarnation of the topic."""
+
+
+class InconsistentMetadataError(StorageError):
+    """meta.properties does not fit the cluster, the node or the other directories."""
+
+
+class LogDirLockedError(StorageError):
+    """Another process holds the directory's .lock."""
+
+
+class KafkaStorageError(StorageError):
+    """The disk failed us; the log takes no more appends unless the failure could be undone."""
+
+
+class CorruptLogError(StorageError):
+    """A segment holds bytes that cannot be what they claim."""
+
+
+class CorruptIndexError(StorageError):
+    """An index contradicts itself or its segment; it is rebuilt from the segment."""
+
+
+class CorruptSnapshotError(StorageError):
+    """A producer snapshot that cannot be read; an older one, or the log itself, takes its place."""
+
+
+class CorruptCheckpointError(StorageError):
+    """A checkpoint file that cannot be read; the log is recovered as if there were none."""

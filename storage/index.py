@@ -1,0 +1,407 @@
+"""The sparse indexes of a segment: OffsetIndex (.index), TimeIndex (.timeindex), TransactionIndex (.txnindex).
+
+The two sparse ones share `SparseIndex`: fixed-size entries in a memory-mapped file. While the segment is active the
+file is preallocated to segment.index.bytes (sparse, rounded down to whole entries) and the tail is zeros; on roll
+and on close it is cut to the entries it has. Nothing is mapped before the first lookup or append, so an idle
+partition costs neither maps nor descriptors (CPython before 3.13 keeps one descriptor for each map).
+
+No index carries a checksum. What is checked at opening is only that the length is whole entries and that the last
+entry lies beyond the base offset; after a crash the indexes of every segment that is recovered are built anew.
+"""
+
+import struct
+from typing import ClassVar, Final
+
+from storage.env import Env, Mapping, read_fully, remove_if_exists, write_fully
+from storage.errors import CorruptIndexError
+from storage.offsets import NO_TIMESTAMP, AbortedTransaction
+
+MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF
+WARM_SECTION_BYTES: Final = 8192
+
+
+class SparseIndex:
+    """What .index and .timeindex have in common: room, map, entries, trimming, truncation."""
+
+    __slots__ = ("_env", "_map", "_writable", "base_offset", "entries", "max_entries", "path")
+
+    ENTRY: ClassVar[struct.Struct]
+
+    def __init__(
+        self, env: Env, path: str, base_offset: int, max_bytes: int, entries: int, *, writable: bool
+    ):
+        self._env = env
+        self._map: Mapping | None = None
+        self._writable = writable
+        self.path = path
+        self.base_offset = base_offset
+        self.entries = entries
+        self.max_entries = max(max_bytes // self.ENTRY.size, 1)
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Bytes of entries, not of preallocated room."""
+        return self.entries * self.ENTRY.size
+
+    @property
+    def is_full(self) -> bool:
+        return self.entries >= self.max_entries
+
+    @property
+    def is_mapped(self) -> bool:
+        return self._map is not None
+
+    def preallocate(self) -> None:
+        """Gives the file its full length, entries first and zeros after; makes it when missing."""
+        file = self._env.open(self.path, create=True)
+        try:
+            file.truncate(self.size_in_bytes)
+            file.truncate(self.max_entries * self.ENTRY.size)
+        finally:
+            file.close()
+
+    def _mapped(self) -> Mapping:
+        if self._map is None:
+            if self._writable:
+                if self._env.size(self.path) < self.max_entries * self.ENTRY.size:
+                    self.preallocate()  # opened after a clean stop, which trimmed it
+                self._map = self._env.map(self.path, self.max_entries * self.ENTRY.size, write=True)
+            else:
+                self._map = self._env.map(self.path, self.size_in_bytes, write=False)
+        return self._map
+
+    def unmap(self) -> None:
+        """Gives map (and descriptor) back; the next use maps again."""
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+
+    def trim_to_valid_size(self) -> None:
+        """Cuts the file to its entries and makes it read-only: the segment takes no more appends."""
+        self.unmap()
+        self._writable = False
+        self._set_file_size(self.size_in_bytes)
+
+    def make_writable(self) -> None:
+        """Prepares for appends again: the segment has become the active one."""
+        if not self._writable:
+            self.unmap()
+            self._writable = True
+
+    def _set_file_size(self, size: int) -> None:
+        file = self._env.open(self.path, create=True)
+        try:
+            if file.size() != size:
+                file.truncate(size)
+        finally:
+            file.close()
+
+    def reset(self) -> None:
+        """Forgets all entries."""
+        self.truncate_to_entries(0)
+
+    def truncate_to_entries(self, entries: int) -> None:
+        """Keeps the first `entries`; what is behind them reads as zeros again."""
+        if entries >= self.entries:
+            return
+        self.unmap()
+        self.entries = entries
+        if self._writable:
+            self.preallocate()
+        else:
+            self._set_file_size(self.size_in_bytes)
+
+    def renamed(self, path: str) -> None:
+        """The file has another name now."""
+        self.path = path
+
+    def _count_below(self, target: int) -> int:
+        """How many entries have a first field at or below `target` (they increase, so those come first)."""
+        unpack, size = self.ENTRY.unpack_from, self.ENTRY.size
+        mapped = self._mapped()
+        low, high = 0, self.entries
+        warm = high - WARM_SECTION_BYTES // size
+        if warm > 0:
+            # Readers are mostly near the end: keep their search within the pages that are in memory anyway.
+            if unpack(mapped, warm * size)[0] <= target:
+                low = warm + 1
+            else:
+                high = warm
+        while low < high:
+            middle = (low + high) >> 1
+            if unpack(mapped, middle * size)[0] <= target:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _raise_corrupt(self, why: str) -> None:
+        raise CorruptIndexError(f"{self.path}: {why}")
+
+
+def _valid_entries(env: Env, path: str, entry_size: int) -> int:
+    """Entries by the length of the file; the preallocated tail of an index that was never trimmed counts too."""
+    size = env.size(path)
+    if size % entry_size:
+        raise CorruptIndexError(f"{path} has {size} bytes, which is no multiple of {entry_size}")
+    return size // entry_size
+
+
+class OffsetIndex(SparseIndex):
+    """.index: where in the .log a batch with a given offset is to be found.
+
+    Format: entries of 8 bytes, big-endian, offsets increasing: the last offset of a batch relative to the base
+    offset (int32), the byte position at which that batch begins (int32). In segment 4940:
+
+        00 00 00 38  00 00 1f 80      the batch that ends at offset 4940 + 56 begins at byte 8064
+
+    One entry for every index.interval.bytes of log. Unchecked beyond length and last offset; rebuilt from the .log.
+    """
+
+    __slots__ = ("last_offset",)
+
+    ENTRY = struct.Struct(">ii")
+
+    def __init__(
+        self, env: Env, path: str, base_offset: int, max_bytes: int, *, entries: int = 0, writable: bool
+    ):
+        super().__init__(env, path, base_offset, max_bytes, entries, writable=writable)
+        self.last_offset = base_offset
+
+    @classmethod
+    def load(cls, env: Env, path: str, base_offset: int, max_bytes: int) -> "OffsetIndex":
+        """Opens an existing file of a closed segment. Raises CorruptIndexError, FileNotFoundError."""
+        entries = _valid_entries(env, path, cls.ENTRY.size)
+        index = cls(env, path, base_offset, max_bytes, entries=entries, writable=False)
+        if entries:
+            file = env.open(path, write=False)
+            relative, position = cls.ENTRY.unpack(read_fully(file, 8, (entries - 1) * 8))
+            file.close()
+            if relative <= 0 or position < 0:
+                index._raise_corrupt(
+                    f"the last entry ({relative}, {position}) does not lie beyond the base offset"
+                )
+            index.last_offset = base_offset + relative
+        return index
+
+    def lookup(self, target_offset: int) -> tuple[int, int]:
+        """(offset, position) of the last entry at or below the target; (base offset, 0) when there is none."""
+        if not self.entries:
+            return self.base_offset, 0
+        if target_offset >= self.last_offset:
+            slot = self.entries
+        else:
+            slot = self._count_below(target_offset - self.base_offset)
+        return self.entry(slot - 1) if slot else (self.base_offset, 0)
+
+    def entry(self, slot: int) -> tuple[int, int]:
+        """(offset, position) of one entry."""
+        relative, position = self.ENTRY.unpack_from(self._mapped(), slot * 8)
+        return self.base_offset + relative, position
+
+    def append(self, offset: int, position: int) -> None:
+        """Adds an entry. The caller has seen that the index is not full and that offsets increase."""
+        if self.entries and offset <= self.last_offset:
+            self._raise_corrupt(f"offset {offset} after {self.last_offset}")
+        self.ENTRY.pack_into(
+            self._map or self._mapped(), self.entries * 8, offset - self.base_offset, position
+        )
+        self.entries += 1
+        self.last_offset = offset
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops the entries at and after `offset`."""
+        if self.entries and offset <= self.last_offset:
+            self.truncate_to_entries(self._count_below(offset - self.base_offset - 1))
+
+    def truncate_to_entries(self, entries: int) -> None:
+        super().truncate_to_entries(entries)
+        self.last_offset = self.entry(self.entries - 1)[0] if self.entries else self.base_offset
+
+
+class TimeIndex(SparseIndex):
+    """.timeindex: from which offset on records are at least as young as a timestamp.
+
+    Format: entries of 12 bytes, big-endian: a timestamp in ms (int64), the last offset, relative to the base offset,
+    of the batch that holds it (int32). No record before that offset is younger. Both columns increase. Example:
+
+        00 00 01 a1 fd 74 f5 e2  00 00 00 38      up to offset base + 56 the youngest is of 1795253645794 ms
+
+    An entry goes in with each entry of the offset index, if the segment has become younger, and one at roll and
+    close, for which the last slot is kept free. Unchecked beyond length and last entry; rebuilt from the .log.
+    """
+
+    __slots__ = ("last_offset", "last_timestamp")
+
+    ENTRY = struct.Struct(">qi")
+
+    def __init__(
+        self, env: Env, path: str, base_offset: int, max_bytes: int, *, entries: int = 0, writable: bool
+    ):
+        super().__init__(env, path, base_offset, max_bytes, entries, writable=writable)
+        self.last_timestamp = NO_TIMESTAMP
+        self.last_offset = base_offset
+
+    @classmethod
+    def load(cls, env: Env, path: str, base_offset: int, max_bytes: int) -> "TimeIndex":
+        """Opens an existing file of a closed segment. Raises CorruptIndexError, FileNotFoundError."""
+        entries = _valid_entries(env, path, cls.ENTRY.size)
+        index = cls(env, path, base_offset, max_bytes, entries=entries, writable=False)
+        if entries:
+            file = env.open(path, write=False)
+            timestamp, relative = cls.ENTRY.unpack(read_fully(file, 12, (entries - 1) * 12))
+            file.close()
+            # Zeros are what a preallocated tail that nobody trimmed looks like.
+            if relative < 0 or timestamp < 0 or (entries > 1 and timestamp == 0 and relative == 0):
+                index._raise_corrupt(f"the last entry ({timestamp}, {relative}) cannot be")
+            index.last_timestamp, index.last_offset = timestamp, base_offset + relative
+        return index
+
+    @property
+    def is_full(self) -> bool:
+        """One slot stays free for the entry that roll and close write."""
+        return self.entries >= self.max_entries - 1
+
+    def lookup(self, target_timestamp: int) -> tuple[int, int]:
+        """(timestamp, offset) of the last entry at or below the target; (-1, base offset) when there is none."""
+        slot = self._count_below(target_timestamp) if self.entries else 0
+        return self.entry(slot - 1) if slot else (NO_TIMESTAMP, self.base_offset)
+
+    def entry(self, slot: int) -> tuple[int, int]:
+        """(timestamp, offset) of one entry."""
+        timestamp, relative = self.ENTRY.unpack_from(self._mapped(), slot * 12)
+        return timestamp, self.base_offset + relative
+
+    def maybe_append(self, timestamp: int, offset: int, *, last_slot: bool = False) -> None:
+        """Adds an entry if it is younger than the last. `last_slot`: the one that is kept for roll and close."""
+        if timestamp <= self.last_timestamp or self.entries >= self.max_entries - (not last_slot):
+            return
+        if offset < self.last_offset:
+            self._raise_corrupt(f"offset {offset} after {self.last_offset}")
+        mapped = self._map or self._mapped()
+        self.ENTRY.pack_into(mapped, self.entries * 12, timestamp, offset - self.base_offset)
+        self.entries += 1
+        self.last_timestamp = timestamp
+        self.last_offset = offset
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops the entries at and after `offset`."""
+        keep = self.entries
+        while keep and self.entry(keep - 1)[1] >= offset:
+            keep -= 1
+        self.truncate_to_entries(keep)
+
+    def truncate_to_entries(self, entries: int) -> None:
+        super().truncate_to_entries(entries)
+        last = self.entry(self.entries - 1) if self.entries else (NO_TIMESTAMP, self.base_offset)
+        self.last_timestamp, self.last_offset = last
+
+
+class AbortedTxn:
+    """One entry of the transaction index."""
+
+    __slots__ = ("first_offset", "last_offset", "last_stable_offset", "producer_id")
+
+    def __init__(
+        self, producer_id: int, first_offset: int, last_offset: int, last_stable_offset: int
+    ) -> None:
+        self.producer_id = producer_id
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.last_stable_offset = last_stable_offset
+
+    def as_aborted_transaction(self) -> AbortedTransaction:
+        return AbortedTransaction(self.producer_id, self.first_offset)
+
+
+class TransactionIndex:
+    """.txnindex: the transactions that were aborted in this segment. There is no file while there are none.
+
+    Format: entries of 34 bytes, big-endian, in the order in which the transactions were aborted: version 0 (int16),
+    producer id, first offset, last offset (that of the marker), last stable offset afterwards (int64 each):
+
+        00 00  00 00 00 00 00 00 03 e8  00 00 00 00 00 00 00 0a  00 00 00 00 00 00 00 14  00 00 00 00 00 00 00 15
+        producer 1000 aborted what it wrote from offset 10 on by the marker at 20; then 21 was the last stable offset
+
+    Rebuilt from the .log with the rest of a segment that is recovered.
+    """
+
+    __slots__ = ("_env", "_transactions", "base_offset", "path")
+
+    ENTRY: Final = struct.Struct(">hqqqq")
+
+    def __init__(self, env: Env, path: str, base_offset: int) -> None:
+        self._env = env
+        self._transactions: list[AbortedTxn] | None = None
+        self.base_offset = base_offset
+        self.path = path
+
+    @property
+    def transactions(self) -> list[AbortedTxn]:
+        """All entries, read at first use. Raises CorruptIndexError."""
+        if self._transactions is None:
+            self._transactions = self._read()
+        return self._transactions
+
+    def _read(self) -> list[AbortedTxn]:
+        try:
+            data = self._env.read_file(self.path)
+        except FileNotFoundError:
+            return []
+        if len(data) % self.ENTRY.size:
+            raise CorruptIndexError(
+                f"{self.path} has {len(data)} bytes, which is no multiple of {self.ENTRY.size}"
+            )
+        entries = []
+        for version, *fields in self.ENTRY.iter_unpack(data):
+            if version != 0:
+                raise CorruptIndexError(f"{self.path} has an entry of version {version}")
+            entries.append(AbortedTxn(*fields))
+        return entries
+
+    def append(self, transaction: AbortedTxn) -> None:
+        """Adds an entry to memory and file. Raises OSError."""
+        entries = self.transactions
+        data = self.ENTRY.pack(
+            0,
+            transaction.producer_id,
+            transaction.first_offset,
+            transaction.last_offset,
+            transaction.last_stable_offset,
+        )
+        file = self._env.open(self.path, create=True)
+        try:
+            write_fully(file, (data,), len(entries) * len(data), len(data))
+        finally:
+            file.close()
+        entries.append(transaction)
+
+    def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTransaction], bool]:
+        """Aborted transactions that overlap the range, and whether a later segment cannot have more of them."""
+        found = []
+        for transaction in self.transactions:
+            if transaction.last_offset >= fetch_offset and transaction.first_offset < upper_bound_offset:
+                found.append(transaction.as_aborted_transaction())
+            if transaction.last_stable_offset >= upper_bound_offset:
+                return found, True
+        return found, False
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops the transactions whose marker is at or after `offset`."""
+        entries = self.transactions
+        keep = sum(1 for entry in entries if entry.last_offset < offset)
+        if keep < len(entries):
+            file = self._env.open(self.path)
+            try:
+                file.truncate(keep * self.ENTRY.size)
+            finally:
+                file.close()
+            del entries[keep:]
+
+    def reset(self) -> None:
+        """Forgets all entries and removes the file."""
+        remove_if_exists(self._env, self.path)
+        self._transactions = []
+
+    def renamed(self, path: str) -> None:
+        self.path = path

@@ -1,0 +1,228 @@
+"""Small values that storage takes and answers with; each is named as in Kafka's storage module."""
+
+from enum import Enum, IntEnum
+from typing import Final
+
+from storage.env import File, read_fully
+
+NO_TIMESTAMP: Final = -1
+UNKNOWN_OFFSET: Final = -1
+NO_LEADER_EPOCH: Final = -1
+
+
+class AppendOrigin(IntEnum):
+    """Who appends: it decides which checks a batch has to pass."""
+
+    REPLICATION = 0
+    COORDINATOR = 1
+    CLIENT = 2
+    RAFT_LEADER = 3
+
+
+class FetchIsolation(IntEnum):
+    """How far a reader may see."""
+
+    LOG_END = 0  # followers
+    HIGH_WATERMARK = 1  # consumers, read_uncommitted
+    TXN_COMMITTED = 2  # consumers, read_committed: up to the last stable offset
+
+
+class LogStartOffsetIncrementReason(Enum):
+    """Why the log start offset moved; the value is what the log line says."""
+
+    CLIENT_RECORD_DELETION = "a client deleted records"
+    LEADER_OFFSET_INCREMENTED = "the leader's log start offset moved"
+    SEGMENT_DELETION = "segments were deleted"
+    SNAPSHOT_GENERATED = "a snapshot covers what is before"
+
+
+class LogOffsetMetadata:
+    """An offset and, where it is known, the segment and the byte position at which its batch begins."""
+
+    __slots__ = ("message_offset", "position", "segment_base_offset")
+
+    def __init__(self, message_offset: int, segment_base_offset: int = -1, position: int = -1) -> None:
+        self.message_offset = message_offset
+        self.segment_base_offset = segment_base_offset
+        self.position = position
+
+    @property
+    def message_offset_only(self) -> bool:
+        """Whether segment and position are unknown."""
+        return self.position < 0
+
+    def on_same_segment(self, other: "LogOffsetMetadata") -> bool:
+        """Whether both positions are known and lie in one segment, so that their difference means bytes."""
+        return self.segment_base_offset == other.segment_base_offset and self.position >= 0 <= other.position
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LogOffsetMetadata):
+            return NotImplemented
+        return (self.message_offset, self.segment_base_offset, self.position) == (
+            other.message_offset,
+            other.segment_base_offset,
+            other.position,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.message_offset, self.segment_base_offset, self.position))
+
+    def __repr__(self) -> str:
+        return f"LogOffsetMetadata({self.message_offset}, {self.segment_base_offset}, {self.position})"
+
+
+class TimestampAndOffset:
+    """A record's timestamp (ms) and offset, and the epoch of the leader that appended it (-1 when unknown)."""
+
+    __slots__ = ("leader_epoch", "offset", "timestamp")
+
+    def __init__(self, timestamp: int, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
+        self.timestamp = timestamp
+        self.offset = offset
+        self.leader_epoch = leader_epoch
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TimestampAndOffset):
+            return NotImplemented
+        return (self.timestamp, self.offset, self.leader_epoch) == (
+            other.timestamp,
+            other.offset,
+            other.leader_epoch,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.timestamp, self.offset, self.leader_epoch))
+
+    def __repr__(self) -> str:
+        return f"TimestampAndOffset({self.timestamp}, {self.offset}, {self.leader_epoch})"
+
+
+class EpochEndOffset:
+    """A leader epoch and the offset at which the next one begins (the log's end for the latest)."""
+
+    __slots__ = ("end_offset", "epoch")
+
+    def __init__(self, epoch: int, end_offset: int) -> None:
+        self.epoch = epoch
+        self.end_offset = end_offset
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EpochEndOffset):
+            return NotImplemented
+        return (self.epoch, self.end_offset) == (other.epoch, other.end_offset)
+
+    def __hash__(self) -> int:
+        return hash((self.epoch, self.end_offset))
+
+    def __repr__(self) -> str:
+        return f"EpochEndOffset({self.epoch}, {self.end_offset})"
+
+
+class AbortedTransaction:
+    """A transaction whose records, from `first_offset` on, a read_committed consumer must skip."""
+
+    __slots__ = ("first_offset", "producer_id")
+
+    def __init__(self, producer_id: int, first_offset: int) -> None:
+        self.producer_id = producer_id
+        self.first_offset = first_offset
+
+    def __repr__(self) -> str:
+        return f"AbortedTransaction({self.producer_id}, {self.first_offset})"
+
+
+class FileRecords:
+    """A slice of a segment's .log: whole record batches, not copied until `read`.
+
+    It holds the open file, so it can be read after the segment has been rolled, renamed or deleted. The slice lies
+    within what was fully appended when it was made, so its bytes never change.
+    """
+
+    __slots__ = ("file", "position", "size")
+
+    def __init__(self, file: File | None, position: int, size: int) -> None:
+        self.file = file
+        self.position = position
+        self.size = size
+
+    def read(self) -> bytes:
+        """The bytes; fewer than `size` only if the file was cut in between (a truncation)."""
+        if self.file is None or self.size == 0:
+            return b""
+        return read_fully(self.file, self.size, self.position)
+
+    def __repr__(self) -> str:
+        return f"FileRecords(position={self.position}, size={self.size})"
+
+
+class FetchDataInfo:
+    """What a read found. `records.size` is 0 when there is nothing at or after the offset yet."""
+
+    __slots__ = (
+        "aborted_transactions",
+        "fetch_offset_metadata",
+        "first_entry_incomplete",
+        "high_watermark",
+        "last_stable_offset",
+        "log_start_offset",
+        "records",
+    )
+
+    def __init__(
+        self,
+        fetch_offset_metadata: LogOffsetMetadata,
+        records: FileRecords,
+        *,
+        high_watermark: int = -1,
+        last_stable_offset: int = -1,
+        log_start_offset: int = -1,
+        first_entry_incomplete: bool = False,
+        aborted_transactions: list[AbortedTransaction] | None = None,
+    ) -> None:
+        self.fetch_offset_metadata = fetch_offset_metadata
+        self.records = records
+        self.high_watermark = high_watermark
+        self.last_stable_offset = last_stable_offset
+        self.log_start_offset = log_start_offset
+        self.first_entry_incomplete = first_entry_incomplete
+        self.aborted_transactions = aborted_transactions
+
+    @property
+    def fetch_offset(self) -> int:
+        return self.fetch_offset_metadata.message_offset
+
+
+class LogAppendInfo:
+    """What an append did: offsets are those in the log, also for a duplicate."""
+
+    __slots__ = (
+        "duplicate",
+        "first_offset",
+        "first_offset_metadata",
+        "last_leader_epoch",
+        "last_offset",
+        "log_append_time_ms",
+        "log_start_offset",
+        "max_timestamp",
+        "offset_of_max_timestamp",
+        "record_count",
+        "size_in_bytes",
+    )
+
+    def __init__(self, first_offset: int, last_offset: int, log_start_offset: int) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.log_start_offset = log_start_offset
+        self.last_leader_epoch = NO_LEADER_EPOCH
+        self.log_append_time_ms = NO_TIMESTAMP  # set under LogAppendTime only
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max_timestamp = (
+            UNKNOWN_OFFSET  # last offset of the batch that holds it, as Kafka keeps it
+        )
+        self.record_count = 0
+        self.size_in_bytes = 0
+        self.duplicate = False  # nothing was written: the offsets are those of the first time
+        self.first_offset_metadata: LogOffsetMetadata | None = None
+
+    def __repr__(self) -> str:
+        return f"LogAppendInfo({self.first_offset}..{self.last_offset}, duplicate={self.duplicate})"
