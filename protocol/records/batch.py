@@ -1,0 +1,376 @@
+"""A record batch of format v2 as a view over bytes that stay where they are.
+
+    offset  size  field
+         0     8  base offset              stamped by the broker, outside the CRC
+         8     4  batch length             of everything after this field
+        12     4  partition leader epoch   stamped by the broker, outside the CRC
+        16     1  magic                    2; byte 16 is the magic in the older formats too
+        17     4  CRC-32C                  of byte 21 to the end
+        21     2  attributes               bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control,
+                                           6 delete horizon set
+        23     4  last offset delta
+        27     8  base timestamp           ms; the delete horizon where bit 6 is set
+        35     8  max timestamp            ms
+        43     8  producer id              -1 for none
+        51     2  producer epoch
+        53     4  base sequence
+        57     4  record count
+        61        records, compressed as one block when the codec says so
+
+Kafka's DefaultRecordBatch. Reading the header checks its length and magic and nothing else: a batch is what it
+says only after `ensure_valid()`, and its records are only after `validate_records()`.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from protocol.records.builder import build_batch, empty_batch
+from protocol.records.checksum import crc32c
+from protocol.records.compression import CompressionType, decompress
+from protocol.records.errors import (
+    CorruptRecordError,
+    DecompressedTooLargeError,
+    InvalidRecordError,
+    UnsupportedCompressionError,
+)
+from protocol.records.layout import (
+    ATTRIBUTES_POSITION,
+    COMPRESSION_MASK,
+    CONTROL_MASK,
+    CRC_POSITION,
+    CRC_START,
+    DEFAULT_MAX_DECOMPRESSED_BYTES,
+    DELETE_HORIZON_MASK,
+    ENTRY_HEADER,
+    HEADER,
+    LEGACY_OVERHEAD_V0,
+    LOG_OVERHEAD,
+    MAGIC_V0,
+    MAGIC_V1,
+    MAGIC_V2,
+    MAX_SEQUENCE,
+    MAX_TIMESTAMP_POSITION,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    RECORD_BATCH_OVERHEAD,
+    TIMESTAMP_TYPE_MASK,
+    TRANSACTIONAL_MASK,
+    TimestampType,
+)
+from protocol.records.record import RecordsSummary, decode_records, validate_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from protocol.records.legacy import LegacyEntry
+    from protocol.records.record import Record
+
+    Buffer = bytes | bytearray | memoryview
+
+__all__ = [
+    "ATTRIBUTES_POSITION",
+    "COMPRESSION_MASK",
+    "CONTROL_MASK",
+    "CRC_POSITION",
+    "CRC_START",
+    "DEFAULT_MAX_DECOMPRESSED_BYTES",
+    "DELETE_HORIZON_MASK",
+    "ENTRY_HEADER",
+    "HEADER",
+    "LEGACY_OVERHEAD_V0",
+    "LOG_OVERHEAD",
+    "MAGIC_V0",
+    "MAGIC_V1",
+    "MAGIC_V2",
+    "MAX_SEQUENCE",
+    "MAX_TIMESTAMP_POSITION",
+    "NO_PARTITION_LEADER_EPOCH",
+    "NO_PRODUCER_EPOCH",
+    "NO_PRODUCER_ID",
+    "NO_SEQUENCE",
+    "NO_TIMESTAMP",
+    "RECORD_BATCH_OVERHEAD",
+    "TIMESTAMP_TYPE_MASK",
+    "TRANSACTIONAL_MASK",
+    "CompressionType",
+    "CorruptRecordError",
+    "DecompressedTooLargeError",
+    "InvalidRecordError",
+    "RecordBatch",
+    "RecordsSummary",
+    "TimestampType",
+    "UnsupportedCompressionError",
+    "batches",
+    "build_batch",
+    "empty_batch",
+    "entry_header",
+    "increment_sequence",
+    "stamp",
+    "stamp_log_append_time",
+    "stamp_max_timestamp",
+]
+
+_BASE_OFFSET = struct.Struct(">q")
+_INT32 = struct.Struct(">i")
+_UINT32 = struct.Struct(">I")
+_INT16 = struct.Struct(">h")
+_INT64 = struct.Struct(">q")
+
+
+def increment_sequence(sequence: int, increment: int) -> int:
+    """Sequence numbers go back to 0 after 2^31 - 1."""
+    return (sequence + increment) & MAX_SEQUENCE
+
+
+def entry_header(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
+    """(offset, size in bytes, magic) of the entry at `position`, whatever its format, from its first 17 bytes.
+
+    The offset is the first one of a v2 batch and the last one of a v0 or v1 entry; the size counts these bytes too.
+    Raises CorruptRecordError for a magic that does not exist and for a length that the format cannot have.
+    """
+    offset, length, _, magic = ENTRY_HEADER.unpack_from(buffer, position)
+    if magic > MAGIC_V2:
+        raise CorruptRecordError(
+            f"magic {magic} at position {position}, offset {offset}: no such record format"
+        )
+    least = RECORD_BATCH_OVERHEAD - LOG_OVERHEAD if magic == MAGIC_V2 else LEGACY_OVERHEAD_V0 + 8 * magic
+    if length < least:
+        raise CorruptRecordError(
+            f"length {length} at position {position}, offset {offset}: format v{magic} needs {least} at least"
+        )
+    return offset, length + LOG_OVERHEAD, magic
+
+
+class RecordBatch:
+    """One batch of format v2 inside `buffer`.
+
+    With `header_only` the buffer needs to hold no more than the header's 61 bytes, as when a file is walked; the
+    CRC, the payload and the records cannot be asked for then.
+    """
+
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "buffer",
+        "crc",
+        "last_offset_delta",
+        "magic",
+        "max_timestamp",
+        "partition_leader_epoch",
+        "position",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+        "size_in_bytes",
+    )
+
+    def __init__(self, buffer: Buffer, position: int = 0, *, header_only: bool = False) -> None:
+        """Raises CorruptRecordError for what is no v2 header, and for a batch longer than the buffer."""
+        if len(buffer) - position < RECORD_BATCH_OVERHEAD:
+            raise CorruptRecordError(f"{len(buffer) - position} bytes are too few for a record batch")
+        (
+            self.base_offset,
+            length,
+            self.partition_leader_epoch,
+            self.magic,
+            self.crc,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.record_count,
+        ) = HEADER.unpack_from(buffer, position)
+        self.buffer: Buffer = buffer
+        self.position: int = position
+        self.size_in_bytes: int = length + LOG_OVERHEAD
+        if self.magic != MAGIC_V2:
+            raise CorruptRecordError(f"magic {self.magic} at position {position}: not a v2 record batch")
+        if length < RECORD_BATCH_OVERHEAD - LOG_OVERHEAD:
+            raise CorruptRecordError(f"a record batch at position {position} claims a length of {length}")
+        if length > len(buffer) - position - LOG_OVERHEAD and not header_only:
+            raise CorruptRecordError(
+                f"a record batch at position {position} claims a length of {length}, "
+                f"{len(buffer) - position - LOG_OVERHEAD} bytes are left"
+            )
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last record that was in the batch when it was written."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after `last_offset`."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last record, -1 where the batch has none."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return increment_sequence(self.base_sequence, self.last_offset_delta)
+
+    @property
+    def compression_type(self) -> CompressionType:
+        """The codec of the payload; raises UnsupportedCompressionError for a number that has none."""
+        return CompressionType.of(self.attributes & COMPRESSION_MASK)
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether a codec is named at all."""
+        return self.attributes & COMPRESSION_MASK != 0
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Whether the producer or the broker set the timestamps."""
+        if self.attributes & TIMESTAMP_TYPE_MASK:
+            return TimestampType.LOG_APPEND_TIME
+        return TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
+        return self.attributes & TRANSACTIONAL_MASK != 0
+
+    @property
+    def is_control(self) -> bool:
+        """Whether its records are markers of the broker and not for applications."""
+        return self.attributes & CONTROL_MASK != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """Whether the log cleaner has set when tombstones and markers in here may go (KIP-534)."""
+        return self.attributes & DELETE_HORIZON_MASK != 0
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """That time, which then stands where the base timestamp was."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_MASK else None
+
+    @property
+    def has_producer_id(self) -> bool:
+        """Whether an idempotent or transactional producer wrote it."""
+        return self.producer_id > NO_PRODUCER_ID
+
+    def is_valid_crc(self) -> bool:
+        """Whether the stored checksum is that of the bytes."""
+        return crc32c(self._view()[CRC_START:]) == self.crc
+
+    def ensure_valid(self) -> None:
+        """Raises CorruptRecordError unless the checksum is right."""
+        if not self.is_valid_crc():
+            raise CorruptRecordError(
+                f"the batch at offset {self.base_offset} ({self.size_in_bytes} bytes) says CRC {self.crc:#010x}, "
+                "which is not that of its bytes"
+            )
+
+    def _view(self) -> memoryview:
+        return memoryview(self.buffer)[self.position : self.position + self.size_in_bytes]
+
+    def payload(self) -> memoryview:
+        """The records as they lie in the batch, compressed or not."""
+        return self._view()[RECORD_BATCH_OVERHEAD:]
+
+    def uncompressed_payload(
+        self, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
+    ) -> bytes | memoryview:
+        """The records uncompressed.
+
+        Raises CorruptRecordError when that is not possible within the bound, and UnsupportedCompressionError.
+        """
+        codec = self.compression_type
+        payload = self.payload()
+        return decompress(codec, payload, max_decompressed_bytes) if codec else payload
+
+    def validate_records(
+        self, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
+    ) -> RecordsSummary:
+        """Checks every record; what it finds, and raises, is what `record.validate_records` does."""
+        payload = self.uncompressed_payload(max_decompressed_bytes)
+        return validate_records(payload, self.record_count, self.base_timestamp)
+
+    def records(self, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
+        """The records with their offsets, timestamps and sequence numbers.
+
+        Raises CorruptRecordError and UnsupportedCompressionError for the payload as a whole, InvalidRecordError
+        for what is in it.
+        """
+        payload = self.uncompressed_payload(max_decompressed_bytes)
+        return iter(
+            decode_records(
+                payload,
+                self.record_count,
+                self.base_offset,
+                self.base_timestamp,
+                log_append_time=self.max_timestamp if self.attributes & TIMESTAMP_TYPE_MASK else None,
+                base_sequence=self.base_sequence,
+            )
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"RecordBatch(offsets {self.base_offset}..{self.last_offset}, {self.record_count} records, "
+            f"{self.size_in_bytes} bytes, attributes {self.attributes:#x}, "
+            f"leader epoch {self.partition_leader_epoch}, producer {self.producer_id}/{self.producer_epoch}, sequence {self.base_sequence})"
+        )
+
+
+def batches(buffer: Buffer, position: int = 0) -> Iterator[RecordBatch | LegacyEntry]:
+    """The whole batches in `buffer`, one after the other, and the entries of message sets.
+
+    What is cut off at the end is left out.     Raises CorruptRecordError at a magic that does not exist and at a length that the format cannot have.
+    """
+    end = len(buffer)
+    while end - position >= ENTRY_HEADER.size:
+        _, size, magic = entry_header(buffer, position)
+        if size > end - position:
+            return
+        if magic == MAGIC_V2:
+            yield RecordBatch(buffer, position)
+        else:
+            from protocol.records.legacy import LegacyEntry
+
+            yield LegacyEntry(buffer, position)
+        position += size
+
+
+def stamp(
+    buffer: bytearray | memoryview, position: int, base_offset: int, partition_leader_epoch: int
+) -> None:
+    """Writes what the leader decides into a v2 batch; neither field is covered by the CRC."""
+    _BASE_OFFSET.pack_into(buffer, position, base_offset)
+    _INT32.pack_into(buffer, position + LOG_OVERHEAD, partition_leader_epoch)
+
+
+def stamp_max_timestamp(
+    buffer: bytearray | memoryview, position: int, timestamp_type: TimestampType, max_timestamp: int
+) -> None:
+    """Writes timestamp type and max timestamp into a v2 batch, and the CRC that follows from them.
+
+    Kafka's setMaxTimestamp: nothing is touched where both are right already.
+    """
+    (attributes,) = _INT16.unpack_from(buffer, position + ATTRIBUTES_POSITION)
+    (current,) = _INT64.unpack_from(buffer, position + MAX_TIMESTAMP_POSITION)
+    wanted = attributes & ~TIMESTAMP_TYPE_MASK | (TIMESTAMP_TYPE_MASK if timestamp_type == 1 else 0)
+    if attributes == wanted and current == max_timestamp:
+        return
+    _INT16.pack_into(buffer, position + ATTRIBUTES_POSITION, wanted)
+    _INT64.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, max_timestamp)
+    (length,) = _INT32.unpack_from(buffer, position + 8)
+    crc = crc32c(memoryview(buffer)[position + CRC_START : position + LOG_OVERHEAD + length])
+    _UINT32.pack_into(buffer, position + CRC_POSITION, crc)
+
+
+def stamp_log_append_time(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:
+    """Makes `timestamp_ms` the time of every record of a v2 batch (message.timestamp.type=LogAppendTime)."""
+    stamp_max_timestamp(buffer, position, TimestampType.LOG_APPEND_TIME, timestamp_ms)

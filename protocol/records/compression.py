@@ -1,0 +1,301 @@
+"""The compression codecs of record batches, framed as Apache Kafka's own streams frame them.
+
+    gzip    one gzip member or several
+    snappy  a header of 16 bytes (82 "SNAPPY" 00, version 1, compatible with 1), then blocks, each a big-endian
+            int32 length and one raw snappy block (SnappyOutputStream); some clients send one raw block alone
+    lz4     an LZ4 frame of independent blocks
+    zstd    one zstd frame or several
+
+Unpacking is bounded: what would grow beyond `max_bytes` raises DecompressedTooLargeError, before it has.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from protocol.records.errors import (
+    CorruptRecordError,
+    DecompressedTooLargeError,
+    UnsupportedCompressionError,
+)
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+Buffer = bytes | bytearray | memoryview
+
+SNAPPY_MAGIC = b"\x82SNAPPY\x00"
+SNAPPY_VERSION = 1
+SNAPPY_BLOCK_BYTES = 32 * 1024
+# A copy element of three bytes yields at most 64, so no honest block claims to unpack to more times itself.
+SNAPPY_MAX_RATIO = 22
+
+LZ4_MAGIC = 0x184D2204
+LZ4_BLOCK_BYTES = 64 * 1024
+LZ4_STORED = 0x80000000
+LZ4_DEFAULT_LEVEL = 9
+# Magic; version 1, independent blocks, no checksums; blocks of 64 KiB; the checksum of those two bytes.
+LZ4_HEADER = struct.pack("<I3B", LZ4_MAGIC, 0x60, 0x40, 0x82)
+LZ4_END_MARK = bytes(4)
+LZ4_INDEPENDENT_BLOCKS = 0x20
+LZ4_CONTENT_SIZE = 0x08
+LZ4_DICTIONARY_ID = 0x01
+
+ZSTD_DEFAULT_LEVEL = 3
+GZIP_DEFAULT_LEVEL = 6
+
+_FIRST_GUESS_BYTES = 64 * 1024
+_INT32 = struct.Struct(">i")
+_SNAPPY_VERSIONS = struct.Struct(">ii")
+
+
+class CompressionType(IntEnum):
+    """The codec in the lowest three bits of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    @property
+    def label(self) -> str:
+        """The codec as configuration writes it: none, gzip, snappy, lz4, zstd."""
+        return self.name.lower()
+
+    @classmethod
+    def of(cls, codec: int) -> CompressionType:
+        """The codec with this number; raises UnsupportedCompressionError when there is none."""
+        try:
+            return _CODECS[codec]
+        except IndexError:
+            raise UnsupportedCompressionError(f"unknown compression codec {codec}") from None
+
+    @classmethod
+    def of_label(cls, label: str) -> CompressionType:
+        """The codec with this name; raises UnsupportedCompressionError when there is none."""
+        try:
+            return cls[label.upper()]
+        except KeyError:
+            raise UnsupportedCompressionError(f"unknown compression type {label!r}") from None
+
+
+_CODECS = tuple(CompressionType)
+
+
+def compress(codec: CompressionType, data: Buffer, level: int | None = None) -> bytes:
+    """Packs `data` as Kafka's producer would; `level` is the codec's own scale, None its default."""
+    import cramjam
+
+    match codec:
+        case CompressionType.NONE:
+            return bytes(data)
+        case CompressionType.GZIP:
+            gzip_level = GZIP_DEFAULT_LEVEL if level is None or level < 0 else level
+            return bytes(cramjam.gzip.compress(data, level=gzip_level))
+        case CompressionType.SNAPPY:
+            return _compress_snappy(cramjam.snappy, memoryview(data))
+        case CompressionType.LZ4:
+            return _compress_lz4(cramjam.lz4, memoryview(data), level)
+        case CompressionType.ZSTD:
+            zstd_level = ZSTD_DEFAULT_LEVEL if level is None else level
+            return bytes(cramjam.zstd.compress(data, level=zstd_level))
+
+
+def decompress(codec: CompressionType, data: Buffer, max_bytes: int) -> bytes:
+    """Unpacks `data`, at most `max_bytes` of it.
+
+    Raises CorruptRecordError for anything that is not a whole stream of the codec, and its subclass
+    DecompressedTooLargeError when there is more than `max_bytes`.
+    """
+    import cramjam
+
+    match codec:
+        case CompressionType.NONE:
+            if len(data) > max_bytes:
+                raise _too_large(codec, max_bytes)
+            return bytes(data)
+        case CompressionType.GZIP:
+            return _decompress_stream(cramjam.gzip, codec, data, max_bytes)
+        case CompressionType.SNAPPY:
+            return _decompress_snappy(cramjam, data, max_bytes)
+        case CompressionType.LZ4:
+            _check_lz4_descriptor(data)
+            return _decompress_stream(cramjam.lz4, codec, data, max_bytes)
+        case CompressionType.ZSTD:
+            return _decompress_stream(cramjam.zstd, codec, data, max_bytes)
+
+
+def _too_large(codec: CompressionType, max_bytes: int) -> DecompressedTooLargeError:
+    return DecompressedTooLargeError(f"{codec.label}: unpacks to more than the {max_bytes} bytes allowed")
+
+
+def _decompress_stream(module: ModuleType, codec: CompressionType, data: Buffer, max_bytes: int) -> bytes:
+    """Unpacks into a buffer of fixed size, four times as large at each new attempt.
+
+    The attempts that fail cost a third of the last one at most, all together, and no buffer is more than four
+    times as large as what comes out: cheaper than taking the stream piece by piece, and as safe.
+    """
+    import cramjam
+
+    size = min(max(_FIRST_GUESS_BYTES, 4 * len(data)), max_bytes)
+    while True:
+        output = bytearray(size)
+        try:
+            written: int = module.decompress_into(data, output)
+        except cramjam.DecompressionError as error:
+            # The one message that says the buffer was too small; every other one blames the data.
+            if "failed to write whole buffer" not in str(error):
+                raise CorruptRecordError(f"{codec.label}: {error}") from None
+        else:
+            return bytes(memoryview(output)[:written])
+        if size >= max_bytes:
+            raise _too_large(codec, max_bytes)
+        size = min(4 * size, max_bytes)
+
+
+# -- snappy --
+
+
+def _compress_snappy(snappy: ModuleType, data: memoryview) -> bytes:
+    parts = [SNAPPY_MAGIC, _SNAPPY_VERSIONS.pack(SNAPPY_VERSION, SNAPPY_VERSION)]
+    for start in range(0, len(data), SNAPPY_BLOCK_BYTES):
+        block = bytes(snappy.compress_raw(data[start : start + SNAPPY_BLOCK_BYTES]))
+        parts += (_INT32.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _decompress_snappy(cramjam: ModuleType, data: Buffer, max_bytes: int) -> bytes:
+    blocks = _snappy_blocks(memoryview(data)) if data[:8] == SNAPPY_MAGIC else [memoryview(data)]
+    parts: list[bytes] = []
+    left = max_bytes
+    for block in blocks:
+        try:
+            claimed = cramjam.snappy.decompress_raw_len(block)
+            if claimed > SNAPPY_MAX_RATIO * len(block):
+                raise CorruptRecordError(f"snappy: a block of {len(block)} bytes claims to hold {claimed}")
+            if claimed > left:
+                raise _too_large(CompressionType.SNAPPY, max_bytes)
+            parts.append(bytes(cramjam.snappy.decompress_raw(block)))
+        except cramjam.DecompressionError as error:
+            raise CorruptRecordError(str(error)) from None
+        left -= claimed
+    return b"".join(parts)
+
+
+def _snappy_blocks(data: memoryview) -> list[memoryview]:
+    """The raw blocks in xerial framing; streams may follow each other, each with a header of its own."""
+    blocks = []
+    position, end = 0, len(data)
+    while position < end:
+        if data[position : position + 8] == SNAPPY_MAGIC:
+            if end - position < 16:
+                raise CorruptRecordError("snappy: the stream ends inside its header")
+            _, compatible = _SNAPPY_VERSIONS.unpack_from(data, position + 8)
+            if compatible != SNAPPY_VERSION:
+                raise CorruptRecordError(f"snappy: framing version {compatible} is not supported")
+            position += 16
+            continue
+        if end - position < 4:
+            raise CorruptRecordError("snappy: the stream ends inside a block length")
+        (length,) = _INT32.unpack_from(data, position)
+        position += 4
+        if not 0 < length <= end - position:
+            raise CorruptRecordError(f"snappy: a block claims {length} bytes, {end - position} are left")
+        blocks.append(data[position : position + length])
+        position += length
+    return blocks
+
+
+# -- lz4 --
+
+
+def _compress_lz4(lz4: ModuleType, data: memoryview, level: int | None) -> bytes:
+    """An LZ4 frame by hand: Kafka's reader refuses the linked blocks that libraries default to."""
+    options: dict[str, Any] = {"store_size": False}
+    # Level 9, Kafka's default, means its fast compressor; every other level the high compression one.
+    if level is not None and level != LZ4_DEFAULT_LEVEL:
+        options |= {"mode": "high_compression", "compression": level}
+    parts = [LZ4_HEADER]
+    for start in range(0, len(data), LZ4_BLOCK_BYTES):
+        block = data[start : start + LZ4_BLOCK_BYTES]
+        packed = bytes(lz4.compress_block(block, **options))
+        if len(packed) < len(block):
+            parts += (len(packed).to_bytes(4, "little"), packed)
+        else:
+            parts += ((len(block) | LZ4_STORED).to_bytes(4, "little"), bytes(block))
+    parts.append(LZ4_END_MARK)
+    return b"".join(parts)
+
+
+def _check_lz4_descriptor(data: Buffer) -> None:
+    """Linked blocks are legal LZ4, but Kafka's Lz4BlockInputStream refuses them, so its consumers would fail."""
+    if len(data) > 4 and not data[4] & LZ4_INDEPENDENT_BLOCKS:
+        raise CorruptRecordError("lz4: the frame's blocks depend on each other, which Kafka does not allow")
+
+
+def lz4_with_right_checksum(data: Buffer) -> bytes:
+    """A frame from format v0, where clients computed the header checksum over the wrong bytes, put right.
+
+    Kafka reads v0 frames without looking at that checksum (KIP-31's broken flag descriptor checksum).
+    """
+    end = _lz4_descriptor_end(data)
+    return b"".join((data[:end], bytes([_descriptor_checksum(bytes(data[4:end]))]), data[end + 1 :]))
+
+
+def lz4_with_broken_checksum(data: Buffer) -> bytes:
+    """The frame as the clients of format v0 wrote it: the header checksum covers the magic number too."""
+    end = _lz4_descriptor_end(data)
+    return b"".join((data[:end], bytes([_descriptor_checksum(bytes(data[:end]))]), data[end + 1 :]))
+
+
+def _lz4_descriptor_end(data: Buffer) -> int:
+    if len(data) < 7:
+        raise CorruptRecordError("lz4: the stream ends inside the frame header")
+    end = 6 + (8 if data[4] & LZ4_CONTENT_SIZE else 0) + (4 if data[4] & LZ4_DICTIONARY_ID else 0)
+    if end >= len(data):
+        raise CorruptRecordError("lz4: the stream ends inside the frame header")
+    return end
+
+
+def _descriptor_checksum(descriptor: bytes) -> int:
+    """The byte after the lowest of the xxHash-32."""
+    return xxh32(descriptor) >> 8 & 0xFF
+
+
+_PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1
+_MASK = 0xFFFFFFFF
+
+
+def _rotate(value: int, bits: int) -> int:
+    value &= _MASK
+    return (value << bits | value >> (32 - bits)) & _MASK
+
+
+def xxh32(data: bytes) -> int:
+    """xxHash-32 with seed 0, for frame headers: a few bytes each."""
+    position, end = 0, len(data)
+    if end >= 16:
+        lanes = [_PRIME_1 + _PRIME_2, _PRIME_2, 0, -_PRIME_1]
+        while end - position >= 16:
+            for lane, word in enumerate(struct.unpack_from("<4I", data, position)):
+                lanes[lane] = _rotate(lanes[lane] + word * _PRIME_2, 13) * _PRIME_1
+            position += 16
+        digest = sum(_rotate(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True))
+    else:
+        digest = _PRIME_5
+    digest += end
+    while end - position >= 4:
+        digest = (
+            _rotate(digest + int.from_bytes(data[position : position + 4], "little") * _PRIME_3, 17)
+            * _PRIME_4
+        )
+        position += 4
+    for byte in data[position:]:
+        digest = _rotate(digest + byte * _PRIME_5, 11) * _PRIME_1
+    digest &= _MASK
+    digest = (digest ^ digest >> 15) * _PRIME_2 & _MASK
+    digest = (digest ^ digest >> 13) * _PRIME_3 & _MASK
+    return digest ^ digest >> 16

@@ -1,0 +1,399 @@
+# cython: annotation_typing=False, wraparound=False, boundscheck=True, initializedcheck=False
+"""The loop over the records inside a batch of format v2: check them, decode them, build them.
+
+    record: size varint | attributes int8 | timestamp delta varlong | offset delta varint
+            | key length varint, key | value length varint, value | header count varint, headers
+    header: key length varint, key | value length varint, value
+
+Varints are zigzag; a length below zero means null. Kafka's DefaultRecord.
+
+Key "k", no value, no headers, at the batch's base offset and 5 ms after its base timestamp:
+
+    0e 00 0a 00 02 6b 01 00
+    |  |  |  |  |  |  |  0 headers
+    |  |  |  |  |  |  value length -1: null
+    |  |  |  |  |  "k"
+    |  |  |  |  key length 1
+    |  |  |  offset delta 0
+    |  |  timestamp delta 5
+    |  attributes, of which none are defined
+    size: 7 bytes follow
+
+This module runs as it stands, and is also what Cython compiles with the types of record.pxd beside it; it must
+therefore never need Cython when it runs. `COMPILED` says which one this is. In both, an index beyond the buffer
+raises IndexError, which is how most bad lengths are found.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.records.errors import InvalidRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Header = tuple[str, bytes | None]
+    RecordLike = "Record | tuple[bytes | None, bytes | None, int, Sequence[Header]]"
+
+COMPILED: bool = not __file__.endswith((".py", ".pyc"))
+
+_MIN_INT64 = -(1 << 63)
+_MAX_INT64 = (1 << 63) - 1
+_MAX_INT32 = (1 << 31) - 1
+
+
+class Record:
+    """One record. `headers` are (key, value) in their order; `timestamp` is in milliseconds, -1 for none.
+
+    `offset` and `sequence` are -1 where nothing has assigned them.
+    """
+
+    __slots__ = ("headers", "key", "offset", "sequence", "timestamp", "value")
+
+    def __init__(
+        self,
+        key: bytes | None = None,
+        value: bytes | None = None,
+        timestamp: int = -1,
+        headers: Sequence[Header] = (),
+        offset: int = -1,
+        sequence: int = -1,
+    ) -> None:
+        self.key: bytes | None = key
+        self.value: bytes | None = value
+        self.timestamp: int = timestamp
+        self.headers: Sequence[Header] = headers
+        self.offset: int = offset
+        self.sequence: int = sequence
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Record):
+            return NotImplemented
+        return (
+            self.offset == other.offset
+            and self.timestamp == other.timestamp
+            and self.key == other.key
+            and self.value == other.value
+            and list(self.headers) == list(other.headers)
+            and self.sequence == other.sequence
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"Record(offset={self.offset}, timestamp={self.timestamp}, key={self.key!r}, "
+            f"value={self.value!r}, headers={list(self.headers)!r}, sequence={self.sequence})"
+        )
+
+
+class RecordsSummary:
+    """What a pass over a batch's records found; an index counts from the first record, -1 means none.
+
+    `min_timestamp` and `max_timestamp` in ms (both -1 for no records), `max_timestamp_index` the first record
+    that has the latter, `null_key_index` the first record without a key (compacted topics refuse those),
+    `offset_gap_index` the first record whose offset delta is not its index (what clients send has no gaps, what
+    the log cleaner leaves does).
+    """
+
+    __slots__ = (
+        "max_timestamp",
+        "max_timestamp_index",
+        "min_timestamp",
+        "null_key_index",
+        "offset_gap_index",
+        "record_count",
+    )
+
+    def __init__(
+        self,
+        record_count: int,
+        min_timestamp: int,
+        max_timestamp: int,
+        max_timestamp_index: int,
+        null_key_index: int,
+        offset_gap_index: int,
+    ) -> None:
+        self.record_count: int = record_count
+        self.min_timestamp: int = min_timestamp
+        self.max_timestamp: int = max_timestamp
+        self.max_timestamp_index: int = max_timestamp_index
+        self.null_key_index: int = null_key_index
+        self.offset_gap_index: int = offset_gap_index
+
+
+def validate_records(
+    payload: bytes | bytearray | memoryview, record_count: int, base_timestamp: int
+) -> RecordsSummary:
+    """Reads every record of an uncompressed payload without building any.
+
+    Raises InvalidRecordError when the payload is not exactly `record_count` well-formed records.
+    """
+    data = payload if COMPILED else bytes(payload)
+    try:
+        min_delta, max_delta, max_index, null_key_index, offset_gap_index = _scan(data, record_count)
+    except IndexError:
+        raise InvalidRecordError("the records run past the end of the batch") from None
+    if record_count == 0:
+        return RecordsSummary(0, -1, -1, -1, -1, -1)
+    min_timestamp = base_timestamp + min_delta
+    max_timestamp = base_timestamp + max_delta
+    if min_timestamp < _MIN_INT64 or max_timestamp > _MAX_INT64:
+        raise InvalidRecordError(
+            f"a timestamp is out of range: {base_timestamp} and {max_delta} or {min_delta}"
+        )
+    return RecordsSummary(
+        record_count, min_timestamp, max_timestamp, max_index, null_key_index, offset_gap_index
+    )
+
+
+def decode_records(
+    payload: bytes | bytearray | memoryview,
+    record_count: int,
+    base_offset: int,
+    base_timestamp: int,
+    *,
+    log_append_time: int | None = None,
+    base_sequence: int = -1,
+) -> list[Record]:
+    """The records of an uncompressed payload.
+
+    Their timestamps are `log_append_time` where that is given. Raises InvalidRecordError when the payload is
+    not exactly `record_count` well-formed records.
+    """
+    blob = bytes(payload)
+    try:
+        return _decode(blob, blob, record_count, base_offset, base_timestamp, log_append_time, base_sequence)
+    except IndexError:
+        raise InvalidRecordError("the records run past the end of the batch") from None
+
+
+def encode_records(records: Sequence[Record], base_offset: int, base_timestamp: int) -> bytes:
+    """The payload for records that have their offsets, none of them below `base_offset`.
+
+    Raises ValueError for an offset or a timestamp that is too far from the base.
+    """
+    parts: list[bytes] = []
+    for record in records:
+        timestamp_delta = record.timestamp - base_timestamp
+        offset_delta = record.offset - base_offset
+        if not (0 <= offset_delta <= _MAX_INT32 and _MIN_INT64 <= timestamp_delta <= _MAX_INT64):
+            raise ValueError(
+                f"{record!r} is out of reach from offset {base_offset}, timestamp {base_timestamp}"
+            )
+        body = [b"\0", _zigzag(timestamp_delta), _zigzag(offset_delta)]
+        _encode_bytes(body, record.key)
+        _encode_bytes(body, record.value)
+        headers = record.headers
+        body.append(_zigzag(len(headers)))
+        for key, value in headers:
+            _encode_bytes(body, key.encode())
+            _encode_bytes(body, value)
+        encoded = b"".join(body)
+        parts += (_zigzag(len(encoded)), encoded)
+    return b"".join(parts)
+
+
+def _encode_bytes(parts: list[bytes], value: bytes | None) -> None:
+    if value is None:
+        parts.append(b"\x01")
+    else:
+        parts += (_zigzag(len(value)), value)
+
+
+def _zigzag(number: int) -> bytes:
+    """A signed number of at most 64 bits as a zigzag varint."""
+    raw = (number << 1) ^ (number >> 63)
+    if raw < 0x80:
+        return bytes((raw,))
+    if raw < 0x4000:
+        return bytes((raw & 0x7F | 0x80, raw >> 7))
+    groups = bytearray()
+    while raw >= 0x80:
+        groups.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    groups.append(raw)
+    return bytes(groups)
+
+
+# -- the hot loops: one function each on purpose, calls are what they must not pay for --
+
+
+def _long_varint(data: bytes, position: int, raw: int, max_bits: int) -> tuple[int, int]:
+    """The rest of a varint whose first byte `raw` says that there is more, and the position after it.
+
+    Not yet zigzag-decoded. Bits beyond 32 or 64 are dropped, as Kafka's ByteUtils does.
+    """
+    raw &= 0x7F
+    shift = 7
+    while True:
+        byte = data[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return raw & ((1 << 32) - 1 if max_bits == 32 else (1 << 64) - 1), position
+        shift += 7
+        if shift >= max_bits:
+            raise InvalidRecordError(f"a variable-length number has more than {max_bits} bits")
+
+
+def _scan(data: bytes, record_count: int) -> tuple[int, int, int, int, int]:  # noqa: C901, PLR0912, PLR0915
+    """(min and max timestamp delta, index of the latter, of the first null key, of the first gap)."""
+    position = 0
+    end = len(data)
+    index = 0
+    min_delta = _MAX_INT64
+    max_delta = _MIN_INT64
+    max_index = null_key_index = offset_gap_index = -1
+    while index < record_count:
+        raw = data[position]
+        position += 1
+        if raw > 0x7F:
+            raw, position = _long_varint(data, position, raw, 32)
+        number = (raw >> 1) ^ -(raw & 1)
+        stop = position + number
+        if number < 0 or stop > end:
+            raise InvalidRecordError(f"record {index} claims {number} of {end - position} bytes")
+        raw = data[position + 1]  # skips the attributes, of which none are defined
+        position += 2
+        if raw > 0x7F:
+            raw, position = _long_varint(data, position, raw, 64)
+        number = (raw >> 1) ^ -(raw & 1)
+        if number > max_delta:
+            max_delta = number
+            max_index = index
+        min_delta = min(min_delta, number)
+        raw = data[position]
+        position += 1
+        if raw > 0x7F:
+            raw, position = _long_varint(data, position, raw, 32)
+        if raw != 2 * index and offset_gap_index < 0:
+            offset_gap_index = index
+        raw = data[position]
+        position += 1
+        if raw > 0x7F:
+            raw, position = _long_varint(data, position, raw, 32)
+        if not raw & 1:
+            position += raw >> 1
+        elif null_key_index < 0:
+            null_key_index = index
+        raw = data[position]
+        position += 1
+        if raw > 0x7F:
+            raw, position = _long_varint(data, position, raw, 32)
+        if not raw & 1:
+            position += raw >> 1
+        raw = data[position]
+        position += 1
+        if raw:
+            position = _skip_headers(data, position, raw)
+        if position != stop:
+            raise InvalidRecordError(f"record {index} does not end where its size says")
+        index += 1
+    if position != end and record_count:
+        raise InvalidRecordError(f"{end - position} bytes are left after {record_count} records")
+    return min_delta, max_delta, max_index, null_key_index, offset_gap_index
+
+
+def _skip_headers(data: bytes, position: int, raw: int) -> int:
+    """The position after the headers, whose count begins with the byte `raw`."""
+    if raw > 0x7F:
+        raw, position = _long_varint(data, position, raw, 32)
+    if raw & 1 or raw >> 1 > len(data) - position:
+        raise InvalidRecordError(f"a header count of {(raw >> 1) ^ -(raw & 1)} is not possible")
+    left = raw >> 1
+    while left:
+        raw = data[position]
+        position += 1
+        if raw > 0x7F:
+            raw, position = _long_varint(data, position, raw, 32)
+        if raw & 1:
+            raise InvalidRecordError("a header has no key")
+        position += raw >> 1
+        raw = data[position]
+        position += 1
+        if raw > 0x7F:
+            raw, position = _long_varint(data, position, raw, 32)
+        if not raw & 1:
+            position += raw >> 1
+        left -= 1
+    return position
+
+
+def _number(data: bytes, position: int, max_bits: int) -> tuple[int, int]:
+    """A zigzag varint, and the position after it."""
+    raw = data[position]
+    position += 1
+    if raw > 0x7F:
+        raw, position = _long_varint(data, position, raw, max_bits)
+    return (raw >> 1) ^ -(raw & 1), position
+
+
+def _decode(
+    blob: bytes,
+    data: bytes,
+    record_count: int,
+    base_offset: int,
+    base_timestamp: int,
+    log_append_time: int | None,
+    base_sequence: int,
+) -> list[Record]:
+    """`blob` and `data` are the same bytes: to cut from, and (a typed view, when compiled) to index."""
+    records: list[Record] = []
+    position = 0
+    end = len(data)
+    timestamp = log_append_time
+    for _ in range(record_count):
+        length, position = _number(data, position, 32)
+        stop = position + length
+        if length < 0 or stop > end:
+            raise InvalidRecordError(
+                f"record {len(records)} claims {length} bytes, {end - position} are left"
+            )
+        timestamp_delta, position = _number(data, position + 1, 64)
+        if log_append_time is None:
+            timestamp = base_timestamp + timestamp_delta
+            if not _MIN_INT64 <= timestamp <= _MAX_INT64:
+                raise InvalidRecordError(f"timestamp {timestamp} of record {len(records)} is out of range")
+        offset_delta, position = _number(data, position, 32)
+        key = value = None
+        length, position = _number(data, position, 32)
+        if length >= 0:
+            key = blob[position : position + length]
+            position += length
+        length, position = _number(data, position, 32)
+        if length >= 0:
+            value = blob[position : position + length]
+            position += length
+        headers: list[Header] = []
+        length, position = _number(data, position, 32)
+        if length:
+            position = _decode_headers(blob, data, position, length, headers)
+        if position != stop:
+            raise InvalidRecordError(f"record {len(records)} does not end where its size says")
+        sequence = -1 if base_sequence < 0 else (base_sequence + offset_delta) & _MAX_INT32
+        records.append(Record(key, value, timestamp, headers, base_offset + offset_delta, sequence))
+    if position != end and record_count:
+        raise InvalidRecordError(f"{end - position} bytes are left after {record_count} records")
+    return records
+
+
+def _decode_headers(blob: bytes, data: bytes, position: int, left: int, headers: list[Header]) -> int:
+    """Appends the headers, `left` of them, and returns the position after them."""
+    if not 0 <= left <= len(data) - position:
+        raise InvalidRecordError(f"a header count of {left} is not possible")
+    while left:
+        length, position = _number(data, position, 32)
+        if length < 0:
+            raise InvalidRecordError("a header has no key")
+        key = blob[position : position + length].decode("utf-8", "replace")
+        position += length
+        value = None
+        length, position = _number(data, position, 32)
+        if length >= 0:
+            value = blob[position : position + length]
+            position += length
+        headers.append((key, value))
+        left -= 1
+    return position
