@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from protocol.messages.cluster_metadata import (
+from protocol.messages.topic_records import (
     ConfigRecord,
     PartitionChangeRecord,
     PartitionRecord,

@@ -20,12 +20,30 @@ from typing import Final
 
 from broker.metadata_image import MetadataImage
 from protocol.codec import decode, encode
-from protocol.messages import cluster_metadata
+from protocol.messages.topic_records import (
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from protocol.records.batch import CorruptRecordError, RecordBatch, build_batch
 from protocol.schema import Message
 
 FILE_NAME: Final = "barnabas.metadata"
 _FRAME_VERSION: Final = 1
+_RECORD_TYPES: Final[dict[int | None, type[Message]]] = {
+    record_type.api_key: record_type
+    for record_type in (
+        TopicRecord,
+        PartitionRecord,
+        ConfigRecord,
+        PartitionChangeRecord,
+        RemoveTopicRecord,
+        ProducerIdsRecord,
+    )
+}
 _REWRITE_FACTOR: Final = 4
 """A file that holds this many times the records that its image needs is written anew when it is opened."""
 
@@ -46,11 +64,11 @@ def frame(record: Message, version: int) -> bytes:
 def unframe(value: bytes) -> Message:
     """The metadata record in a frame. Raises MetadataStoreError for a frame or a type that is not known here."""
     frame_version, api_key, version = value[:3]
-    message_type = cluster_metadata.RECORD_TYPES.get(api_key)
+    message_type = _RECORD_TYPES.get(api_key)
     if frame_version != _FRAME_VERSION or message_type is None:
         raise MetadataStoreError(
             f"metadata record with frame version {frame_version}, type {api_key} and version {version} is not known "
-            f"to this broker; it knows frame version {_FRAME_VERSION} and types {sorted(cluster_metadata.RECORD_TYPES)}"
+            f"to this broker; it knows frame version {_FRAME_VERSION} and types {[*_RECORD_TYPES]}"
         )
     return decode(message_type, version, value[3:])
 

@@ -12,7 +12,7 @@ from typing import Final
 from broker.controller import Controller, Decision
 from broker.metadata_image import MetadataImage
 from broker.request import Pending
-from protocol.messages.cluster_metadata import ProducerIdsRecord
+from protocol.messages.topic_records import ProducerIdsRecord
 
 BLOCK_SIZE: Final = 1000
 

@@ -2,7 +2,7 @@
 
 A handler is a plain function, `handler(broker, context, request)`, registered with `@api`. It answers at once with
 a response message, or with a `Pending` that is completed later (long polls, acknowledgements that wait for a flush), or
-with NO_RESPONSE (a produce request with acks=0). What ApiVersions advertises is computed from this registry.
+with a `NoResponse` (a produce request with acks=0). What ApiVersions advertises is computed from this registry.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ S = TypeVar("S")
 
 
 class NoResponse(enum.Enum):
-    """The type of NO_RESPONSE, so that type checkers can tell it from a message."""
+    """What a handler returns in place of a response; an enum, so that type checkers can tell it from a message."""
 
     NO_RESPONSE = "no response"
+    CLOSE_CONNECTION = "close the connection"
 
 
 NO_RESPONSE: Final = NoResponse.NO_RESPONSE
+CLOSE_CONNECTION: Final = NoResponse.CLOSE_CONNECTION
+"""The only way to tell a producer with acks=0 that something went wrong: its connection closes."""
 
 
 class Pending(Generic[R]):

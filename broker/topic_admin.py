@@ -14,7 +14,7 @@ from broker.metadata_image import TOPIC_RESOURCE, MetadataImage, PartitionImage
 from config.keys import ConfigError
 from config.log_config import validate_topic_overrides
 from protocol.errors import ApiError, ErrorCode
-from protocol.messages.cluster_metadata import ConfigRecord, RemoveTopicRecord, TopicRecord
+from protocol.messages.topic_records import ConfigRecord, RemoveTopicRecord, TopicRecord
 from protocol.schema import Message
 from protocol.wire import ZERO_UUID, Uuid, uuid_to_string
 

@@ -1,1 +1,22 @@
 """One module for each family of APIs; the stems are those of protocol.messages. Handlers never import each other."""
+
+import importlib
+from typing import Final
+
+MODULES: Final = (
+    "api_versions",
+    "produce",
+    "fetch",
+    "offsets",
+    "metadata",
+    "topics",
+    "configs",
+    "groups",
+    "transactions",
+)
+
+
+def register_all() -> None:
+    """Imports every handler module, which registers its handlers."""
+    for module in MODULES:
+        importlib.import_module(f"{__name__}.{module}")

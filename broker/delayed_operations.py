@@ -1,0 +1,116 @@
+"""What waits in purgatory: acknowledgements for replicas or the disk, fetches for enough bytes.
+
+Source: kafka.server.DelayedProduce, kafka.server.DelayedFetch (its cases are named in the comments).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from broker.fetch_session import FetchPartition
+from broker.partition import ACKS_ALL, Partition
+from broker.purgatory import DelayedOperation
+from protocol.errors import ApiError, ErrorCode
+from storage.unified_log import FetchIsolation
+
+if TYPE_CHECKING:
+    from broker.replica_manager import AppendResult, FetchParams
+
+
+class DelayedProduce(DelayedOperation):
+    """Completes when every partition's records are replicated and durable as far as was asked, or can never be.
+
+    A. The partition is gone, offline or led by another: its answer is that error.
+    B. acks=all: the high watermark has reached the end of what was appended.
+    C. A flush policy asked for an fsync: the recovery point has reached the end of what was appended.
+    """
+
+    def __init__(
+        self,
+        delay_ms: int,
+        waiting: Sequence[tuple[Partition, AppendResult]],
+        required_acks: int,
+        respond: Callable[[], None],
+    ) -> None:
+        super().__init__(delay_ms)
+        self._waiting = list(waiting)
+        self._needs_replicas = required_acks == ACKS_ALL
+        self._respond = respond
+
+    def try_complete(self) -> bool:
+        self._waiting = [item for item in self._waiting if self._still_waits(*item)]
+        return not self._waiting and self.force_complete()
+
+    def _still_waits(self, partition: Partition, result: AppendResult) -> bool:
+        try:
+            partition.check_leader()
+        except ApiError as error:
+            result.fail(error.code, error.message)
+            return False  # case A
+        assert result.info is not None
+        required_offset = result.required_offset
+        if self._needs_replicas and partition.log.high_watermark < required_offset:
+            return True  # case B
+        return result.needs_flush and partition.log.recovery_point < required_offset  # case C
+
+    def on_expiration(self) -> None:
+        for partition, result in self._waiting:
+            result.fail(ErrorCode.REQUEST_TIMED_OUT, f"{partition} was not replicated or flushed in time.")
+
+    def on_complete(self) -> None:
+        self._respond()
+
+
+class DelayedFetch(DelayedOperation):
+    """Completes when `min_bytes` can be read over all partitions, or when one of them has to be answered at once.
+
+    A. This broker no longer leads a partition, or it is gone.
+    B. The partition's leader epoch is not the one that the reader named.
+    C. The fetch offset is past the end (the log was truncated): the reader has to hear of it.
+    D. The accumulated bytes reach min_bytes.
+    """
+
+    def __init__(
+        self,
+        params: FetchParams,
+        waiting: Sequence[tuple[FetchPartition, Partition]],
+        respond: Callable[[], None],
+    ) -> None:
+        super().__init__(params.max_wait_ms)
+        self._params = params
+        self._waiting = waiting
+        self._respond = respond
+
+    def try_complete(self) -> bool:
+        isolation = self._params.isolation
+        min_bytes = self._params.min_bytes
+        available = 0
+        for request, partition in self._waiting:
+            if partition.offline or not partition.is_leader:
+                return self.force_complete()  # case A
+            if request.current_leader_epoch not in (-1, partition.leader_epoch):
+                return self.force_complete()  # case B
+            end = _readable_end(partition, isolation)
+            if end < request.fetch_offset:
+                return self.force_complete()  # case C
+            if end > request.fetch_offset:
+                available += min(partition.log.bytes_between(request.fetch_offset, end), request.max_bytes)
+                if available >= min_bytes:
+                    return self.force_complete()  # case D
+        return False
+
+    def on_expiration(self) -> None:
+        """The time is over: whatever is there is the answer, which on_complete gives."""
+
+    def on_complete(self) -> None:
+        self._respond()
+
+
+def _readable_end(partition: Partition, isolation: FetchIsolation) -> int:
+    log = partition.log
+    if isolation is FetchIsolation.HIGH_WATERMARK:
+        return log.high_watermark
+    if isolation is FetchIsolation.TXN_COMMITTED:
+        return log.last_stable_offset
+    return log.log_end_offset

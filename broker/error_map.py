@@ -1,0 +1,40 @@
+"""The one table from what goes wrong in storage and in record batches to Kafka's error codes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from protocol.errors import ApiError, ErrorCode
+from protocol.records.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
+from storage import errors as storage
+
+_CODES: Final[dict[type[Exception], ErrorCode]] = {
+    CorruptRecordError: ErrorCode.CORRUPT_MESSAGE,
+    InvalidRecordError: ErrorCode.INVALID_RECORD,
+    UnsupportedCompressionError: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    storage.OffsetOutOfRangeError: ErrorCode.OFFSET_OUT_OF_RANGE,
+    storage.RecordTooLargeError: ErrorCode.MESSAGE_TOO_LARGE,
+    storage.RecordBatchTooLargeError: ErrorCode.RECORD_LIST_TOO_LARGE,
+    storage.InvalidTimestampError: ErrorCode.INVALID_TIMESTAMP,
+    storage.OutOfOrderSequenceError: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    storage.InvalidProducerEpochError: ErrorCode.INVALID_PRODUCER_EPOCH,
+    storage.UnknownProducerIdError: ErrorCode.UNKNOWN_PRODUCER_ID,
+    storage.InvalidTxnStateError: ErrorCode.INVALID_TXN_STATE,
+    storage.TransactionCoordinatorFencedError: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    storage.InconsistentTopicIdError: ErrorCode.INCONSISTENT_TOPIC_ID,
+    storage.KafkaStorageError: ErrorCode.KAFKA_STORAGE_ERROR,
+}
+
+MAPPED_ERRORS: Final = (ApiError, *_CODES)
+"""What a partition may fail with; anything else is a bug of ours and is not caught."""
+
+
+def error_code_of(error: Exception) -> ErrorCode:
+    """The code for `error`, by the nearest of its classes that the table names; `error` must be a MAPPED_ERROR."""
+    if isinstance(error, ApiError):
+        return error.code
+    for kind in type(error).__mro__:
+        code = _CODES.get(kind)
+        if code is not None:
+            return code
+    raise AssertionError(f"{type(error).__name__} has no error code") from error

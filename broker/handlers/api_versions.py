@@ -1,0 +1,58 @@
+"""ApiVersions: which APIs and versions are served here, computed from the registry of handlers (KIP-35, KIP-511)."""
+
+from __future__ import annotations
+
+import string
+from typing import TYPE_CHECKING, Final
+
+from broker.features import FEATURES
+from broker.request import REGISTRY, RequestContext, api
+from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from broker.services import Broker
+
+_SOFTWARE_VERSION: Final = 3
+"""The first version in which clients name themselves."""
+
+_FEATURES_FROM_ZERO: Final = 4
+"""The first version in which a feature's lowest level may be 0; before it such a feature is not shown (KAFKA-17011)."""
+
+_ENDS: Final = frozenset(string.ascii_letters + string.digits)
+_INNER: Final = _ENDS | frozenset("-.")
+
+
+@api(ApiKey.API_VERSIONS, versions=(0, 4))
+def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    version = context.api_version
+    if version >= _SOFTWARE_VERSION:
+        name, software_version = request.client_software_name, request.client_software_version
+        if not (_is_software_word(name) and _is_software_word(software_version)):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        context.connection.client_software_name = name
+        context.connection.client_software_version = software_version
+        broker.client_probe.client_identified(context.connection)
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
+            for key, (low, high) in sorted((key, handler.advertised) for key, handler in REGISTRY.items())
+        ],
+        supported_features=[
+            ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, low, high, _ in FEATURES
+            if low > 0 or version >= _FEATURES_FROM_ZERO
+        ],
+        finalized_features_epoch=0,
+        finalized_features=[
+            ApiVersionsResponse.FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, _, _, level in FEATURES
+            if level > 0
+        ],
+    )
+
+
+def _is_software_word(word: str) -> bool:
+    """Letters and digits, with '-' and '.' between them: what may name a client's software (KIP-511)."""
+    return bool(word) and _INNER.issuperset(word) and word[0] in _ENDS and word[-1] in _ENDS

@@ -1,0 +1,105 @@
+"""Fetch: records from many partitions, with long polling, sessions (KIP-227) and, from version 13, topic ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker.fetch_session import FetchContext, FetchPartition
+from broker.replica_manager import NO_REPLICA, FetchParams, FetchResult
+from broker.request import Pending, RequestContext, api
+from config.catalogue.use import FETCH_MAX_BYTES
+from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest, FetchResponse
+from storage.unified_log import FetchIsolation
+
+if TYPE_CHECKING:
+    from broker.services import Broker
+
+READ_COMMITTED: Final = 1
+_LEADER_ERRORS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+"""After these a client is told who leads, to save it a look at the metadata (KIP-951)."""
+
+
+@api(ApiKey.FETCH, versions=(4, 18))
+def fetch(
+    broker: Broker, context: RequestContext, request: FetchRequest
+) -> FetchResponse | Pending[FetchResponse]:
+    version = context.api_version
+    replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
+    names = broker.image.topic_names
+    session = broker.fetch_manager.context(
+        request, version, lambda topic_id: names.get(topic_id, ""), is_follower=replica_id != NO_REPLICA
+    )
+    if session.error is not ErrorCode.NONE:
+        return session.response(())
+    params = FetchParams(
+        replica_id=replica_id,
+        max_wait_ms=request.max_wait_ms,
+        min_bytes=min(request.min_bytes, request.max_bytes),
+        max_bytes=min(request.max_bytes, broker.config[FETCH_MAX_BYTES]),
+        isolation=_isolation(replica_id, request.isolation_level),
+    )
+    results = broker.replica_manager.fetch(params, session.partitions)
+    if isinstance(results, Pending):
+        return results.then(lambda read: _response(broker, session, read))
+    return _response(broker, session, results)
+
+
+def _isolation(replica_id: int, level: int) -> FetchIsolation:
+    if replica_id >= 0:
+        return FetchIsolation.LOG_END
+    return FetchIsolation.TXN_COMMITTED if level == READ_COMMITTED else FetchIsolation.HIGH_WATERMARK
+
+
+def _response(broker: Broker, session: FetchContext, results: list[FetchResult]) -> FetchResponse:
+    return session.response(
+        [_partition_data(broker, *answer) for answer in zip(session.partitions, results, strict=True)]
+    )
+
+
+def _partition_data(
+    broker: Broker, partition: FetchPartition, result: FetchResult
+) -> FetchResponse.PartitionData:
+    if result.error is not ErrorCode.NONE:
+        return _error(broker, partition, result)
+    data = FetchResponse.PartitionData(
+        partition_index=partition.partition,
+        high_watermark=result.high_watermark,
+        last_stable_offset=result.last_stable_offset,
+        log_start_offset=result.log_start_offset,
+        aborted_transactions=None,
+        records=b"",
+    )
+    diverging = result.diverging_epoch
+    if diverging is not None:
+        data.diverging_epoch = FetchResponse.EpochEndOffset(
+            epoch=diverging.leader_epoch, end_offset=diverging.end_offset
+        )
+    elif result.data is not None:
+        data.records = result.data.records
+        if result.data.aborted_transactions is not None:
+            data.aborted_transactions = [
+                FetchResponse.AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                for aborted in result.data.aborted_transactions
+            ]
+    return data
+
+
+def _error(broker: Broker, partition: FetchPartition, result: FetchResult) -> FetchResponse.PartitionData:
+    data = FetchResponse.PartitionData(
+        partition_index=partition.partition,
+        error_code=result.error,
+        high_watermark=-1,
+        last_stable_offset=-1,
+        log_start_offset=-1,
+        aborted_transactions=None,
+        records=b"",
+    )
+    topic = broker.image.topics.get(partition.topic)
+    if result.error in _LEADER_ERRORS and topic is not None and partition.partition in topic.partitions:
+        image = topic.partitions[partition.partition]
+        data.current_leader = FetchResponse.LeaderIdAndEpoch(
+            leader_id=image.leader, leader_epoch=image.leader_epoch
+        )
+    return data

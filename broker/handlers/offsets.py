@@ -1,0 +1,180 @@
+"""ListOffsets and OffsetForLeaderEpoch: where a log begins and ends, by time and by leader epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.error_map import MAPPED_ERRORS, error_code_of
+from broker.partition import Partition
+from broker.request import RequestContext, api
+from protocol.api_keys import ApiKey
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.offsets import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.services import Broker
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+_SINCE_VERSION: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+CONSUMER: Final = -1
+READ_COMMITTED: Final = 1
+UNKNOWN: Final = -1
+
+
+class FoundOffset(NamedTuple):
+    """An answer; `timestamp`, `offset` and `leader_epoch` are -1 where there is none."""
+
+    timestamp: int = UNKNOWN
+    offset: int = UNKNOWN
+    leader_epoch: int = UNKNOWN
+
+
+@api(ApiKey.LIST_OFFSETS, versions=(1, 11))
+def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    seen: set[tuple[str, int]] = set()
+    doubled: set[tuple[str, int]] = set()
+    for topic in request.topics:
+        for wanted in topic.partitions:
+            key = (topic.name, wanted.partition_index)
+            (doubled if key in seen else seen).add(key)
+
+    def answer(
+        name: str, wanted: ListOffsetsRequest.ListOffsetsPartition
+    ) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
+        if (name, wanted.partition_index) in doubled:
+            return _offset_response(wanted, ErrorCode.INVALID_REQUEST, FoundOffset())
+        try:
+            partition = broker.replica_manager.partition(name, wanted.partition_index)
+            found = _list_offset(partition, request, wanted, context.api_version)
+        except MAPPED_ERRORS as error:
+            return _offset_response(wanted, error_code_of(error), FoundOffset())
+        return _offset_response(wanted, ErrorCode.NONE, found)
+
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsResponse.ListOffsetsTopicResponse(
+                name=topic.name, partitions=[answer(topic.name, wanted) for wanted in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _offset_response(
+    wanted: ListOffsetsRequest.ListOffsetsPartition, code: ErrorCode, found: FoundOffset
+) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
+    return ListOffsetsResponse.ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index,
+        error_code=code,
+        timestamp=found.timestamp,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch,
+    )
+
+
+def _list_offset(
+    partition: Partition,
+    request: ListOffsetsRequest,
+    wanted: ListOffsetsRequest.ListOffsetsPartition,
+    version: int,
+) -> FoundOffset:
+    """The offset that `wanted.timestamp` names. Raises ApiError, among others for names that came later than `version`."""
+    partition.check_leader(wanted.current_leader_epoch)
+    timestamp = wanted.timestamp
+    if version < _SINCE_VERSION.get(timestamp, 1) or timestamp < EARLIEST_PENDING_UPLOAD:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Version {version} has no offset called {timestamp}.")
+    end = _last_readable(partition, request)
+    if timestamp in _NAMED:
+        return _NAMED[timestamp](partition, end)
+    found = partition.log.fetch_offset_by_timestamp(timestamp)
+    if found is None or found.offset >= end:
+        return FoundOffset()
+    return FoundOffset(found.timestamp, found.offset, _epoch_at(partition, found.offset))
+
+
+def _last_readable(partition: Partition, request: ListOffsetsRequest) -> int:
+    """The end (exclusive) of what the asker may see."""
+    if request.replica_id != CONSUMER:
+        return partition.log.log_end_offset
+    if request.isolation_level == READ_COMMITTED:
+        return partition.log.last_stable_offset
+    return partition.log.high_watermark
+
+
+def _earliest(partition: Partition, end: int) -> FoundOffset:
+    start = partition.log.log_start_offset
+    epoch = partition.log.leader_epoch_cache.epoch_for_offset(start)
+    return FoundOffset(UNKNOWN, start, UNKNOWN if epoch is None else epoch)
+
+
+def _latest(partition: Partition, end: int) -> FoundOffset:
+    return FoundOffset(UNKNOWN, end, partition.leader_epoch)
+
+
+def _of_max_timestamp(partition: Partition, end: int) -> FoundOffset:
+    found = partition.log.offset_of_max_timestamp()
+    if found is None or found.offset >= end:
+        return FoundOffset()
+    return FoundOffset(found.timestamp, found.offset, _epoch_at(partition, found.offset))
+
+
+def _nothing_tiered(partition: Partition, end: int) -> FoundOffset:
+    """Without tiered storage nothing is kept elsewhere and nothing waits to be (KIP-1005, KIP-1023)."""
+    return FoundOffset()
+
+
+_NAMED: Final[dict[int, Callable[[Partition, int], FoundOffset]]] = {
+    LATEST: _latest,
+    EARLIEST: _earliest,
+    EARLIEST_LOCAL: _earliest,
+    MAX_TIMESTAMP: _of_max_timestamp,
+    LATEST_TIERED: _nothing_tiered,
+    EARLIEST_PENDING_UPLOAD: _nothing_tiered,
+}
+
+
+def _epoch_at(partition: Partition, offset: int) -> int:
+    epoch = partition.log.leader_epoch_cache.epoch_for_offset(offset)
+    return UNKNOWN if epoch is None else epoch
+
+
+@api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4))
+def offset_for_leader_epoch(
+    broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    def answer(
+        topic: str, wanted: OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+    ) -> OffsetForLeaderEpochResponse.EpochEndOffset:
+        response = OffsetForLeaderEpochResponse.EpochEndOffset(partition=wanted.partition)
+        try:
+            partition = broker.replica_manager.partition(topic, wanted.partition)
+            partition.check_leader(wanted.current_leader_epoch)
+        except MAPPED_ERRORS as error:
+            response.error_code = error_code_of(error)
+            return response
+        end = partition.end_offset_for_epoch(wanted.leader_epoch)
+        if end is not None:
+            response.leader_epoch = end.leader_epoch
+            response.end_offset = end.end_offset
+        return response
+
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
+                topic=topic.topic, partitions=[answer(topic.topic, wanted) for wanted in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )

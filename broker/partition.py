@@ -1,0 +1,171 @@
+"""Partition: one replica's view of its partition while it leads: in-sync replicas, high watermark, leader epoch.
+
+The node may be alone, the rules are those of many: an append needs as many in-sync replicas as min.insync.replicas says
+(capped by how many replicas there are), the high watermark is the lowest log end offset in the ISR, and followers that
+fetch move theirs. Source: kafka.cluster.Partition.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker.metadata_image import PartitionImage
+from protocol.errors import ApiError, ErrorCode
+from protocol.wire import Uuid
+from storage.unified_log import (
+    AppendOrigin,
+    EpochEndOffset,
+    FetchDataInfo,
+    FetchIsolation,
+    LogAppendInfo,
+    UnifiedLog,
+)
+
+ACKS_ALL: Final = -1
+NO_EPOCH: Final = -1
+"""A request that names no leader epoch is not checked against ours."""
+
+
+class FollowerState:
+    """What the leader knows of a follower, from the follower's own fetches (offsets are exclusive ends)."""
+
+    __slots__ = ("last_fetch_ms", "log_end_offset", "log_start_offset")
+
+    def __init__(self) -> None:
+        self.log_end_offset = -1
+        self.log_start_offset = -1
+        self.last_fetch_ms = 0
+
+
+class Partition:
+    """A partition that this broker has a replica of. Every method runs on the event loop, in one piece."""
+
+    __slots__ = (
+        "_followers",
+        "index",
+        "isr",
+        "leader_epoch",
+        "leader_id",
+        "local_node_id",
+        "log",
+        "offline",
+        "partition_epoch",
+        "replicas",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, topic: str, topic_id: Uuid, image: PartitionImage, log: UnifiedLog, local_node_id: int) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = image.partition
+        self.local_node_id = local_node_id
+        self.log = log
+        self.offline = False
+        self._followers: dict[int, FollowerState] = {}
+        self.update(image)
+
+    def update(self, image: PartitionImage) -> None:
+        """Takes over what the metadata says: leader, epochs, replicas and ISR."""
+        self.replicas = image.replicas
+        self.isr = image.isr
+        self.leader_id = image.leader
+        self.leader_epoch = image.leader_epoch
+        self.partition_epoch = image.partition_epoch
+        others = set(image.replicas) - {self.local_node_id}
+        self._followers = {node: self._followers.get(node) or FollowerState() for node in others}
+        if self.is_leader:
+            self.log.assign_epoch_start_offset(self.leader_epoch, self.log.log_end_offset)
+            self.maybe_advance_high_watermark()
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leader_id == self.local_node_id
+
+    @property
+    def min_insync_replicas(self) -> int:
+        """The topic's min.insync.replicas, and never more than the partition has replicas."""
+        return min(self.log.config.min_insync_replicas, len(self.replicas))
+
+    def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
+        """Raises ApiError unless this broker leads and the requester's leader epoch (if it names one) is ours."""
+        if self.offline:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory of {self} has failed.")
+        if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
+            older = current_leader_epoch < self.leader_epoch
+            raise ApiError(
+                ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH,
+                f"{self} is in leader epoch {self.leader_epoch}, the request in {current_leader_epoch}.",
+            )
+        if self.leader_id != self.local_node_id:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self} is led by node {self.leader_id}.")
+
+    def append_as_leader(
+        self, records: bytes | memoryview, required_acks: int, origin: AppendOrigin = AppendOrigin.CLIENT
+    ) -> LogAppendInfo:
+        """Appends to the local log and moves the high watermark as far as that allows.
+
+        Raises ApiError (not leader, too few in-sync replicas) and what UnifiedLog.append_as_leader raises.
+        """
+        self.check_leader()
+        if required_acks == ACKS_ALL and len(self.isr) < self.min_insync_replicas:
+            raise ApiError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self} has {len(self.isr)} replicas in sync; min.insync.replicas is {self.min_insync_replicas}.",
+            )
+        info = self.log.append_as_leader(records, self.leader_epoch, origin)
+        self.maybe_advance_high_watermark()
+        return info
+
+    def read(
+        self,
+        fetch_offset: int,
+        max_bytes: int,
+        isolation: FetchIsolation,
+        *,
+        min_one_message: bool,
+    ) -> FetchDataInfo:
+        """Records from `fetch_offset` on, up to what `isolation` lets the reader see."""
+        return self.log.read(fetch_offset, max_bytes, isolation, min_one_message)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset | None:
+        """The end (exclusive) of the newest epoch that is not after `epoch`; None where that is not known."""
+        return self.log.end_offset_for_epoch(epoch)
+
+    def diverging_epoch(self, last_fetched_epoch: int, fetch_offset: int) -> EpochEndOffset | None:
+        """Where a reader, whose last record is of `last_fetched_epoch`, parts from this log; None where it does not.
+
+        Raises ApiError(OFFSET_OUT_OF_RANGE) when the epoch is older than anything kept here (KIP-595).
+        """
+        end = self.end_offset_for_epoch(last_fetched_epoch)
+        if end is None:
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"{self} keeps nothing of epoch {last_fetched_epoch} or before it."
+            )
+        if end.leader_epoch < last_fetched_epoch or end.end_offset < fetch_offset:
+            return end
+        return None
+
+    def follower_fetched(self, node_id: int, fetch_offset: int, log_start_offset: int, now_ms: int) -> None:
+        """A follower has everything before `fetch_offset`. Raises ApiError when the node holds no replica."""
+        follower = self._followers.get(node_id)
+        if follower is None:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"Node {node_id} has no replica of {self}.")
+        follower.log_end_offset = fetch_offset
+        follower.log_start_offset = log_start_offset
+        follower.last_fetch_ms = now_ms
+        self.maybe_advance_high_watermark()
+
+    def maybe_advance_high_watermark(self) -> bool:
+        """Raises the high watermark to the lowest log end offset of the ISR; says whether it moved."""
+        committed = self.log.log_end_offset
+        for node in self.isr:
+            if node != self.local_node_id:
+                committed = min(committed, self._followers[node].log_end_offset)
+        if committed <= self.log.high_watermark:
+            return False
+        self.log.update_high_watermark(committed)
+        return True
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.index}"

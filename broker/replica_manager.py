@@ -1,0 +1,335 @@
+"""ReplicaManager: every partition that this broker has, and appending to and reading from many of them at once.
+
+It follows the metadata image: topics that come get logs, topics that go have theirs deleted. Nothing else makes
+or removes a partition. Source: kafka.server.ReplicaManager.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Protocol
+
+from broker.blocking import BlockingRunner
+from broker.delayed_operations import DelayedFetch, DelayedProduce
+from broker.error_map import MAPPED_ERRORS, error_code_of
+from broker.fetch_session import FetchPartition
+from broker.log_flusher import LogFlusher
+from broker.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from broker.partition import ACKS_ALL, Partition
+from broker.purgatory import DelayedOperationPurgatory
+from broker.request import Pending
+from protocol.errors import ApiError, ErrorCode
+from protocol.wire import ZERO_UUID, Uuid
+from storage.errors import KafkaStorageError
+from storage.log_manager import LogManager
+from storage.unified_log import (
+    AppendOrigin,
+    EpochEndOffset,
+    FetchDataInfo,
+    FetchIsolation,
+    LogAppendInfo,
+    UnifiedLog,
+)
+
+logger = logging.getLogger("barnabas.replica_manager")
+
+PartitionId = tuple[str, int]
+NO_REPLICA: Final = -1
+
+
+class TopicProbe(Protocol):
+    """What the metrics want to know of traffic; counts are of records and bytes."""
+
+    def produced(self, topic: str, records: int, size: int) -> None: ...
+    def produce_failed(self, topic: str, code: ErrorCode, size: int) -> None: ...
+    def fetched(self, topic: str, size: int) -> None: ...
+    def fetch_failed(self, topic: str) -> None: ...
+
+
+class AppendResult:
+    """What became of one partition's records. `required_offset` is the log's end (exclusive) right behind them."""
+
+    __slots__ = ("error", "error_message", "info", "needs_flush", "record_errors", "required_offset")
+
+    def __init__(self) -> None:
+        self.error = ErrorCode.NONE
+        self.error_message: str | None = None
+        self.info: LogAppendInfo | None = None
+        self.record_errors: Sequence[tuple[int, str]] = ()
+        self.required_offset = -1
+        self.needs_flush = False
+
+    def fail(self, code: ErrorCode, message: str | None, record_errors: Sequence[tuple[int, str]] = ()) -> None:
+        self.error = code
+        self.error_message = message
+        self.record_errors = record_errors
+
+
+class FetchParams:
+    """How a reader wants to be answered: `max_wait_ms` long at most, with `min_bytes` to `max_bytes` of records."""
+
+    __slots__ = ("isolation", "max_bytes", "max_wait_ms", "min_bytes", "replica_id")
+
+    def __init__(
+        self, *, replica_id: int, max_wait_ms: int, min_bytes: int, max_bytes: int, isolation: FetchIsolation
+    ) -> None:
+        self.replica_id = replica_id
+        self.max_wait_ms = max_wait_ms
+        self.min_bytes = min_bytes
+        self.max_bytes = max_bytes
+        self.isolation = isolation
+
+
+class FetchResult:
+    """What one partition gives a reader; offsets are -1 where an error left them unknown."""
+
+    __slots__ = ("data", "diverging_epoch", "error", "high_watermark", "last_stable_offset", "log_start_offset")
+
+    def __init__(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        self.error = error
+        self.data: FetchDataInfo | None = None
+        self.diverging_epoch: EpochEndOffset | None = None
+        self.high_watermark = -1
+        self.last_stable_offset = -1
+        self.log_start_offset = -1
+
+    @property
+    def size(self) -> int:
+        """Bytes of records."""
+        return self.data.records.size if self.data is not None else 0
+
+
+class ReplicaManager:
+    """Partitions by topic and index, their purgatories, and the flushes that acknowledgements wait for."""
+
+    def __init__(
+        self,
+        *,
+        log_manager: LogManager,
+        node_id: int,
+        runner: BlockingRunner,
+        produce_purgatory: DelayedOperationPurgatory,
+        fetch_purgatory: DelayedOperationPurgatory,
+        probe: TopicProbe,
+        now_ms: Callable[[], int],
+        log_dir_failed: Callable[[str], None],
+    ) -> None:
+        self.log_manager = log_manager
+        self.produce_purgatory = produce_purgatory
+        self.fetch_purgatory = fetch_purgatory
+        self._node_id = node_id
+        self._probe = probe
+        self._now_ms = now_ms
+        self._log_dir_failed = log_dir_failed
+        self._partitions: dict[PartitionId, Partition] = {}
+        self._flusher = LogFlusher(runner, self._flushed, self._flush_failed)
+
+    # ---- which partitions there are
+
+    def partitions(self) -> Iterable[Partition]:
+        return self._partitions.values()
+
+    def partition(self, topic: str, index: int, topic_id: Uuid = ZERO_UUID) -> Partition:
+        """The partition. Raises ApiError when it is not here, or when `topic_id` is given and is another's."""
+        partition = self._partitions.get((topic, index))
+        if partition is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID if not topic else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise ApiError(code, f"This broker has no partition {index} of topic '{topic}'.")
+        if topic_id not in (ZERO_UUID, partition.topic_id):
+            raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{partition} belongs to another topic id.")
+        return partition
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Brings the partitions in line with a new image; deleted first, since a name may come back at once."""
+        for topic in delta.deleted_topics.values():
+            self._remove(topic)
+        for name in sorted(delta.created_topics | delta.changed_topics):
+            self._update(image.topics[name])
+
+    def _update(self, topic: TopicImage) -> None:
+        for index, partition_image in topic.partitions.items():
+            if self._node_id not in partition_image.replicas:
+                continue
+            partition = self._partitions.get((topic.name, index))
+            if partition is not None:
+                partition.update(partition_image)
+                self._complete_waiting((topic.name, index))
+                continue
+            try:
+                log = self.log_manager.get_or_create_log(topic.name, index, topic.topic_id)
+            except KafkaStorageError as error:
+                logger.error("partition %s-%d is offline: %s", topic.name, index, error)
+                continue
+            self._partitions[topic.name, index] = Partition(
+                topic.name, topic.topic_id, partition_image, log, self._node_id
+            )
+
+    def _remove(self, topic: TopicImage) -> None:
+        for index in topic.partitions:
+            partition = self._partitions.pop((topic.name, index), None)
+            if partition is None:
+                continue
+            partition.leader_id = NO_REPLICA
+            self._complete_waiting((topic.name, index))
+            self.log_manager.delete_log(topic.name, index)
+
+    def _complete_waiting(self, key: PartitionId) -> None:
+        self.produce_purgatory.check_and_complete(key)
+        self.fetch_purgatory.check_and_complete(key)
+
+    # ---- appending
+
+    def append_records(
+        self,
+        entries: Sequence[tuple[str, int, Uuid, bytes | memoryview]],
+        required_acks: int,
+        timeout_ms: int,
+    ) -> list[AppendResult] | Pending[list[AppendResult]]:
+        """Appends each (topic, index, topic id or ZERO_UUID, records) and answers in the same order.
+
+        The answer is pending while acks=all waits for replicas, or a flush policy for the disk.
+        """
+        results: list[AppendResult] = []
+        waiting: list[tuple[Partition, AppendResult]] = []
+        for topic, index, topic_id, records in entries:
+            result = AppendResult()
+            results.append(result)
+            try:
+                partition = self.partition(topic, index, topic_id)
+                self._append(partition, records, required_acks, result)
+            except MAPPED_ERRORS as error:
+                self._refused(topic, error, len(records), result)
+                continue
+            log = partition.log
+            if result.needs_flush or (required_acks == ACKS_ALL and log.high_watermark < result.required_offset):
+                waiting.append((partition, result))
+        if not waiting or required_acks == 0:
+            return results
+        pending: Pending[list[AppendResult]] = Pending()
+        operation = DelayedProduce(timeout_ms, waiting, required_acks, lambda: pending.complete(results))
+        keys = [(partition.topic, partition.index) for partition, _ in waiting]
+        self.produce_purgatory.try_complete_else_watch(operation, keys)
+        return pending
+
+    def _append(
+        self, partition: Partition, records: bytes | memoryview, required_acks: int, result: AppendResult
+    ) -> None:
+        log = partition.log
+        info = partition.append_as_leader(records, required_acks, AppendOrigin.CLIENT)
+        result.info = info
+        result.required_offset = log.log_end_offset if info.duplicate else info.last_offset + 1
+        if log.needs_flush():
+            result.needs_flush = True
+            self._flusher.flush(log, log.log_end_offset)
+        elif self._flusher.is_flushing(log) and info.duplicate:
+            # The first copy's acknowledgement may still wait for the disk; the second must not overtake it.
+            result.needs_flush = log.recovery_point < result.required_offset
+        if not info.duplicate:
+            self._probe.produced(partition.topic, info.record_count, len(records))
+        self.fetch_purgatory.check_and_complete((partition.topic, partition.index))
+
+    def _refused(self, topic: str, error: Exception, size: int, result: AppendResult) -> None:
+        code = error_code_of(error)
+        message = error.message if isinstance(error, ApiError) else str(error)
+        result.fail(code, message, getattr(error, "record_errors", ()))
+        self._probe.produce_failed(topic, code, size)
+        if isinstance(error, KafkaStorageError):
+            logger.error("append to %s failed: %s", topic, error)
+
+    # ---- flushing
+
+    def flush(self, log: UnifiedLog) -> None:
+        """Has everything in `log` made durable, soon and off the event loop."""
+        self._flusher.flush(log, log.log_end_offset)
+
+    def _flushed(self, log: UnifiedLog) -> None:
+        self.produce_purgatory.check_and_complete((log.topic, log.partition))
+
+    def _flush_failed(self, log: UnifiedLog, error: BaseException) -> None:
+        logger.error("fsync of %s-%d failed, its log directory is taken offline: %s", log.topic, log.partition, error)
+        self.log_dir_failed(str(log.dir.parent))
+
+    def log_dir_failed(self, log_dir: str) -> None:
+        """Takes every partition in `log_dir` offline: its disk cannot be trusted with anything more."""
+        for key, partition in self._partitions.items():
+            if str(partition.log.dir.parent) == log_dir and not partition.offline:
+                partition.offline = True
+                self._complete_waiting(key)
+        self._log_dir_failed(log_dir)
+
+    # ---- reading
+
+    def fetch(
+        self, params: FetchParams, requests: Sequence[FetchPartition]
+    ) -> list[FetchResult] | Pending[list[FetchResult]]:
+        """Reads every partition of `requests`, in order; pending while there is less than `min_bytes` to give."""
+        results = self._read(params, requests)
+        if self._is_answer(params, requests, results):
+            return results
+        waiting = [
+            (request, self._partitions[request.topic, request.partition]) for request in requests
+        ]
+        pending: Pending[list[FetchResult]] = Pending()
+        operation = DelayedFetch(params, waiting, lambda: pending.complete(self._read(params, requests)))
+        keys = [(request.topic, request.partition) for request in requests]
+        self.fetch_purgatory.try_complete_else_watch(operation, keys)
+        return pending
+
+    @staticmethod
+    def _is_answer(
+        params: FetchParams, requests: Sequence[FetchPartition], results: Sequence[FetchResult]
+    ) -> bool:
+        """Whether `results` go out as they are: nobody waits, or there is enough, or something is wrong."""
+        if params.max_wait_ms <= 0 or not requests:
+            return True
+        total = 0
+        for result in results:
+            if result.error is not ErrorCode.NONE or result.diverging_epoch is not None:
+                return True
+            total += result.size
+        return total >= params.min_bytes
+
+    def _read(self, params: FetchParams, requests: Sequence[FetchPartition]) -> list[FetchResult]:
+        """One read of each partition. The first that has records gives at least one whole batch, whatever its size;
+        after that the rest of `max_bytes` is the limit."""
+        results = []
+        left = params.max_bytes
+        min_one_message = True
+        for request in requests:
+            result = FetchResult()
+            results.append(result)
+            try:
+                self._read_partition(params, request, min(left, request.max_bytes), min_one_message, result)
+            except MAPPED_ERRORS as error:
+                result.error = error_code_of(error)
+                self._probe.fetch_failed(request.topic)
+                continue
+            size = result.size
+            if size:
+                min_one_message = False
+                left = max(0, left - size)
+                if params.replica_id == NO_REPLICA:
+                    self._probe.fetched(request.topic, size)
+        return results
+
+    def _read_partition(
+        self, params: FetchParams, request: FetchPartition, limit: int, min_one_message: bool, result: FetchResult
+    ) -> None:
+        partition = self.partition(request.topic, request.partition, request.topic_id)
+        partition.check_leader(request.current_leader_epoch)
+        log = partition.log
+        if params.replica_id >= 0:
+            partition.follower_fetched(
+                params.replica_id, request.fetch_offset, request.fetcher_log_start_offset, self._now_ms()
+            )
+        result.log_start_offset = log.log_start_offset
+        result.high_watermark = log.high_watermark
+        result.last_stable_offset = log.last_stable_offset
+        if request.last_fetched_epoch >= 0:
+            result.diverging_epoch = partition.diverging_epoch(request.last_fetched_epoch, request.fetch_offset)
+            if result.diverging_epoch is not None:
+                return
+        result.data = partition.read(
+            request.fetch_offset, limit, params.isolation, min_one_message=min_one_message
+        )

@@ -1,0 +1,94 @@
+"""Broker: what handlers work with, put together once by server.py. It holds parts and knows no rules of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from broker.controller import Controller
+from broker.fetch_session import FetchManager
+from broker.metadata_image import MetadataImage
+from broker.producer_ids import ProducerIdManager
+from broker.replica_manager import ReplicaManager
+from broker.request import ConnectionInfo
+from broker.topic_admin import TopicDefaults
+from config.broker_config import BrokerConfig
+from protocol.wire import Uuid
+
+AUTHORIZED_OPERATIONS_OMITTED = -2147483648
+"""What *_authorized_operations holds when nobody asked; Kafka's Integer.MIN_VALUE."""
+
+
+class ClientProbe(Protocol):
+    """Hears which client software is connected."""
+
+    def client_identified(self, connection: ConnectionInfo) -> None: ...
+
+
+class Endpoint:
+    """Where clients reach a broker."""
+
+    __slots__ = ("host", "port")
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+
+
+class Broker:
+    """This broker's identity and its parts."""
+
+    __slots__ = (
+        "advertised",
+        "client_probe",
+        "cluster_id",
+        "config",
+        "controller",
+        "fetch_manager",
+        "new_topic_id",
+        "node_id",
+        "producer_ids",
+        "rack",
+        "replica_manager",
+        "topic_defaults",
+    )
+
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        node_id: int,
+        cluster_id: str,
+        rack: str | None,
+        advertised: dict[str, Endpoint],
+        controller: Controller,
+        replica_manager: ReplicaManager,
+        fetch_manager: FetchManager,
+        producer_ids: ProducerIdManager,
+        topic_defaults: TopicDefaults,
+        new_topic_id: Callable[[], Uuid],
+        client_probe: ClientProbe,
+    ) -> None:
+        self.config = config
+        self.node_id = node_id
+        self.cluster_id = cluster_id
+        self.rack = rack
+        self.advertised = advertised
+        self.controller = controller
+        self.replica_manager = replica_manager
+        self.fetch_manager = fetch_manager
+        self.producer_ids = producer_ids
+        self.topic_defaults = topic_defaults
+        self.new_topic_id = new_topic_id
+        self.client_probe = client_probe
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest metadata."""
+        return self.controller.image
+
+    def endpoint(self, connection: ConnectionInfo) -> Endpoint:
+        """The address to name to this client: the configured one of its listener, else the one that it dialled."""
+        return self.advertised.get(connection.listener_name) or Endpoint(
+            connection.local_host, connection.local_port
+        )
