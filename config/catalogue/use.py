@@ -1,0 +1,26 @@
+"""Why a key is accepted and yet does nothing, one name for each reason.
+
+A key starts to act by a change of one word in its declaration: the reason becomes ACTED.
+"""
+
+from config.keys import Use
+
+ACTED = Use(True)
+
+ONE_LOOP = Use(False, "one event loop serves every connection and request; there is no thread pool to size")
+NO_REPLICATION = Use(False, "this broker is alone; it acts when replication between brokers is there")
+EMBEDDED_CONTROLLER = Use(False, "the controller lives inside the broker; there is no quorum to tune")
+GROUPS_LATER = Use(False, "consumer groups come in a later release")
+SHARE_LATER = Use(False, "share groups come in a later release")
+TRANSACTIONS_LATER = Use(False, "transactions come in a later release")
+COMPACTION_LATER = Use(False, "log compaction comes in a later release; nothing is compacted away until then")
+SECURITY_LATER = Use(False, "TLS, SASL and ACLs come in a later release; every listener is PLAINTEXT")
+QUOTAS_LATER = Use(False, "quotas come in a later release; nobody is throttled")
+METADATA_LOG_LATER = Use(False, "the metadata log comes in a later release")
+TELEMETRY_LATER = Use(False, "client telemetry comes in a later release")
+TIERING_LATER = Use(False, "tiered storage comes in a later release; every segment stays on the local disk")
+NO_JAVA = Use(False, "it names a Java class, and there is no JVM here")
+NO_PURGATORY_PURGE = Use(False, "completed operations leave the purgatory at once; there is nothing to purge")
+PROMETHEUS = Use(False, "metrics are served on barnabas.http.port instead; there are no reporters or samples")
+NEVER_MOVES = Use(False, "replicas are never moved between log directories")
+ONE_BY_ONE = Use(False, "logs are recovered one after the other")

@@ -1,0 +1,134 @@
+"""What the logs of one topic obey: its own settings over the broker's, as one immutable value.
+
+Source: org.apache.kafka.storage.internals.log.LogConfig and KafkaConfig.extractLogConfigMap.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+from config.catalogue import topic as t
+from config.keys import ConfigError, ConfigKey
+
+TOPIC_KEYS: Mapping[str, ConfigKey[Any]] = t.keys.by_name
+
+
+class BrokerValues(Protocol):
+    """What is needed of a broker's configuration here: the effective value of a broker key by its name."""
+
+    def value_of(self, name: str) -> Any:
+        """The effective value of the broker key `name`; None when it is unset."""
+
+
+class LogConfig(NamedTuple):
+    """The effective configuration of one topic's logs; without arguments, Apache Kafka's defaults.
+
+    Times are in milliseconds, sizes in bytes. `segment_bytes` is the size that counts: internal.segment.bytes
+    goes before segment.bytes. A change makes a new value: `config._replace(retention_ms=1)`.
+    """
+
+    segment_bytes: int = t.SEGMENT_BYTES.default
+    segment_ms: int = t.SEGMENT_MS.default
+    segment_jitter_ms: int = t.SEGMENT_JITTER_MS.default
+    segment_index_bytes: int = t.SEGMENT_INDEX_BYTES.default
+    index_interval_bytes: int = t.INDEX_INTERVAL_BYTES.default
+    preallocate: bool = t.PREALLOCATE.default
+    file_delete_delay_ms: int = t.FILE_DELETE_DELAY_MS.default
+    flush_messages: int = t.FLUSH_MESSAGES.default
+    flush_ms: int = t.FLUSH_MS.default
+    retention_ms: int = t.RETENTION_MS.default
+    retention_bytes: int = t.RETENTION_BYTES.default
+    cleanup_policy: frozenset[str] = frozenset(t.CLEANUP_POLICY.default)
+    delete_retention_ms: int = t.DELETE_RETENTION_MS.default
+    min_compaction_lag_ms: int = t.MIN_COMPACTION_LAG_MS.default
+    max_compaction_lag_ms: int = t.MAX_COMPACTION_LAG_MS.default
+    min_cleanable_dirty_ratio: float = t.MIN_CLEANABLE_DIRTY_RATIO.default
+    max_message_bytes: int = t.MAX_MESSAGE_BYTES.default
+    message_timestamp_type: str = t.MESSAGE_TIMESTAMP_TYPE.default
+    message_timestamp_before_max_ms: int = t.MESSAGE_TIMESTAMP_BEFORE_MAX_MS.default
+    message_timestamp_after_max_ms: int = t.MESSAGE_TIMESTAMP_AFTER_MAX_MS.default
+    compression_type: str = t.COMPRESSION_TYPE.default
+    compression_gzip_level: int = t.COMPRESSION_GZIP_LEVEL.default
+    compression_lz4_level: int = t.COMPRESSION_LZ4_LEVEL.default
+    compression_zstd_level: int = t.COMPRESSION_ZSTD_LEVEL.default
+    min_insync_replicas: int = t.MIN_INSYNC_REPLICAS.default
+    unclean_leader_election_enable: bool = t.UNCLEAN_LEADER_ELECTION_ENABLE.default
+    leader_replication_throttled_replicas: tuple[str, ...] = t.LEADER_REPLICATION_THROTTLED_REPLICAS.default
+    follower_replication_throttled_replicas: tuple[str, ...] = (
+        t.FOLLOWER_REPLICATION_THROTTLED_REPLICAS.default
+    )
+    remote_storage_enable: bool = t.REMOTE_STORAGE_ENABLE.default
+    local_retention_ms: int = t.LOCAL_RETENTION_MS.default
+    local_retention_bytes: int = t.LOCAL_RETENTION_BYTES.default
+    remote_log_copy_disable: bool = t.REMOTE_LOG_COPY_DISABLE.default
+    remote_log_delete_on_disable: bool = t.REMOTE_LOG_DELETE_ON_DISABLE.default
+
+    @property
+    def compact(self) -> bool:
+        """True when superseded records may be compacted away."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def delete(self) -> bool:
+        """True when segments may be deleted by age and size."""
+        return "delete" in self.cleanup_policy
+
+    @classmethod
+    def of(cls, broker: BrokerValues, overrides: Mapping[str, str]) -> "LogConfig":
+        """The configuration of a topic with these overrides (texts by key) on this broker.
+
+        Raises ConfigError when an override is not a topic key or has a value that cannot stand.
+        """
+        values = effective_topic_values(broker, overrides)
+        small_segment = values.pop(t.INTERNAL_SEGMENT_BYTES.name)
+        if small_segment is not None:
+            values[t.SEGMENT_BYTES.name] = small_segment
+        values[t.CLEANUP_POLICY.name] = frozenset(values[t.CLEANUP_POLICY.name])
+        return cls(**{name.replace(".", "_"): value for name, value in values.items()})
+
+
+def effective_topic_values(broker: BrokerValues, overrides: Mapping[str, str]) -> dict[str, Any]:
+    """Every topic key's effective value: the override, else what the broker says, else the default."""
+    parsed = parse_topic_overrides(overrides)
+    return {
+        name: parsed[name] if name in parsed else broker_value(broker, key)
+        for name, key in TOPIC_KEYS.items()
+    }
+
+
+def broker_value(broker: BrokerValues, key: ConfigKey[Any]) -> Any:
+    """What a broker's configuration says for a topic key that the topic does not set."""
+    for synonym in key.synonyms:
+        value: Any = broker.value_of(synonym.name)
+        if value is not None:
+            value = value if synonym.factor == 1 else value * synonym.factor
+            # Any negative retention time means for ever (KafkaConfig.logRetentionTimeMillis).
+            return -1 if key is t.RETENTION_MS and value < 0 else value
+    return key.default
+
+
+def parse_topic_overrides(overrides: Mapping[str, str]) -> dict[str, Any]:
+    """The values of a topic's own settings; raises ConfigError for the first one that cannot stand."""
+    return {name: topic_key(name).parse(text) for name, text in overrides.items()}
+
+
+def topic_key(name: str) -> ConfigKey[Any]:
+    """The topic key of that name; raises ConfigError when there is none."""
+    key = TOPIC_KEYS.get(name)
+    if key is None:
+        raise ConfigError(name, None, "is not a topic configuration key")
+    return key
+
+
+def validate_topic_overrides(overrides: Mapping[str, str]) -> None:
+    """Checks what a client wants to set on a topic; raises ConfigError (LogConfig.validate).
+
+    Beyond each value by itself, the compaction lags must agree, and there is no tiered storage to be enabled.
+    """
+    values = parse_topic_overrides(overrides)
+    min_lag = values.get(t.MIN_COMPACTION_LAG_MS.name, t.MIN_COMPACTION_LAG_MS.default)
+    max_lag = values.get(t.MAX_COMPACTION_LAG_MS.name, t.MAX_COMPACTION_LAG_MS.default)
+    if min_lag > max_lag:
+        limit = f"at most {t.MAX_COMPACTION_LAG_MS.name}, which is {max_lag}"
+        raise t.MIN_COMPACTION_LAG_MS.error(str(min_lag), limit)
+    if values.get(t.REMOTE_STORAGE_ENABLE.name):
+        raise t.REMOTE_STORAGE_ENABLE.error("true", "false: tiered storage is not enabled on this broker")

@@ -1,0 +1,124 @@
+"""What a configuration value must satisfy, and the words that say so.
+
+Each class stands for one of Apache Kafka's validators (org.apache.kafka.common.config.ConfigDef and friends)
+and accepts exactly what that one accepts; tests/conformance/test_config.py compares them on samples.
+"""
+
+from collections.abc import Callable
+
+
+class Validator:
+    """Accepts or refuses a parsed value; `requirement` completes the sentence "the value must be ..."."""
+
+    __slots__ = ("requirement",)
+
+    requirement: str
+
+    def accepts(self, value: object) -> bool:
+        """True when the value may stand."""
+        raise NotImplementedError
+
+
+class Range(Validator):
+    """A number between two bounds, each of which may be missing (ConfigDef.Range)."""
+
+    __slots__ = ("high", "low")
+
+    def __init__(self, low: float | None, high: float | None) -> None:
+        self.low = low
+        self.high = high
+        if high is None:
+            self.requirement = f"at least {low}"
+        elif low is None:
+            self.requirement = f"at most {high}"
+        else:
+            self.requirement = f"from {low} to {high}"
+
+    def accepts(self, value: object) -> bool:
+        assert isinstance(value, (int, float))
+        # Written as refusals, so that NaN passes as it does in Kafka.
+        too_low = self.low is not None and value < self.low
+        too_high = self.high is not None and value > self.high
+        return not (too_low or too_high)
+
+
+class OneOf(Validator):
+    """One of some words (ConfigDef.ValidString, or CaseInsensitiveValidString)."""
+
+    __slots__ = ("ignore_case", "words")
+
+    def __init__(self, *words: str, ignore_case: bool = False) -> None:
+        self.words = words
+        self.ignore_case = ignore_case
+        self.requirement = "one of " + ", ".join(words) + (" in any case" if ignore_case else "")
+
+    def accepts(self, value: object) -> bool:
+        return str(value).upper() in self.words if self.ignore_case else value in self.words
+
+
+class ListOf(Validator):
+    """A list of some words, or of any words when none are named (ConfigDef.ValidList).
+
+    Repeated entries are no error: Kafka drops them, and ConfigKey.parse does too.
+    """
+
+    __slots__ = ("may_be_empty", "words")
+
+    def __init__(self, *words: str, may_be_empty: bool = False) -> None:
+        self.words = words
+        self.may_be_empty = may_be_empty
+        entries = "any of " + ", ".join(words) if words else "non-empty entries"
+        self.requirement = f"a comma-separated list of {entries}" + ("" if may_be_empty else ", at least one")
+
+    def accepts(self, value: object) -> bool:
+        assert isinstance(value, tuple)
+        if not value:
+            return self.may_be_empty
+        return all(entry and (not self.words or entry in self.words) for entry in value)
+
+
+class NonEmpty(Validator):
+    """A string with something in it (ConfigDef.NonEmptyString)."""
+
+    __slots__ = ()
+    requirement = "a non-empty string"
+
+    def accepts(self, value: object) -> bool:
+        return value != ""
+
+
+class Satisfies(Validator):
+    """Whatever a function says, for the few rules that stand alone."""
+
+    __slots__ = ("test",)
+
+    def __init__(self, test: Callable[[object], bool], requirement: str) -> None:
+        self.test = test
+        self.requirement = requirement
+
+    def accepts(self, value: object) -> bool:
+        return self.test(value)
+
+
+def at_least(low: float) -> Range:
+    """A number no smaller than `low`."""
+    return Range(low, None)
+
+
+def between(low: float, high: float) -> Range:
+    """A number from `low` to `high`, both included."""
+    return Range(low, high)
+
+
+def is_throttled_replica_list(value: object) -> bool:
+    """True for what *.replication.throttled.replicas takes: nothing, `*`, or partition:broker pairs.
+
+    The Java class is org.apache.kafka.storage.internals.log.ThrottledReplicaListValidator.
+    """
+    assert isinstance(value, tuple)
+    return "".join(value) == "*" or all(not entry or _is_number_pair(entry) for entry in value)
+
+
+def _is_number_pair(entry: str) -> bool:
+    partition, colon, broker = entry.partition(":")
+    return bool(colon) and entry.isascii() and partition.isdecimal() and broker.isdecimal()
