@@ -1,10 +1,12 @@
-"""Where requests wait for something to happen: enough bytes, enough replicas, an fsync, or the end of their patience.
+"""Where requests wait: for enough bytes, enough replicas, an fsync, or the end of their patience.
 
-An operation waits under keys (partitions, groups); whoever changes what a key stands for has the operations under it
-look again. Nothing polls, and a waiting request costs no task: only a place under each key, and one timer.
+An operation waits under keys (partitions, groups); whoever changes what a key stands for has the operations
+under it look again. Nothing polls, and a waiting request costs no task: only a place under each key, and one
+timer.
 
-Source: Kafka's DelayedOperation and DelayedOperationPurgatory. All happens on the event loop, so there are no locks, and a
-completed operation can leave all its keys at once instead of being purged later (see `_Watchers`).
+Source: Kafka's DelayedOperation and DelayedOperationPurgatory. All happens on the event loop, so there are
+no locks, and a completed operation can leave all its keys at once instead of being purged later (see
+`Watchers`).
 """
 
 from __future__ import annotations
@@ -15,9 +17,17 @@ from broker.timer import Timer, TimerHandle
 
 DEFAULT_PURGE_INTERVAL = 1000
 
+Watchers = dict["DelayedOperation", None]
+"""The operations under one key, in the order in which they came: a set that keeps its order.
+
+An operation that completes under one key leaves the thousand others without a search and without hashing
+their names again. That costs about what a later purge of lists would, and keeps nothing alive; what is left
+for the purge are keys under which nobody waits any more.
+"""
+
 
 class DelayedOperation:
-    """Something that completes exactly once: when `try_complete` finds its condition met, or after `delay_ms`.
+    """Something that completes exactly once: when its condition is met, or after `delay_ms`.
 
     A subclass says when (`try_complete`) and what then (`on_complete`).
     """
@@ -26,10 +36,10 @@ class DelayedOperation:
         self.delay_ms = delay_ms
         self.is_completed = False
         self._timeout: TimerHandle | None = None
-        self._watchers: list[_Watchers] = []
+        self._watchers: list[Watchers] = []
 
     def try_complete(self) -> bool:
-        """Looks whether the condition is met, and if so returns force_complete(). Called whenever it may have changed."""
+        """Looks whether the condition is met now, and if so returns force_complete()."""
         raise NotImplementedError
 
     def on_complete(self) -> None:
@@ -67,17 +77,6 @@ class DelayedOperation:
             watcher.pop(self, None)
 
 
-class _Watchers(dict[DelayedOperation, None]):
-    """The operations under one key, in the order in which they came.
-
-    A set that keeps its order: an operation that completes under one key leaves the thousand others without a search and
-    without hashing their names again, which costs about as much as a later purge of lists would, and keeps nothing
-    alive. What is left for the purge are keys under which nobody waits any more.
-    """
-
-    __slots__ = ()
-
-
 class DelayedOperationPurgatory:
     """The waiting operations of one kind, `name` ("Produce", "Fetch", ...), by key."""
 
@@ -86,8 +85,8 @@ class DelayedOperationPurgatory:
         self._timer = timer
         self._purge_interval = purge_interval
         self._watched_since_purge = 0
-        self._watchers: dict[Hashable, _Watchers] = {}
-        self._delayed = _Watchers()
+        self._watchers: dict[Hashable, Watchers] = {}
+        self._delayed: Watchers = {}
 
     @property
     def num_delayed(self) -> int:
@@ -96,11 +95,15 @@ class DelayedOperationPurgatory:
 
     @property
     def watched(self) -> int:
-        """Places taken under all keys together (`PurgatorySize`): an operation counts once for each of its keys."""
+        """Places taken under all keys together (`PurgatorySize`): an operation counts once for each of its
+        keys.
+        """
         return sum(map(len, self._watchers.values()))
 
     def try_complete_else_watch(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> bool:
-        """Completes `operation` if that can be done now, else has it wait under `keys`, `delay_ms` long at most."""
+        """Completes `operation` if that can be done now, else has it wait under `keys`, `delay_ms` long at
+        most.
+        """
         if operation.try_complete():
             return True
         mine = operation._watchers
@@ -108,7 +111,7 @@ class DelayedOperationPurgatory:
         for key in keys:
             watchers = all_watchers.get(key)
             if watchers is None:
-                watchers = all_watchers[key] = _Watchers()
+                watchers = all_watchers[key] = {}
             watchers[operation] = None
             mine.append(watchers)
         self._delayed[operation] = None
@@ -136,7 +139,9 @@ class DelayedOperationPurgatory:
             operation.expire()
 
     def _maybe_purge(self) -> None:
-        """Every so many operations, forgets the keys under which nobody waits (deleted topics, clients gone)."""
+        """Every so many operations, forgets the keys under which nobody waits (deleted topics, clients
+        gone).
+        """
         self._watched_since_purge += 1
         if self._watched_since_purge < self._purge_interval:
             return

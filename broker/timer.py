@@ -1,7 +1,7 @@
-"""Calling something later: the little of an event loop that waiting operations need, so that tests can turn the clock.
+"""Calling something later: the little of an event loop that whoever waits needs, so that tests can turn it.
 
-Under asyncio and uvloop the loop itself is the timer: both keep timers in a heap in C, so that neither making nor
-cancelling one is felt, and nothing like Kafka's timing wheel is needed.
+Under asyncio and uvloop the loop itself is the timer: both keep timers in a heap in C, so that neither
+making nor cancelling one is felt, and nothing like Kafka's timing wheel is needed.
 """
 
 from __future__ import annotations

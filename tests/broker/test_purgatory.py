@@ -1,0 +1,194 @@
+"""Operations complete exactly once: when what they wait for happens, or when their time is over."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from broker.purgatory import DelayedOperation, DelayedOperationPurgatory
+from tests.broker.fakes import ManualTimer
+
+
+class Waits(DelayedOperation):
+    """Waits until the test sets `met`; writes down what happens to it."""
+
+    def __init__(self, delay_ms: int = 500, met: bool = False) -> None:
+        super().__init__(delay_ms)
+        self.met = met
+        self.looks = 0
+        self.story: list[str] = []
+
+    def try_complete(self) -> bool:
+        self.looks += 1
+        return self.met and self.force_complete()
+
+    def on_expiration(self) -> None:
+        self.story.append("expired")
+
+    def on_complete(self) -> None:
+        self.story.append("completed")
+
+
+@pytest.fixture
+def timer() -> ManualTimer:
+    return ManualTimer()
+
+
+@pytest.fixture
+def purgatory(timer: ManualTimer) -> DelayedOperationPurgatory:
+    return DelayedOperationPurgatory("Fetch", timer, purge_interval=10)
+
+
+def test_what_is_met_already_does_not_wait(purgatory: DelayedOperationPurgatory, timer: ManualTimer) -> None:
+    operation = Waits(met=True)
+    assert purgatory.try_complete_else_watch(operation, ["a"])
+    assert operation.story == ["completed"]
+    assert (purgatory.watched, purgatory.num_delayed, timer.scheduled) == (0, 0, 0)
+
+
+def test_a_key_that_changes_completes_it_and_it_leaves_every_other_key(
+    purgatory: DelayedOperationPurgatory, timer: ManualTimer
+) -> None:
+    operation = Waits()
+    assert not purgatory.try_complete_else_watch(operation, ["a", "b", "c"])
+    assert (purgatory.watched, purgatory.num_delayed) == (3, 1)
+    operation.met = True
+    assert purgatory.check_and_complete("b") == 1
+    assert operation.story == ["completed"]
+    assert (purgatory.watched, purgatory.num_delayed, timer.scheduled) == (0, 0, 0)
+    assert purgatory.check_and_complete("a") == 0
+
+
+def test_a_look_that_finds_nothing_leaves_it_waiting(purgatory: DelayedOperationPurgatory) -> None:
+    operation = Waits()
+    purgatory.try_complete_else_watch(operation, ["a"])
+    assert purgatory.check_and_complete("a") == 0
+    assert purgatory.check_and_complete("unknown") == 0
+    assert (operation.looks, operation.story) == (2, [])
+    assert purgatory.num_delayed == 1
+
+
+def test_the_end_of_its_time_says_so_before_it_completes(
+    purgatory: DelayedOperationPurgatory, timer: ManualTimer
+) -> None:
+    operation = Waits(delay_ms=500)
+    purgatory.try_complete_else_watch(operation, ["a", "b"])
+    timer.advance(0.499)
+    assert operation.story == []
+    timer.advance(0.001)
+    assert operation.story == ["expired", "completed"]
+    assert (purgatory.watched, purgatory.num_delayed) == (0, 0)
+
+
+def test_completion_happens_once(purgatory: DelayedOperationPurgatory, timer: ManualTimer) -> None:
+    operation = Waits()
+    purgatory.try_complete_else_watch(operation, ["a"])
+    assert operation.force_complete()
+    assert not operation.force_complete()
+    operation.expire()
+    timer.advance(10)
+    assert operation.story == ["completed"]
+
+
+def test_operations_under_a_key_look_in_the_order_in_which_they_came(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    order: list[int] = []
+
+    class Numbered(Waits):
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            self.number = number
+
+        def on_complete(self) -> None:
+            order.append(self.number)
+
+    operations = [Numbered(number) for number in range(5)]
+    for operation in operations:
+        purgatory.try_complete_else_watch(operation, ["a"])
+        operation.met = True
+    assert purgatory.check_and_complete("a") == 5
+    assert order == [0, 1, 2, 3, 4]
+
+
+def test_completion_may_set_off_the_same_key_again(purgatory: DelayedOperationPurgatory) -> None:
+    class Chain(Waits):
+        def on_complete(self) -> None:
+            super().on_complete()
+            purgatory.check_and_complete("a")
+
+    operations = [Chain() for _ in range(3)]
+    for operation in operations:
+        purgatory.try_complete_else_watch(operation, ["a"])
+        operation.met = True
+    purgatory.check_and_complete("a")
+    assert [operation.story for operation in operations] == [["completed"]] * 3
+
+
+def test_completion_may_bring_a_new_wait_under_the_same_key(purgatory: DelayedOperationPurgatory) -> None:
+    class Again(Waits):
+        def on_complete(self) -> None:
+            super().on_complete()
+            purgatory.try_complete_else_watch(Waits(), ["a"])
+
+    operation = Again()
+    purgatory.try_complete_else_watch(operation, ["a"])
+    operation.met = True
+    assert purgatory.check_and_complete("a") == 1
+    assert purgatory.num_delayed == 1
+
+
+def test_expire_all_ends_every_wait(purgatory: DelayedOperationPurgatory, timer: ManualTimer) -> None:
+    operations = [Waits() for _ in range(3)]
+    for operation in operations:
+        purgatory.try_complete_else_watch(operation, ["a"])
+    purgatory.expire_all()
+    assert [operation.story for operation in operations] == [["expired", "completed"]] * 3
+    assert (purgatory.num_delayed, timer.scheduled) == (0, 0)
+
+
+def test_keys_under_which_nobody_waits_are_forgotten(purgatory: DelayedOperationPurgatory) -> None:
+    for number in range(25):
+        operation = Waits()
+        purgatory.try_complete_else_watch(operation, [("topic", number), "common"])
+        operation.force_complete()
+    assert len(purgatory._watchers) <= 12
+
+
+def test_a_delay_of_nothing_ends_with_the_next_turn_of_the_timer(
+    purgatory: DelayedOperationPurgatory, timer: ManualTimer
+) -> None:
+    operation = Waits(delay_ms=0)
+    purgatory.try_complete_else_watch(operation, ["a"])
+    assert operation.story == []
+    timer.advance(0)
+    assert operation.story == ["expired", "completed"]
+
+
+def test_random_life_against_a_model(purgatory: DelayedOperationPurgatory, timer: ManualTimer) -> None:
+    """Whatever the order of events, each operation completes once, and the counts are of who still waits."""
+    rng = random.Random(7)
+    alive: dict[Waits, list[int]] = {}
+    everyone: list[Waits] = []
+    for _ in range(3000):
+        event = rng.random()
+        if event < 0.4:
+            keys = rng.sample(range(20), rng.randint(1, 8))
+            operation = Waits(delay_ms=rng.randint(1, 50))
+            everyone.append(operation)
+            purgatory.try_complete_else_watch(operation, keys)
+            alive[operation] = keys
+        elif event < 0.8:
+            key = rng.randrange(20)
+            for operation, keys in alive.items():
+                operation.met = key in keys and rng.random() < 0.5
+            met = sum(operation.met for operation in alive)
+            assert purgatory.check_and_complete(key) == met
+        else:
+            timer.advance(0.005)
+        alive = {operation: keys for operation, keys in alive.items() if not operation.story}
+        assert purgatory.num_delayed == len(alive) == timer.scheduled
+        assert purgatory.watched == sum(map(len, alive.values()))
+    timer.advance(1)
+    assert all(operation.story.count("completed") == 1 for operation in everyone)
