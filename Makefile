@@ -46,7 +46,7 @@ bench: $(VENV)/.test ## Measures: start-up, memory, codec (beside Apache Kafka w
 	$(BIN)/python -m bench
 
 docs: $(VENV)/.test ## Writes the derived documents anew
-	$(BIN)/python -m broker.cli config docs > docs/configuration.md
+	$(BIN)/python docs/generate.py
 
 clean: ## Removes what the build made, never data
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,9 +13,7 @@ when the file is opened. A bad batch with good ones behind it is damage, which n
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from broker.metadata_image import MetadataImage
@@ -30,6 +28,7 @@ from protocol.messages.topic_records import (
 )
 from protocol.records.batch import CorruptRecordError, RecordBatch, build_batch
 from protocol.schema import Message
+from storage.env import Env, File
 
 FILE_NAME: Final = "barnabas.metadata"
 _FRAME_VERSION: Final = 1
@@ -74,17 +73,23 @@ def unframe(value: bytes) -> Message:
 
 
 class MetadataStore:
-    """The file, open for appending. `append` blocks until the records are on the disk."""
+    """The file in `log_dir`, open for appending. `append` blocks until the records are on the disk."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._fd = -1
+    def __init__(self, env: Env, log_dir: str) -> None:
+        self.path = f"{log_dir}/{FILE_NAME}"
+        self._env = env
+        self._log_dir = log_dir
+        self._file: File | None = None
         self._end = 0
         self._next_offset = 0
 
+    def exists(self) -> bool:
+        """Whether there is a file, that is, whether a broker of ours has been here before."""
+        return self._env.exists(self.path)
+
     def open(self) -> MetadataImage:
         """Opens or makes the file, cuts off what a crash left half written, and returns the image it holds."""
-        data = self.path.read_bytes() if self.path.exists() else b""
+        data = self._env.read_file(self.path) if self.exists() else b""
         image = MetadataImage.empty()
         record_count = 0
         position = 0
@@ -101,31 +106,32 @@ class MetadataStore:
         if record_count > _REWRITE_FACTOR * len(live) + 100:
             self._rewrite(live)
         else:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            os.ftruncate(self._fd, position)
+            self._file = self._env.open(self.path, create=True)
+            self._file.truncate(position)
+            self._file.sync()
+            self._env.sync_dir(self._log_dir)
             self._end = position
-            os.fsync(self._fd)
-            _sync_directory(self.path.parent)
         return image
 
     def append(self, records: Sequence[Message]) -> None:
         """Writes `records` as one batch and returns when they are durable. After an OSError none of them is."""
+        assert self._file is not None, "the metadata store is not open"
         batch = self._batch_of(records)
         try:
-            written = os.pwrite(self._fd, batch, self._end)
+            written = self._file.pwritev([batch], self._end)
             if written != len(batch):
                 raise OSError(f"wrote {written} of {len(batch)} bytes to {self.path}; is the disk full?")
-            os.fdatasync(self._fd)
+            self._file.sync()
         except OSError:
-            os.ftruncate(self._fd, self._end)
+            self._file.truncate(self._end)
             raise
         self._end += len(batch)
         self._next_offset += len(records)
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def _batch_of(self, records: Sequence[Message]) -> bytes:
         values = [(None, frame(record, record.versions.high), -1, ()) for record in records]
@@ -137,41 +143,35 @@ class MetadataStore:
             batch = RecordBatch(data, position)
             batch.ensure_valid()
         except CorruptRecordError as error:
-            if self._has_batch_after(data, position):
+            if _has_batch_after(data, position):
                 raise MetadataStoreError(
                     f"{self.path} is damaged at byte {position} with good records behind it: {error}"
                 ) from error
             return None
         return batch
 
-    def _has_batch_after(self, data: bytes, position: int) -> bool:
-        """Whether a valid batch begins where the bad one at `position` claims to end."""
-        length = int.from_bytes(data[position + 8 : position + 12], "big", signed=True)
-        if length <= 0 or position + 12 + length >= len(data):
-            return False
-        try:
-            RecordBatch(data, position + 12 + length).ensure_valid()
-        except CorruptRecordError:
-            return False
-        return True
-
     def _rewrite(self, records: Sequence[Message]) -> None:
         """Puts a file with just `records` in the place of the one that is there, all or nothing."""
-        temporary = self.path.with_suffix(".tmp")
+        temporary = f"{self.path}.tmp"
         self._next_offset = 0
-        batch = self._batch_of(records) if records else b""
-        self._fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        os.pwrite(self._fd, batch, 0)
-        os.fsync(self._fd)
-        os.replace(temporary, self.path)
-        _sync_directory(self.path.parent)
-        self._end = len(batch)
-        self._next_offset = len(records)
+        self._end = 0
+        self._file = self._env.open(temporary, create=True)
+        self._file.truncate(0)
+        if records:
+            self.append(records)
+        self._file.sync()
+        self._env.rename(temporary, self.path)
+        self._env.sync_dir(self._log_dir)
 
 
-def _sync_directory(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+def _has_batch_after(data: bytes, position: int) -> bool:
+    """Whether a valid batch begins where the bad one at `position` claims to end."""
+    length = int.from_bytes(data[position + 8 : position + 12], "big", signed=True)
+    end = position + 12 + length
+    if length <= 0 or end >= len(data):
+        return False
     try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        RecordBatch(data, end).ensure_valid()
+    except CorruptRecordError:
+        return False
+    return True

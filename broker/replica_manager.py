@@ -140,6 +140,11 @@ class ReplicaManager:
             raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{partition} belongs to another topic id.")
         return partition
 
+    def is_offline(self, topic: str, index: int) -> bool:
+        """Whether this broker's replica of the partition cannot be used: its disk failed, or it never got a log."""
+        partition = self._partitions.get((topic, index))
+        return partition is None or partition.offline
+
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Brings the partitions in line with a new image; deleted first, since a name may come back at once."""
         for topic in delta.deleted_topics.values():

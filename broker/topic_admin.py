@@ -23,6 +23,9 @@ _LEGAL: Final = frozenset(string.ascii_letters + string.digits + "._-")
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 
+MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+"""As in Kafka: one request is one atomic batch of records, and has to stay one that can be written."""
+
 USE_DEFAULT: Final = -1
 """What a request puts where the broker's own default should be taken."""
 
@@ -100,8 +103,31 @@ def is_internal(name: str) -> bool:
     return name in INTERNAL_TOPICS
 
 
-def new_topic(
-    image: MetadataImage, spec: TopicSpec, defaults: TopicDefaults, new_topic_id: Callable[[], Uuid]
+def new_topics(
+    image: MetadataImage, specs: Iterable[TopicSpec], defaults: TopicDefaults, new_topic_id: Callable[[], Uuid]
+) -> dict[str, NewTopic | ApiError]:
+    """Decides on each of `specs`, whose names differ: by name what may be created, or why it may not."""
+    outcomes: dict[str, NewTopic | ApiError] = {}
+    partitions_left = MAX_PARTITIONS_PER_REQUEST
+    for spec in specs:
+        accepted = [name for name, outcome in outcomes.items() if isinstance(outcome, NewTopic)]
+        try:
+            topic = _new_topic(image, accepted, spec, defaults, new_topic_id, partitions_left)
+        except ApiError as error:
+            outcomes[spec.name] = error
+        else:
+            outcomes[spec.name] = topic
+            partitions_left -= len(topic.partitions)
+    return outcomes
+
+
+def _new_topic(
+    image: MetadataImage,
+    accepted: Iterable[str],
+    spec: TopicSpec,
+    defaults: TopicDefaults,
+    new_topic_id: Callable[[], Uuid],
+    max_partitions: int,
 ) -> NewTopic:
     """Decides on `spec`. Raises ApiError with Kafka's code for each rule that it breaks."""
     check_topic_name(spec.name)
@@ -109,7 +135,12 @@ def new_topic(
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{spec.name}' is the broker's own log of metadata.")
     if spec.name in image.topics:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{spec.name}' already exists.")
-    _check_collision(image.topics, spec.name)
+    _check_collision((*image.topics, *accepted), spec.name)
+    if max(len(spec.assignments), spec.partition_count) > max_partitions:
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION,
+            f"One request may create {MAX_PARTITIONS_PER_REQUEST} partitions in all; topic '{spec.name}' goes beyond.",
+        )
     replicas = _assigned(spec, defaults.brokers) if spec.assignments else _placed(spec, defaults)
     configs = _checked_configs(spec.configs)
     partitions = [

@@ -1,0 +1,270 @@
+"""Metadata, DescribeCluster and DescribeTopicPartitions: the brokers and topics that there are, and who leads what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from broker.controller import Decision
+from broker.metadata_image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from broker.request import Pending, RequestContext, api
+from broker.services import AUTHORIZED_OPERATIONS_OMITTED, Broker
+from broker.topic_admin import TopicSpec, check_topic_name, is_internal, new_topics
+from config.catalogue.use import AUTO_CREATE_TOPICS_ENABLE, MAX_REQUEST_PARTITION_SIZE_LIMIT
+from protocol.api_keys import ApiKey
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.metadata import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from protocol.wire import ZERO_UUID, Uuid
+
+if TYPE_CHECKING:
+    from protocol.messages.metadata import MetadataResponse as Response
+
+READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION = 3, 4, 5, 6, 7, 8, 9
+DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = 10, 11, 12
+"""AclOperation codes."""
+
+
+def _bits(*operations: int) -> int:
+    return sum(1 << operation for operation in operations)
+
+
+TOPIC_OPERATIONS: Final = _bits(READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
+CLUSTER_OPERATIONS: Final = _bits(
+    CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE
+)
+"""What may be done with a topic and with the cluster: without an authorizer, everything that there is."""
+
+_TOPIC_IDS_SINCE: Final = 12
+_BROKERS, _CONTROLLERS = 1, 2
+"""DescribeCluster's endpoint types (KIP-919)."""
+
+
+@api(ApiKey.METADATA, versions=(0, 13))
+def metadata(
+    broker: Broker, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | Pending[MetadataResponse]:
+    version = context.api_version
+    asked = request.topics
+    if asked is None or (version == 0 and not asked):
+        image = broker.image
+        return _metadata_response(broker, context, request, [_topic(broker, t) for t in image.topics.values()])
+    if any((t.name is None or t.topic_id != ZERO_UUID) and version < _TOPIC_IDS_SINCE for t in asked):
+        return _metadata_response(
+            broker, context, request, [_no_topic(t.name or "", ErrorCode.INVALID_REQUEST) for t in asked]
+        )
+
+    def respond(failures: dict[str, ErrorCode]) -> MetadataResponse:
+        topics = [_asked_topic(broker, t.name, t.topic_id, failures) for t in asked]
+        return _metadata_response(broker, context, request, topics)
+
+    missing = _missing(broker.image, asked)
+    if missing and request.allow_auto_topic_creation and broker.config[AUTO_CREATE_TOPICS_ENABLE]:
+        return _auto_create(broker, missing).then(respond)
+    return respond({})
+
+
+def _missing(image: MetadataImage, asked: Iterable[MetadataRequest.MetadataRequestTopic]) -> list[str]:
+    """Names that no topic has yet and that one could be created for; the broker's own topics are not among them."""
+    names = {topic.name for topic in asked if topic.name is not None and topic.topic_id == ZERO_UUID}
+    return [name for name in sorted(names) if name not in image.topics and not is_internal(name)]
+
+
+def _auto_create(broker: Broker, names: Sequence[str]) -> Pending[dict[str, ErrorCode]]:
+    """Creates topics with the broker's defaults; the result says which names could not be had, and why."""
+
+    def decide(image: MetadataImage) -> Decision[dict[str, ErrorCode]]:
+        wanted = [TopicSpec(name) for name in names if name not in image.topics]
+        outcomes = new_topics(image, wanted, broker.topic_defaults, broker.new_topic_id)
+        failures = {name: topic.code for name, topic in outcomes.items() if isinstance(topic, ApiError)}
+        records = [r for topic in outcomes.values() if not isinstance(topic, ApiError) for r in topic.records]
+        return Decision(failures, records)
+
+    return broker.controller.submit(decide, lambda _: dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE))
+
+
+def _asked_topic(
+    broker: Broker, name: str | None, topic_id: Uuid, failures: dict[str, ErrorCode]
+) -> Response.MetadataResponseTopic:
+    if topic_id != ZERO_UUID or name is None:
+        by_id = broker.image.topic_by_id(topic_id)
+        return _topic(broker, by_id) if by_id else _no_topic(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
+    topic = broker.image.topics.get(name)
+    if topic is not None:
+        return _topic(broker, topic)
+    return _no_topic(name, failures.get(name) or _why_missing(name))
+
+
+def _why_missing(name: str) -> ErrorCode:
+    try:
+        check_topic_name(name)
+    except ApiError as error:
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _no_topic(name: str | None, code: ErrorCode, topic_id: Uuid = ZERO_UUID) -> Response.MetadataResponseTopic:
+    return MetadataResponse.MetadataResponseTopic(
+        error_code=code, name=name, topic_id=topic_id, is_internal=name is not None and is_internal(name)
+    )
+
+
+def _topic(broker: Broker, topic: TopicImage) -> Response.MetadataResponseTopic:
+    return MetadataResponse.MetadataResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=is_internal(topic.name),
+        partitions=[
+            _partition(partition, _offline(broker, topic, partition)) for partition in topic.partitions.values()
+        ],
+    )
+
+
+def _offline(broker: Broker, topic: TopicImage, partition: PartitionImage) -> list[int]:
+    """Replicas that cannot be reached: ours, when its log directory has failed."""
+    if broker.replica_manager.is_offline(topic.name, partition.partition):
+        return [node for node in partition.replicas if node == broker.node_id]
+    return []
+
+
+def _leader(partition: PartitionImage, offline: Sequence[int]) -> int:
+    return NO_LEADER if partition.leader in offline else partition.leader
+
+
+def _partition(partition: PartitionImage, offline: list[int]) -> Response.MetadataResponsePartition:
+    leader = _leader(partition, offline)
+    return MetadataResponse.MetadataResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE,
+        partition_index=partition.partition,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=offline,
+    )
+
+
+def _metadata_response(
+    broker: Broker,
+    context: RequestContext,
+    request: MetadataRequest,
+    topics: list[Response.MetadataResponseTopic],
+) -> MetadataResponse:
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.error_code == ErrorCode.NONE:
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
+    endpoint = broker.endpoint(context.connection)
+    include_cluster = request.include_cluster_authorized_operations
+    return MetadataResponse(
+        brokers=[
+            MetadataResponse.MetadataResponseBroker(
+                node_id=broker.node_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+            )
+        ],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        topics=topics,
+        cluster_authorized_operations=CLUSTER_OPERATIONS if include_cluster else AUTHORIZED_OPERATIONS_OMITTED,
+    )
+
+
+@api(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2))
+def describe_cluster(
+    broker: Broker, context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    if context.api_version >= 1 and request.endpoint_type != _BROKERS:
+        known = request.endpoint_type == _CONTROLLERS
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message=f"This is a broker's endpoint (type {_BROKERS}), not type {request.endpoint_type}.",
+        )
+    endpoint = broker.endpoint(context.connection)
+    include = request.include_cluster_authorized_operations
+    return DescribeClusterResponse(
+        endpoint_type=_BROKERS,
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        brokers=[
+            DescribeClusterResponse.DescribeClusterBroker(
+                broker_id=broker.node_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+            )
+        ],
+        cluster_authorized_operations=CLUSTER_OPERATIONS if include else AUTHORIZED_OPERATIONS_OMITTED,
+    )
+
+
+@api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0))
+def describe_topic_partitions(
+    broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Topics in order of name, from the cursor on, as many partitions as fit under the limit (KIP-966)."""
+    image = broker.image
+    cursor = request.cursor
+    names = sorted({topic.name for topic in request.topics} or image.topics)
+    first_partition = 0
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+        if names and names[0] == cursor.topic_name:
+            first_partition = cursor.partition_index
+    left = max(1, min(request.response_partition_limit, broker.config[MAX_REQUEST_PARTITION_SIZE_LIMIT]))
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        if left <= 0:
+            response.next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=0)
+            break
+        topic = image.topics.get(name)
+        if topic is None:
+            response.topics.append(
+                DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
+                    error_code=_why_missing(name), name=name
+                )
+            )
+            continue
+        shown = [index for index in sorted(topic.partitions) if index >= first_partition]
+        response.topics.append(_described_topic(broker, topic, shown[:left]))
+        if len(shown) > left:
+            response.next_cursor = DescribeTopicPartitionsResponse.Cursor(
+                topic_name=name, partition_index=shown[left]
+            )
+            break
+        left -= len(shown)
+        first_partition = 0
+    return response
+
+
+def _described_topic(
+    broker: Broker, topic: TopicImage, indexes: Iterable[int]
+) -> DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
+    partitions = []
+    for index in indexes:
+        partition = topic.partitions[index]
+        offline = _offline(broker, topic, partition)
+        leader = _leader(partition, offline)
+        partitions.append(
+            DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition(
+                error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE,
+                partition_index=index,
+                leader_id=leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+                offline_replicas=offline,
+            )
+        )
+    return DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=is_internal(topic.name),
+        partitions=partitions,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )

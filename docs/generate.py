@@ -1,0 +1,120 @@
+"""Writes what is derived: docs/configuration.md, docs/apis.md and the table in README.md.
+
+    python docs/generate.py           writes them
+    python docs/generate.py --check   exits with 1 and says which differ; the tests do this
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from broker import handlers
+from broker.config_cli import reference
+from broker.request import REGISTRY
+from protocol.api_keys import ApiKey, request_type
+
+ROOT: Final = Path(__file__).parent.parent
+BEGIN: Final = "<!-- generated: `make docs` writes this part from the registry of handlers -->\n"
+END: Final = "<!-- end of the generated part -->\n"
+BETWEEN_BROKERS: Final = frozenset(
+    {
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ENVELOPE,
+        ApiKey.FETCH_SNAPSHOT,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.UPDATE_RAFT_VOTER,
+    }
+)
+"""What only brokers and controllers say to each other; a client never sees these."""
+
+
+def api_name(key: ApiKey) -> str:
+    return "".join(word.capitalize() for word in key.name.split("_"))
+
+
+def versions(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low}-{high}"
+
+
+def client_apis() -> Iterator[ApiKey]:
+    return (key for key in ApiKey if key not in BETWEEN_BROKERS)
+
+
+def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    lines = [list(heads), *(list(row) for row in rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def readme_part() -> str:
+    served = [key for key in client_apis() if key in REGISTRY]
+    missing = [key for key in client_apis() if key not in REGISTRY]
+    rows = ((api_name(key), str(key.value), versions(*REGISTRY[key].versions)) for key in served)
+    return (
+        f"{len(served)} of the {len(served) + len(missing)} APIs that clients and tools of Kafka 4.3 use, each in every "
+        "version that Kafka 4.3 serves:\n\n"
+        + table(("API", "key", "versions"), rows)
+        + "\nNot served yet, and so missing from what ApiVersions tells a client: "
+        + ", ".join(api_name(key) for key in missing)
+        + ".\n"
+    )
+
+
+def api_document() -> str:
+    def row(key: ApiKey) -> tuple[str, ...]:
+        handler = REGISTRY.get(key)
+        declared = request_type(key).versions
+        served = versions(*handler.versions) if handler else "not yet"
+        advertised = versions(*handler.advertised) if handler else ""
+        return str(key.value), api_name(key), versions(*declared), served, advertised
+
+    return (
+        "# The APIs of Kafka 4.3 and who is served\n\n"
+        "Written by `make docs` from the message declarations and the registry of handlers. *Declared*: the versions that "
+        "Kafka 4.3's message definition has, unstable ones included; *served*: the versions answered here; *advertised*: "
+        "what ApiVersions says, which is wider only for Produce (librdkafka takes the absence of its old versions as a "
+        "reason not to compress).\n\n"
+        + table(("key", "API", "declared", "served", "advertised"), (row(key) for key in client_apis()))
+        + "\nOnly brokers and controllers say these to each other, and there is one broker: "
+        + ", ".join(api_name(key) for key in sorted(BETWEEN_BROKERS))
+        + ".\n"
+    )
+
+
+def documents() -> dict[Path, str]:
+    """What each generated file has to hold."""
+    handlers.register_all()
+    readme = (ROOT / "README.md").read_text()
+    before, rest = readme.split(BEGIN)
+    _, after = rest.split(END)
+    return {
+        ROOT / "README.md": before + BEGIN + readme_part() + END + after,
+        ROOT / "docs" / "apis.md": api_document(),
+        ROOT / "docs" / "configuration.md": reference(),
+    }
+
+
+def main() -> int:
+    stale = {path: text for path, text in documents().items() if not path.exists() or path.read_text() != text}
+    if "--check" in sys.argv[1:]:
+        for path in stale:
+            print(f"{path.relative_to(ROOT)} is out of date: make docs", file=sys.stderr)
+        return 1 if stale else 0
+    for path, text in stale.items():
+        path.write_text(text)
+        print(f"wrote {path.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
