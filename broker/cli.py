@@ -1,0 +1,110 @@
+"""The command line: `barnabas serve`, `barnabas config check`, `barnabas config docs`.
+
+Exit codes: 0 stopped in order, 1 could not start or had to stop, 2 the command line or the configuration is wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from config.broker_config import BrokerConfig
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+
+class LazyGroup(click.Group):
+    """A group whose `config` command is imported only when it is asked for: `serve` has to start quickly."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), "config"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "config":
+            from broker.config_cli import config
+
+            return config
+        return super().get_command(ctx, cmd_name)
+
+
+def show_version(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        from broker.version import broker_version
+
+        click.echo(f"barnabas {broker_version()}")
+        context.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    callback=show_version,
+    expose_value=False,
+    is_eager=True,
+    help="Show the version and exit.",
+)
+def main() -> None:
+    """Barnabas: a message broker that speaks the Kafka wire protocol and keeps Apache Kafka's own log format."""
+
+
+@main.command()
+@click.argument("properties", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set one key; wins over the file and the environment. May be given again and again.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    default="info",
+    show_default=True,
+    help="How much to say on stderr.",
+)
+@click.option("--show-config", is_flag=True, help="Print each setting that is not a default, and who set it; then exit.")
+def serve(properties: Path | None, overrides: tuple[str, ...], log_level: str, show_config: bool) -> None:
+    """Start a broker and serve until SIGTERM or Ctrl-C.
+
+    PROPERTIES is a server.properties as Apache Kafka reads it. Without one the broker listens on localhost:9092
+    and keeps its data in a directory that it names. Storage is formatted on first start. KAFKA_* environment
+    variables set keys as they do in Apache Kafka's container image.
+
+    \b
+    Exit codes:
+      0  stopped in order (SIGTERM, Ctrl-C)
+      1  could not start (address in use, data directory locked or damaged) or had to stop
+      2  the command line or the configuration is wrong
+    """
+    from broker.server import run
+
+    config = load_config(properties, overrides)
+    if show_config:
+        from broker.config_cli import effective_settings
+
+        click.echo(effective_settings(config))
+        return
+    sys.exit(run(config, log_level.lower()))
+
+
+def load_config(properties: Path | None, overrides: tuple[str, ...]) -> BrokerConfig:
+    """The configuration from all its sources. Ends the process with EXIT_USAGE, having named every error."""
+    from config.broker_config import ConfigErrors, load
+
+    try:
+        return load(properties, overrides)
+    except ConfigErrors as errors:
+        for error in errors.errors:
+            click.echo(f"error: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+
+
+if __name__ == "__main__":
+    main()
