@@ -1,0 +1,417 @@
+# mypy: allow-subclassing-any
+"""The layout of every message: its declaration and a version give a `construct` Struct.
+
+This is the readable definition of the wire, and the oracle that the compiled codec is held against. It
+parses and builds the same objects as `protocol.codec`, which walks these very constructs to write its code;
+the server itself never parses with them, since that takes ten times as long and more.
+
+Lengths are what all types have in common: a length stands before the data, and -1 means null. Before the
+first flexible version it is an int16 (strings) or an int32 (all others), from then on an unsigned varint of
+the length plus one ("compact", KIP-482), so that null is a zero byte.
+"""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from construct.core import (
+    Adapter,
+    Bytes,
+    Construct,
+    ConstructError,
+    FormatField,
+    StreamError,
+    StringError,
+    Struct,
+    ValidationError,
+    stream_read,
+    stream_write,
+)
+
+from protocol.errors import ProtocolError
+from protocol.wire import MAX_UNSIGNED_VARINT, MAX_UNSIGNED_VARINT_BYTES, unsigned_varint
+
+if TYPE_CHECKING:
+    from protocol import schema
+    from protocol.schema import Field, Message
+
+    Stream = io.BytesIO
+
+MAX_STRING_BYTES = 0x7FFF
+MAX_LENGTH = 0x7FFFFFFF
+UNKNOWN = "unknown_tagged_fields"
+
+
+class UnsignedVarint(Construct):
+    """Groups of seven bits, lowest first, the high bit set on all but the last; at most 32 bits in all."""
+
+    def _parse(self, stream: Stream, context: Any, path: str) -> int:
+        value = 0
+        for index in range(MAX_UNSIGNED_VARINT_BYTES):
+            byte: int = stream_read(stream, 1, path)[0]
+            value |= (byte & 0x7F) << 7 * index
+            if byte < 0x80:
+                break
+        else:
+            raise ValidationError("a varint of more than 32 bits", path=path)
+        if value > MAX_UNSIGNED_VARINT:
+            raise ValidationError("a varint of more than 32 bits", path=path)
+        return value
+
+    def _build(self, obj: int, stream: Stream, context: Any, path: str) -> int:
+        data = unsigned_varint(obj)
+        stream_write(stream, data, len(data), path)
+        return obj
+
+
+class CompactLength(Construct):
+    """A length plus one as an unsigned varint, so that null (-1) is a zero byte."""
+
+    def _parse(self, stream: Stream, context: Any, path: str) -> int:
+        length = int(VARINT._parsereport(stream, context, path)) - 1
+        if length > MAX_LENGTH:
+            raise ValidationError(f"a length of {length}", path=path)
+        return length
+
+    def _build(self, obj: int, stream: Stream, context: Any, path: str) -> int:
+        VARINT._build(obj + 1, stream, context, path)
+        return obj
+
+
+class Boolean(Construct):
+    """One byte, true unless it is zero; written as 0 or 1."""
+
+    def _parse(self, stream: Stream, context: Any, path: str) -> bool:
+        return bool(stream_read(stream, 1, path) != b"\x00")
+
+    def _build(self, obj: bool, stream: Stream, context: Any, path: str) -> bool:
+        if obj is None:
+            raise ValidationError("null where no null can be", path=path)
+        stream_write(stream, b"\x01" if obj else b"\x00", 1, path)
+        return obj
+
+
+VARINT = UnsignedVarint()
+COMPACT_LENGTH = CompactLength()
+BOOLEAN = Boolean()
+UUID = Bytes(16)
+INT16 = FormatField(">", "h")
+INT32 = FormatField(">", "l")
+
+FIXED_WIDTH: dict[str, Construct] = {
+    "bool": BOOLEAN,
+    "int8": FormatField(">", "b"),
+    "int16": INT16,
+    "uint16": FormatField(">", "H"),
+    "int32": INT32,
+    "uint32": FormatField(">", "L"),
+    "int64": FormatField(">", "q"),
+    "float64": FormatField(">", "d"),
+    "uuid": UUID,
+}
+
+
+class Prefixed(Construct):
+    """Something behind its own length; `length` is how that is written, `nullable` whether it may be -1."""
+
+    def __init__(self, length: Construct, nullable: bool) -> None:
+        super().__init__()
+        self.length = length
+        self.nullable = nullable
+
+    def _parse_length(self, stream: Stream, context: Any, path: str) -> int:
+        """The length, -1 for null. Kafka takes every negative length for a null, so that is done here too."""
+        length = int(self.length._parsereport(stream, context, path))
+        if length >= 0:
+            return length
+        if not self.nullable:
+            raise ValidationError("null where no null can be", path=path)
+        return -1
+
+    def _build_length(self, length: int, stream: Stream, context: Any, path: str) -> None:
+        if length < 0 and not self.nullable:
+            raise ValidationError("null where no null can be", path=path)
+        self.length._build(length, stream, context, path)
+
+
+class KafkaString(Prefixed):
+    """UTF-8 behind its length in bytes, which is 32,767 at most in either notation."""
+
+    def __init__(self, compact: bool, nullable: bool) -> None:
+        super().__init__(COMPACT_LENGTH if compact else INT16, nullable)
+
+    def _parse(self, stream: Stream, context: Any, path: str) -> str | None:
+        length = self._parse_length(stream, context, path)
+        if length < 0:
+            return None
+        if length > MAX_STRING_BYTES:
+            raise StringError(f"a string of {length} bytes", path=path)
+        try:
+            return str(stream_read(stream, length, path), "utf-8")
+        except UnicodeDecodeError as error:
+            raise StringError(f"not UTF-8: {error}", path=path) from None
+
+    def _build(self, obj: str | None, stream: Stream, context: Any, path: str) -> str | None:
+        data = None if obj is None else obj.encode()
+        if data is not None and len(data) > MAX_STRING_BYTES:
+            raise StringError(f"a string of {len(data)} bytes", path=path)
+        self._build_length(-1 if data is None else len(data), stream, context, path)
+        stream_write(stream, data or b"", len(data or b""), path)
+        return obj
+
+
+class KafkaBytes(Prefixed):
+    """Bytes behind their length."""
+
+    def __init__(self, compact: bool, nullable: bool) -> None:
+        super().__init__(COMPACT_LENGTH if compact else INT32, nullable)
+
+    def _parse(self, stream: Stream, context: Any, path: str) -> Any:
+        length = self._parse_length(stream, context, path)
+        return None if length < 0 else bytes(stream_read(stream, length, path))
+
+    def _build(self, obj: Any, stream: Stream, context: Any, path: str) -> Any:
+        self._build_length(-1 if obj is None else len(obj), stream, context, path)
+        stream_write(stream, bytes(obj or b""), len(obj or b""), path)
+        return obj
+
+
+class Records(KafkaBytes):
+    """Record batches: bytes to this layer, but they may come from a file when they are written."""
+
+    def _parse(self, stream: Stream, context: Any, path: str) -> memoryview | None:
+        data = super()._parse(stream, context, path)
+        return None if data is None else memoryview(data)
+
+    def _build(self, obj: Any, stream: Stream, context: Any, path: str) -> Any:
+        data = obj if obj is None or isinstance(obj, bytes | bytearray | memoryview) else obj.read()
+        super()._build(data, stream, context, path)
+        return obj
+
+
+class KafkaArray(Prefixed):
+    """Elements behind their number, which is refused at once where the remaining bytes cannot hold it."""
+
+    def __init__(self, element: Construct, compact: bool, nullable: bool) -> None:
+        super().__init__(COMPACT_LENGTH if compact else INT32, nullable)
+        self.element = element
+
+    def _parse(self, stream: Stream, context: Any, path: str) -> list[Any] | None:
+        count = self._parse_length(stream, context, path)
+        if count < 0:
+            return None
+        if count > len(stream.getbuffer()) - stream.tell():
+            raise StreamError(f"{count} elements in fewer bytes", path=path)
+        return [self.element._parsereport(stream, context, path) for _ in range(count)]
+
+    def _build(self, obj: list[Any] | None, stream: Stream, context: Any, path: str) -> list[Any] | None:
+        self._build_length(-1 if obj is None else len(obj), stream, context, path)
+        for element in obj or ():
+            self.element._build(element, stream, context, path)
+        return obj
+
+
+class NullableStruct(Construct):
+    """A struct that may be null: a byte below zero, otherwise a byte (1 when written) and the struct."""
+
+    marker = FIXED_WIDTH["int8"]
+
+    def __init__(self, struct: Construct) -> None:
+        super().__init__()
+        self.struct = struct
+
+    def _parse(self, stream: Stream, context: Any, path: str) -> Any:
+        if self.marker._parsereport(stream, context, path) < 0:
+            return None
+        return self.struct._parsereport(stream, context, path)
+
+    def _build(self, obj: Any, stream: Stream, context: Any, path: str) -> Any:
+        self.marker._build(-1 if obj is None else 1, stream, context, path)
+        if obj is not None:
+            self.struct._build(obj, stream, context, path)
+        return obj
+
+
+class Tagged(NamedTuple):
+    """A field that is only there when it differs from its default."""
+
+    field: Field
+    value: Construct
+
+
+class TaggedFields(Construct):
+    """How many, then each as tag, size in bytes and value, in ascending order of tags (KIP-482).
+
+    Tags are read in any order, and of a tag that comes twice the last one holds, as Kafka reads them. A tag
+    that the message declares for other versions only (`misplaced`) is an error there and here. A size that
+    does not fit the value is an error here, while Kafka does not look at it.
+    """
+
+    def __init__(self, known: dict[int, Tagged], misplaced: frozenset[int]) -> None:
+        super().__init__()
+        self.known = known
+        self.misplaced = misplaced
+
+    def _parse(self, stream: Stream, context: Any, path: str) -> dict[str, Any]:
+        values: dict[str, Any] = {
+            entry.field.name: entry.field.make_default() for entry in self.known.values()
+        }
+        unknown: dict[int, bytes] = {}
+        for _ in range(VARINT._parsereport(stream, context, path)):
+            tag = VARINT._parsereport(stream, context, path)
+            data = stream_read(stream, VARINT._parsereport(stream, context, path), path)
+            if tag in self.misplaced:
+                raise ValidationError(f"tag {tag} does not belong to this version", path=path)
+            if tag in self.known:
+                field, value = self.known[tag]
+                values[field.name] = _parse_whole(value, data, context, f"{path} -> {field.name}")
+            else:
+                unknown[tag] = data
+        values[UNKNOWN] = unknown or None
+        return values
+
+    def _build(self, obj: schema.Struct, stream: Stream, context: Any, path: str) -> schema.Struct:
+        entries = dict(obj.unknown_tagged_fields or {})
+        for tag, (field, value) in self.known.items():
+            if tag in entries:
+                raise ValidationError(f"tag {tag} is {field.name}, and not unknown", path=path)
+            if getattr(obj, field.name) != field.make_default():
+                entries[tag] = _build_alone(
+                    value, getattr(obj, field.name), context, f"{path} -> {field.name}"
+                )
+        VARINT._build(len(entries), stream, context, path)
+        for tag, data in sorted(entries.items()):
+            VARINT._build(tag, stream, context, path)
+            VARINT._build(len(data), stream, context, path)
+            stream_write(stream, data, len(data), path)
+        return obj
+
+
+class StructOf(Adapter):
+    """The fields of `cls` that a version has, one after the other, as an object of `cls`.
+
+    `absent` are the fields that the version cannot carry: they get their defaults when the struct is read,
+    and must have them when it is written, unless they are ignorable. `tagged` is None where the version is
+    not flexible.
+    """
+
+    def __init__(
+        self,
+        cls: type[schema.Struct],
+        members: list[tuple[Field, Construct]],
+        absent: list[Field],
+        tagged: TaggedFields | None,
+        version: int,
+    ) -> None:
+        named = [field.name / value for field, value in members]
+        if tagged is not None:
+            named.append("tagged_fields" / tagged)
+        super().__init__(Struct(*named))
+        self.cls = cls
+        self.members = members
+        self.absent = absent
+        self.tagged = tagged
+        self.version = version
+
+    def _decode(self, container: Any, context: Any, path: str) -> schema.Struct:
+        values = {field.name: container[field.name] for field, _ in self.members}
+        if self.tagged is not None:
+            values.update(container["tagged_fields"])
+        return self.cls(**values)
+
+    def _encode(self, obj: schema.Struct | None, context: Any, path: str) -> dict[str, Any]:
+        if obj is None:
+            raise ValidationError("null where no null can be", path=path)
+        for field in self.absent:
+            if not field.ignorable and getattr(obj, field.name) != field.make_default():
+                raise ValidationError(f"{field.name} cannot be sent in version {self.version}", path=path)
+        if self.tagged is None and obj.unknown_tagged_fields:
+            raise ValidationError(f"{UNKNOWN} cannot be sent in version {self.version}", path=path)
+        values = {field.name: getattr(obj, field.name) for field, _ in self.members}
+        values["tagged_fields"] = obj
+        return values
+
+
+def _parse_whole(value: Construct, data: bytes, context: Any, path: str) -> Any:
+    stream = io.BytesIO(data)
+    parsed = value._parsereport(stream, context, path)
+    if stream.tell() != len(data):
+        raise StreamError(f"{len(data) - stream.tell()} bytes too many", path=path)
+    return parsed
+
+
+def _build_alone(value: Construct, obj: Any, context: Any, path: str) -> bytes:
+    stream = io.BytesIO()
+    value._build(obj, stream, context, path)
+    return stream.getvalue()
+
+
+@cache
+def layout(message_type: type[Message], version: int) -> StructOf:
+    """What this version of a message is on the wire. Raises ValueError for a version that there is not."""
+    if not message_type.versions.has(version):
+        raise ValueError(f"{message_type.__name__} has versions {message_type.versions}, and not {version}")
+    return _struct(message_type, version, message_type.flexible_versions.has(version))
+
+
+def _struct(cls: type[schema.Struct], version: int, flexible: bool) -> StructOf:
+    members: list[tuple[Field, Construct]] = []
+    absent: list[Field] = []
+    known: dict[int, Tagged] = {}
+    misplaced: set[int] = set()
+    for field in cls.fields:
+        is_tagged = flexible and field.tagged.has(version)
+        if field.tag >= 0 and not is_tagged:
+            misplaced.add(field.tag)
+        if not field.versions.has(version):
+            absent.append(field)
+        elif is_tagged:
+            known[field.tag] = Tagged(field, _value(field, version, flexible))
+        else:
+            members.append((field, _value(field, version, flexible)))
+    tagged = TaggedFields(dict(sorted(known.items())), frozenset(misplaced)) if flexible else None
+    return StructOf(cls, members, absent, tagged, version)
+
+
+def _value(field: Field, version: int, flexible: bool) -> Construct:
+    nullable = field.nullable.has(version)
+    compact = flexible and (field.flexible is None or field.flexible.has(version))
+    if field.is_array:
+        return KafkaArray(_element(field, version, compact, False), compact, nullable)
+    element = _element(field, version, compact, nullable)
+    return NullableStruct(element) if field.struct is not None and nullable else element
+
+
+def _element(field: Field, version: int, compact: bool, nullable: bool) -> Construct:
+    if field.struct is not None:
+        return _struct(field.struct, version, compact)
+    if field.type == "string":
+        return KafkaString(compact, nullable)
+    if field.type == "bytes":
+        return KafkaBytes(compact, nullable)
+    if field.type == "records":
+        return Records(compact, nullable)
+    return FIXED_WIDTH[field.type]
+
+
+def parse(message_type: type[Message], version: int, data: bytes) -> Message:
+    """The message that all of `data` is. Raises ProtocolError where it is none."""
+    stream = io.BytesIO(data)
+    try:
+        message: Message = layout(message_type, version).parse_stream(stream)
+    except ConstructError as error:
+        raise ProtocolError(f"{message_type.__name__} v{version}: {error}") from error
+    if stream.tell() != len(data):
+        raise ProtocolError(f"{message_type.__name__} v{version}: {len(data) - stream.tell()} bytes too many")
+    return message
+
+
+def build(message: Message, version: int) -> bytes:
+    """The bytes of `message`. Raises ValueError where the version cannot carry what is in it."""
+    try:
+        data: bytes = layout(type(message), version).build(message)
+    except ConstructError as error:
+        raise ValueError(f"{type(message).__name__} v{version}: {error}") from error
+    return data
