@@ -17,8 +17,8 @@
         57     4  record count
         61        records, compressed as one block when the codec says so
 
-Kafka's DefaultRecordBatch. Reading the header checks its length and magic and nothing else: a batch is what it
-says only after `ensure_valid()`, and its records are only after `validate_records()`.
+Kafka's DefaultRecordBatch. Reading the header checks length and magic and nothing else: a batch is what it
+says only after `ensure_valid()`, and so are its records only after `validate_records()`.
 """
 
 from __future__ import annotations
@@ -128,9 +128,10 @@ def increment_sequence(sequence: int, increment: int) -> int:
 
 
 def entry_header(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
-    """(offset, size in bytes, magic) of the entry at `position`, whatever its format, from its first 17 bytes.
+    """(offset, size in bytes, magic) of the entry at `position`, of any format, from its first 17 bytes.
 
-    The offset is the first one of a v2 batch and the last one of a v0 or v1 entry; the size counts these bytes too.
+    The offset is the first one of a v2 batch and the last one of a v0 or v1 entry; the size is that of the
+    whole entry.
     Raises CorruptRecordError for a magic that does not exist and for a length that the format cannot have.
     """
     offset, length, _, magic = ENTRY_HEADER.unpack_from(buffer, position)
@@ -149,8 +150,8 @@ def entry_header(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
 class RecordBatch:
     """One batch of format v2 inside `buffer`.
 
-    With `header_only` the buffer needs to hold no more than the header's 61 bytes, as when a file is walked; the
-    CRC, the payload and the records cannot be asked for then.
+    With `header_only` the buffer needs to hold no more than the header's 61 bytes, as when a file is walked;
+    the CRC, the payload and the records cannot be asked for then.
     """
 
     __slots__ = (
@@ -170,6 +171,18 @@ class RecordBatch:
         "record_count",
         "size_in_bytes",
     )
+    base_offset: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
 
     def __init__(self, buffer: Buffer, position: int = 0, *, header_only: bool = False) -> None:
         """Raises CorruptRecordError for what is no v2 header, and for a batch longer than the buffer."""
@@ -270,8 +283,8 @@ class RecordBatch:
         """Raises CorruptRecordError unless the checksum is right."""
         if not self.is_valid_crc():
             raise CorruptRecordError(
-                f"the batch at offset {self.base_offset} ({self.size_in_bytes} bytes) says CRC {self.crc:#010x}, "
-                "which is not that of its bytes"
+                f"the batch at offset {self.base_offset} ({self.size_in_bytes} bytes) claims CRC "
+                f"{self.crc:#010x}, and its bytes have another"
             )
 
     def _view(self) -> memoryview:
@@ -302,8 +315,8 @@ class RecordBatch:
     def records(self, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
         """The records with their offsets, timestamps and sequence numbers.
 
-        Raises CorruptRecordError and UnsupportedCompressionError for the payload as a whole, InvalidRecordError
-        for what is in it.
+        Raises CorruptRecordError and UnsupportedCompressionError when the payload cannot be unpacked,
+        InvalidRecordError when it holds no such records.
         """
         payload = self.uncompressed_payload(max_decompressed_bytes)
         return iter(
@@ -321,14 +334,16 @@ class RecordBatch:
         return (
             f"RecordBatch(offsets {self.base_offset}..{self.last_offset}, {self.record_count} records, "
             f"{self.size_in_bytes} bytes, attributes {self.attributes:#x}, "
-            f"leader epoch {self.partition_leader_epoch}, producer {self.producer_id}/{self.producer_epoch}, sequence {self.base_sequence})"
+            f"leader epoch {self.partition_leader_epoch}, producer {self.producer_id}/{self.producer_epoch}, "
+            f"sequence {self.base_sequence})"
         )
 
 
 def batches(buffer: Buffer, position: int = 0) -> Iterator[RecordBatch | LegacyEntry]:
     """The whole batches in `buffer`, one after the other, and the entries of message sets.
 
-    What is cut off at the end is left out.     Raises CorruptRecordError at a magic that does not exist and at a length that the format cannot have.
+    What is cut off at the end is left out. Raises CorruptRecordError at a magic that does not exist and at a
+    length that the format cannot have.
     """
     end = len(buffer)
     while end - position >= ENTRY_HEADER.size:

@@ -53,8 +53,8 @@ def build_batch(
 
     Records that have an offset keep it; the others, and all tuples, get the one after the record before.
     `base_offset` is by default the first record's offset, or 0. `last_offset_delta` is given where the batch
-    reaches further than its last record, as batches do that the log cleaner wrote. Raises ValueError for no records at all (see
-    `empty_batch`) and for offsets that do not grow.
+    reaches further than its last record, as batches do that the log cleaner wrote. Raises ValueError for no
+    records at all (see `empty_batch`) and for offsets that do not grow.
     """
     numbered, base = _numbered(records, base_offset)
     last_delta = numbered[-1].offset - base if last_offset_delta is None else last_offset_delta
@@ -63,23 +63,23 @@ def build_batch(
     payload = encode_records(numbered, base, base_timestamp)
     if compression:
         payload = compress(compression, payload, level)
-    attributes = compression
+    attributes = int(compression)
     attributes |= TIMESTAMP_TYPE_MASK if appended else 0
     attributes |= TRANSACTIONAL_MASK if is_transactional else 0
     attributes |= CONTROL_MASK if is_control else 0
     attributes |= 0 if delete_horizon_ms is None else DELETE_HORIZON_MASK
     return _assemble(
-        base,
-        partition_leader_epoch,
-        attributes,
-        last_delta,
-        base_timestamp,
-        log_append_time if appended else max(record.timestamp for record in numbered),
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        len(numbered),
         payload,
+        base_offset=base,
+        partition_leader_epoch=partition_leader_epoch,
+        attributes=attributes,
+        last_offset_delta=last_delta,
+        base_timestamp=base_timestamp,
+        max_timestamp=log_append_time if appended else max(record.timestamp for record in numbered),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(numbered),
     )
 
 
@@ -101,17 +101,17 @@ def empty_batch(
     attributes |= TRANSACTIONAL_MASK if is_transactional else 0
     attributes |= CONTROL_MASK if is_control else 0
     return _assemble(
-        base_offset,
-        partition_leader_epoch,
-        attributes,
-        last_offset - base_offset,
-        timestamp,
-        timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        0,
         b"",
+        base_offset=base_offset,
+        partition_leader_epoch=partition_leader_epoch,
+        attributes=attributes,
+        last_offset_delta=last_offset - base_offset,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=0,
     )
 
 
@@ -136,6 +136,8 @@ def _numbered(records: Sequence[RecordLike], base_offset: int | None) -> tuple[l
 
 
 def _assemble(
+    payload: bytes,
+    *,
     base_offset: int,
     partition_leader_epoch: int,
     attributes: int,
@@ -146,7 +148,6 @@ def _assemble(
     producer_epoch: int,
     base_sequence: int,
     record_count: int,
-    payload: bytes,
 ) -> bytes:
     batch = bytearray(RECORD_BATCH_OVERHEAD + len(payload))
     HEADER.pack_into(

@@ -1,8 +1,9 @@
 """The compression codecs of record batches, framed as Apache Kafka's own streams frame them.
 
     gzip    one gzip member or several
-    snappy  a header of 16 bytes (82 "SNAPPY" 00, version 1, compatible with 1), then blocks, each a big-endian
-            int32 length and one raw snappy block (SnappyOutputStream); some clients send one raw block alone
+    snappy  a header of 16 bytes (82 "SNAPPY" 00, version 1, compatible with 1), then blocks, each of them a
+            big-endian int32 length and one raw snappy block (SnappyOutputStream); some clients send nothing
+            but one raw block
     lz4     an LZ4 frame of independent blocks
     zstd    one zstd frame or several
 
@@ -231,7 +232,7 @@ def _compress_lz4(lz4: ModuleType, data: memoryview, level: int | None) -> bytes
 
 
 def _check_lz4_descriptor(data: Buffer) -> None:
-    """Linked blocks are legal LZ4, but Kafka's Lz4BlockInputStream refuses them, so its consumers would fail."""
+    """Linked blocks are legal LZ4, but Kafka's Lz4BlockInputStream refuses them: consumers would fail."""
     if len(data) > 4 and not data[4] & LZ4_INDEPENDENT_BLOCKS:
         raise CorruptRecordError("lz4: the frame's blocks depend on each other, which Kafka does not allow")
 
@@ -241,28 +242,18 @@ def lz4_with_right_checksum(data: Buffer) -> bytes:
 
     Kafka reads v0 frames without looking at that checksum (KIP-31's broken flag descriptor checksum).
     """
-    end = _lz4_descriptor_end(data)
-    return b"".join((data[:end], bytes([_descriptor_checksum(bytes(data[4:end]))]), data[end + 1 :]))
+    end = lz4_descriptor_end(data)
+    return b"".join((data[:end], bytes([xxh32(bytes(data[4:end])) >> 8 & 0xFF]), data[end + 1 :]))
 
 
-def lz4_with_broken_checksum(data: Buffer) -> bytes:
-    """The frame as the clients of format v0 wrote it: the header checksum covers the magic number too."""
-    end = _lz4_descriptor_end(data)
-    return b"".join((data[:end], bytes([_descriptor_checksum(bytes(data[:end]))]), data[end + 1 :]))
-
-
-def _lz4_descriptor_end(data: Buffer) -> int:
+def lz4_descriptor_end(data: Buffer) -> int:
+    """Where the byte with the header checksum lies in a frame; raises CorruptRecordError when it is missing."""
     if len(data) < 7:
         raise CorruptRecordError("lz4: the stream ends inside the frame header")
     end = 6 + (8 if data[4] & LZ4_CONTENT_SIZE else 0) + (4 if data[4] & LZ4_DICTIONARY_ID else 0)
     if end >= len(data):
         raise CorruptRecordError("lz4: the stream ends inside the frame header")
     return end
-
-
-def _descriptor_checksum(descriptor: bytes) -> int:
-    """The byte after the lowest of the xxHash-32."""
-    return xxh32(descriptor) >> 8 & 0xFF
 
 
 _PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1

@@ -22,8 +22,8 @@ cdef (unsigned long long, Py_ssize_t) _long_varint(
     const unsigned char[::1] data, Py_ssize_t position, unsigned long long raw, int max_bits
 )
 
-@cython.locals(raw=cython.ulonglong)
-cdef (long long, Py_ssize_t) _number(const unsigned char[::1] data, Py_ssize_t position, int max_bits)
+@cython.locals(raw=cython.ulonglong, byte=cython.ulonglong, shift=int)
+cdef (long long, Py_ssize_t) _number(bytes data, Py_ssize_t position, int max_bits)
 
 @cython.locals(left=cython.longlong)
 cdef Py_ssize_t _skip_headers(const unsigned char[::1] data, Py_ssize_t position, unsigned long long raw) except -1
@@ -39,17 +39,17 @@ cdef tuple _scan(const unsigned char[::1] data, long long record_count)
     position=Py_ssize_t, end=Py_ssize_t, stop=Py_ssize_t, length=cython.longlong,
     timestamp_delta=cython.longlong, offset_delta=cython.longlong,
 )
-cdef list _decode(
-    bytes blob, const unsigned char[::1] data, long long record_count, object base_offset, object base_timestamp,
-    object log_append_time, object base_sequence
-)
+cdef list _decode(bytes data, long long record_count, object base_offset, object base_timestamp)
 
 @cython.locals(length=cython.longlong)
-cdef Py_ssize_t _decode_headers(
-    bytes blob, const unsigned char[::1] data, Py_ssize_t position, long long left, list headers
-) except -1
+cdef Py_ssize_t _decode_headers(bytes data, Py_ssize_t position, long long left, list headers) except -1
 
-cdef void _encode_bytes(list parts, object value) except *
+cdef void _encode_headers(list parts, object headers) except *
+
+cdef tuple _ONE_BYTE
 
 @cython.locals(raw=cython.ulonglong)
 cdef bytes _zigzag(long long number)
+
+@cython.locals(parts=list, body=list, encoded=bytes)
+cpdef bytes encode_records(object records, object base_offset, object base_timestamp)

@@ -19,8 +19,8 @@ Key "k", no value, no headers, at the batch's base offset and 5 ms after its bas
     |  attributes, of which none are defined
     size: 7 bytes follow
 
-This module runs as it stands, and is also what Cython compiles with the types of record.pxd beside it; it must
-therefore never need Cython when it runs. `COMPILED` says which one this is. In both, an index beyond the buffer
+This module runs as it stands, and is also what Cython compiles with the types of record.pxd beside it; it
+never needs Cython when it runs. `COMPILED` says which of the two this is. In both, an index beyond the buffer
 raises IndexError, which is how most bad lengths are found.
 """
 
@@ -32,9 +32,11 @@ from protocol.records.errors import InvalidRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TypeAlias
 
-    Header = tuple[str, bytes | None]
-    RecordLike = "Record | tuple[bytes | None, bytes | None, int, Sequence[Header]]"
+    Buffer: TypeAlias = bytes | bytearray | memoryview
+    Header: TypeAlias = tuple[str, bytes | None]
+    RecordLike: TypeAlias = "Record | tuple[bytes | None, bytes | None, int, Sequence[Header]]"
 
 COMPILED: bool = not __file__.endswith((".py", ".pyc"))
 
@@ -58,6 +60,7 @@ class Record:
         timestamp: int = -1,
         headers: Sequence[Header] = (),
         offset: int = -1,
+        *,
         sequence: int = -1,
     ) -> None:
         self.key: bytes | None = key
@@ -93,8 +96,8 @@ class RecordsSummary:
 
     `min_timestamp` and `max_timestamp` in ms (both -1 for no records), `max_timestamp_index` the first record
     that has the latter, `null_key_index` the first record without a key (compacted topics refuse those),
-    `offset_gap_index` the first record whose offset delta is not its index (what clients send has no gaps, what
-    the log cleaner leaves does).
+    `offset_gap_index` the first record whose offset delta is not its index (what clients send has no gaps,
+    what the log cleaner leaves does).
     """
 
     __slots__ = (
@@ -108,6 +111,7 @@ class RecordsSummary:
 
     def __init__(
         self,
+        *,
         record_count: int,
         min_timestamp: int,
         max_timestamp: int,
@@ -123,20 +127,20 @@ class RecordsSummary:
         self.offset_gap_index: int = offset_gap_index
 
 
-def validate_records(
-    payload: bytes | bytearray | memoryview, record_count: int, base_timestamp: int
-) -> RecordsSummary:
+def validate_records(payload: Buffer, record_count: int, base_timestamp: int) -> RecordsSummary:
     """Reads every record of an uncompressed payload without building any.
 
     Raises InvalidRecordError when the payload is not exactly `record_count` well-formed records.
     """
-    data = payload if COMPILED else bytes(payload)
+    data = payload if COMPILED else bytes(payload)  # plain Python reads bytes faster than memoryviews
+    if record_count < 0:
+        raise InvalidRecordError(f"a record count of {record_count} is not possible")
     try:
         min_delta, max_delta, max_index, null_key_index, offset_gap_index = _scan(data, record_count)
     except IndexError:
         raise InvalidRecordError("the records run past the end of the batch") from None
     if record_count == 0:
-        return RecordsSummary(0, -1, -1, -1, -1, -1)
+        min_delta = max_delta = -1 - base_timestamp
     min_timestamp = base_timestamp + min_delta
     max_timestamp = base_timestamp + max_delta
     if min_timestamp < _MIN_INT64 or max_timestamp > _MAX_INT64:
@@ -144,12 +148,17 @@ def validate_records(
             f"a timestamp is out of range: {base_timestamp} and {max_delta} or {min_delta}"
         )
     return RecordsSummary(
-        record_count, min_timestamp, max_timestamp, max_index, null_key_index, offset_gap_index
+        record_count=record_count,
+        min_timestamp=min_timestamp,
+        max_timestamp=max_timestamp,
+        max_timestamp_index=max_index,
+        null_key_index=null_key_index,
+        offset_gap_index=offset_gap_index,
     )
 
 
 def decode_records(
-    payload: bytes | bytearray | memoryview,
+    payload: Buffer,
     record_count: int,
     base_offset: int,
     base_timestamp: int,
@@ -162,11 +171,20 @@ def decode_records(
     Their timestamps are `log_append_time` where that is given. Raises InvalidRecordError when the payload is
     not exactly `record_count` well-formed records.
     """
-    blob = bytes(payload)
+    if record_count < 0:
+        raise InvalidRecordError(f"a record count of {record_count} is not possible")
+    start = base_timestamp if log_append_time is None else 0
     try:
-        return _decode(blob, blob, record_count, base_offset, base_timestamp, log_append_time, base_sequence)
+        records = _decode(bytes(payload), record_count, base_offset, start)
     except IndexError:
         raise InvalidRecordError("the records run past the end of the batch") from None
+    if log_append_time is not None:
+        for record in records:
+            record.timestamp = log_append_time
+    if base_sequence >= 0:
+        for record in records:
+            record.sequence = (base_sequence + record.offset - base_offset) & _MAX_INT32
+    return records
 
 
 def encode_records(records: Sequence[Record], base_offset: int, base_timestamp: int) -> bytes:
@@ -183,32 +201,38 @@ def encode_records(records: Sequence[Record], base_offset: int, base_timestamp: 
                 f"{record!r} is out of reach from offset {base_offset}, timestamp {base_timestamp}"
             )
         body = [b"\0", _zigzag(timestamp_delta), _zigzag(offset_delta)]
-        _encode_bytes(body, record.key)
-        _encode_bytes(body, record.value)
+        key = record.key
+        body += (b"\x01",) if key is None else (_zigzag(len(key)), key)
+        value = record.value
+        body += (b"\x01",) if value is None else (_zigzag(len(value)), value)
         headers = record.headers
-        body.append(_zigzag(len(headers)))
-        for key, value in headers:
-            _encode_bytes(body, key.encode())
-            _encode_bytes(body, value)
+        if headers:
+            _encode_headers(body, headers)
+        else:
+            body.append(b"\0")
         encoded = b"".join(body)
         parts += (_zigzag(len(encoded)), encoded)
     return b"".join(parts)
 
 
-def _encode_bytes(parts: list[bytes], value: bytes | None) -> None:
-    if value is None:
-        parts.append(b"\x01")
-    else:
-        parts += (_zigzag(len(value)), value)
+def _encode_headers(parts: list[bytes], headers: Sequence[Header]) -> None:
+    parts.append(_zigzag(len(headers)))
+    for name, value in headers:
+        key = name.encode()
+        parts += (_zigzag(len(key)), key)
+        parts += (b"\x01",) if value is None else (_zigzag(len(value)), value)
+
+
+_ONE_BYTE = tuple(bytes((number,)) for number in range(0x80))
 
 
 def _zigzag(number: int) -> bytes:
     """A signed number of at most 64 bits as a zigzag varint."""
     raw = (number << 1) ^ (number >> 63)
     if raw < 0x80:
-        return bytes((raw,))
+        return _ONE_BYTE[raw]
     if raw < 0x4000:
-        return bytes((raw & 0x7F | 0x80, raw >> 7))
+        return (raw & 0x7F | 0x80 | raw >> 7 << 8).to_bytes(2, "little")
     groups = bytearray()
     while raw >= 0x80:
         groups.append(raw & 0x7F | 0x80)
@@ -220,13 +244,13 @@ def _zigzag(number: int) -> bytes:
 # -- the hot loops: one function each on purpose, calls are what they must not pay for --
 
 
-def _long_varint(data: bytes, position: int, raw: int, max_bits: int) -> tuple[int, int]:
-    """The rest of a varint whose first byte `raw` says that there is more, and the position after it.
+def _long_varint(data: Buffer, position: int, raw: int, max_bits: int) -> tuple[int, int]:
+    """The rest of a varint, of which `raw` is the first byte or the first two, and the position after it.
 
     Not yet zigzag-decoded. Bits beyond 32 or 64 are dropped, as Kafka's ByteUtils does.
     """
-    raw &= 0x7F
-    shift = 7
+    shift = 7 if raw < 0x100 else 14
+    raw &= (1 << shift) - 1
     while True:
         byte = data[position]
         position += 1
@@ -238,11 +262,10 @@ def _long_varint(data: bytes, position: int, raw: int, max_bits: int) -> tuple[i
             raise InvalidRecordError(f"a variable-length number has more than {max_bits} bits")
 
 
-def _scan(data: bytes, record_count: int) -> tuple[int, int, int, int, int]:  # noqa: C901, PLR0912, PLR0915
+def _scan(data: Buffer, record_count: int) -> tuple[int, int, int, int, int]:  # noqa: C901, PLR0912, PLR0915
     """(min and max timestamp delta, index of the latter, of the first null key, of the first gap)."""
-    position = 0
+    position = index = 0
     end = len(data)
-    index = 0
     min_delta = _MAX_INT64
     max_delta = _MIN_INT64
     max_index = null_key_index = offset_gap_index = -1
@@ -250,7 +273,10 @@ def _scan(data: bytes, record_count: int) -> tuple[int, int, int, int, int]:  # 
         raw = data[position]
         position += 1
         if raw > 0x7F:
-            raw, position = _long_varint(data, position, raw, 32)
+            raw = raw & 0x7F | data[position] << 7
+            position += 1
+            if raw > 0x3FFF:
+                raw, position = _long_varint(data, position, raw, 32)
         number = (raw >> 1) ^ -(raw & 1)
         stop = position + number
         if number < 0 or stop > end:
@@ -258,17 +284,24 @@ def _scan(data: bytes, record_count: int) -> tuple[int, int, int, int, int]:  # 
         raw = data[position + 1]  # skips the attributes, of which none are defined
         position += 2
         if raw > 0x7F:
-            raw, position = _long_varint(data, position, raw, 64)
+            raw = raw & 0x7F | data[position] << 7
+            position += 1
+            if raw > 0x3FFF:
+                raw, position = _long_varint(data, position, raw, 64)
         number = (raw >> 1) ^ -(raw & 1)
         if number > max_delta:
             max_delta = number
             max_index = index
-        min_delta = min(min_delta, number)
+        if number < min_delta:  # noqa: PLR1730 (a call of min costs more than the rest of the line)
+            min_delta = number
         raw = data[position]
         position += 1
         if raw > 0x7F:
-            raw, position = _long_varint(data, position, raw, 32)
-        if raw != 2 * index and offset_gap_index < 0:
+            raw = raw & 0x7F | data[position] << 7
+            position += 1
+            if raw > 0x3FFF:
+                raw, position = _long_varint(data, position, raw, 32)
+        if raw != index + index and offset_gap_index < 0:
             offset_gap_index = index
         raw = data[position]
         position += 1
@@ -281,7 +314,10 @@ def _scan(data: bytes, record_count: int) -> tuple[int, int, int, int, int]:  # 
         raw = data[position]
         position += 1
         if raw > 0x7F:
-            raw, position = _long_varint(data, position, raw, 32)
+            raw = raw & 0x7F | data[position] << 7
+            position += 1
+            if raw > 0x3FFF:
+                raw, position = _long_varint(data, position, raw, 32)
         if not raw & 1:
             position += raw >> 1
         raw = data[position]
@@ -296,7 +332,7 @@ def _scan(data: bytes, record_count: int) -> tuple[int, int, int, int, int]:  # 
     return min_delta, max_delta, max_index, null_key_index, offset_gap_index
 
 
-def _skip_headers(data: bytes, position: int, raw: int) -> int:
+def _skip_headers(data: Buffer, position: int, raw: int) -> int:
     """The position after the headers, whose count begins with the byte `raw`."""
     if raw > 0x7F:
         raw, position = _long_varint(data, position, raw, 32)
@@ -322,28 +358,27 @@ def _skip_headers(data: bytes, position: int, raw: int) -> int:
 
 
 def _number(data: bytes, position: int, max_bits: int) -> tuple[int, int]:
-    """A zigzag varint, and the position after it."""
-    raw = data[position]
-    position += 1
-    if raw > 0x7F:
-        raw, position = _long_varint(data, position, raw, max_bits)
+    """A varint of at most 32 or 64 bits, zigzag-decoded, and the position after it."""
+    raw = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift >= max_bits:
+            raise InvalidRecordError(f"a variable-length number has more than {max_bits} bits")
+    if shift > 27:
+        raw &= (1 << 32) - 1 if max_bits == 32 else (1 << 64) - 1
     return (raw >> 1) ^ -(raw & 1), position
 
 
-def _decode(
-    blob: bytes,
-    data: bytes,
-    record_count: int,
-    base_offset: int,
-    base_timestamp: int,
-    log_append_time: int | None,
-    base_sequence: int,
-) -> list[Record]:
-    """`blob` and `data` are the same bytes: to cut from, and (a typed view, when compiled) to index."""
+def _decode(data: bytes, record_count: int, base_offset: int, base_timestamp: int) -> list[Record]:
+    """The records with their offsets and timestamps."""
     records: list[Record] = []
     position = 0
     end = len(data)
-    timestamp = log_append_time
     for _ in range(record_count):
         length, position = _number(data, position, 32)
         stop = position + length
@@ -352,34 +387,32 @@ def _decode(
                 f"record {len(records)} claims {length} bytes, {end - position} are left"
             )
         timestamp_delta, position = _number(data, position + 1, 64)
-        if log_append_time is None:
-            timestamp = base_timestamp + timestamp_delta
-            if not _MIN_INT64 <= timestamp <= _MAX_INT64:
-                raise InvalidRecordError(f"timestamp {timestamp} of record {len(records)} is out of range")
+        timestamp = base_timestamp + timestamp_delta
+        if not _MIN_INT64 <= timestamp <= _MAX_INT64:
+            raise InvalidRecordError(f"timestamp {timestamp} of record {len(records)} is out of range")
         offset_delta, position = _number(data, position, 32)
         key = value = None
         length, position = _number(data, position, 32)
         if length >= 0:
-            key = blob[position : position + length]
+            key = data[position : position + length]
             position += length
         length, position = _number(data, position, 32)
         if length >= 0:
-            value = blob[position : position + length]
+            value = data[position : position + length]
             position += length
         headers: list[Header] = []
         length, position = _number(data, position, 32)
         if length:
-            position = _decode_headers(blob, data, position, length, headers)
+            position = _decode_headers(data, position, length, headers)
         if position != stop:
             raise InvalidRecordError(f"record {len(records)} does not end where its size says")
-        sequence = -1 if base_sequence < 0 else (base_sequence + offset_delta) & _MAX_INT32
-        records.append(Record(key, value, timestamp, headers, base_offset + offset_delta, sequence))
+        records.append(Record(key, value, timestamp, headers, base_offset + offset_delta))
     if position != end and record_count:
         raise InvalidRecordError(f"{end - position} bytes are left after {record_count} records")
     return records
 
 
-def _decode_headers(blob: bytes, data: bytes, position: int, left: int, headers: list[Header]) -> int:
+def _decode_headers(data: bytes, position: int, left: int, headers: list[Header]) -> int:
     """Appends the headers, `left` of them, and returns the position after them."""
     if not 0 <= left <= len(data) - position:
         raise InvalidRecordError(f"a header count of {left} is not possible")
@@ -387,12 +420,12 @@ def _decode_headers(blob: bytes, data: bytes, position: int, left: int, headers:
         length, position = _number(data, position, 32)
         if length < 0:
             raise InvalidRecordError("a header has no key")
-        key = blob[position : position + length].decode("utf-8", "replace")
+        key = data[position : position + length].decode("utf-8", "replace")
         position += length
         value = None
         length, position = _number(data, position, 32)
         if length >= 0:
-            value = blob[position : position + length]
+            value = data[position : position + length]
             position += length
         headers.append((key, value))
         left -= 1
