@@ -208,7 +208,7 @@ class _Replay:
                 raise ValueError(f"metadata record {type(record).__name__} is not known here")
 
     def _topic(self, record: TopicRecord) -> None:
-        if record.name in self.topics:
+        if record.name in self.topics or record.topic_id in self.topic_names:
             raise ValueError(f"topic {record.name!r} is created twice in the metadata")
         partitions: dict[int, PartitionImage] = {}
         self._open_partitions[record.name] = partitions
@@ -231,13 +231,17 @@ class _Replay:
     def _change(self, record: PartitionChangeRecord) -> None:
         partitions = self._partitions_of(record.topic_id, record)
         if record.partition_id not in partitions:
-            raise ValueError(f"PartitionChangeRecord names partition {record.partition_id}, which does not exist")
+            raise ValueError(
+                f"PartitionChangeRecord names partition {record.partition_id}, which does not exist"
+            )
         partitions[record.partition_id] = partitions[record.partition_id].changed(record)
 
     def _remove(self, record: RemoveTopicRecord) -> None:
         name = self.topic_names.pop(record.topic_id, None)
         if name is None:
-            raise ValueError(f"RemoveTopicRecord names topic id {record.topic_id.hex()}, which does not exist")
+            raise ValueError(
+                f"RemoveTopicRecord names topic id {record.topic_id.hex()}, which does not exist"
+            )
         topic = self.topics.pop(name)
         self._open_partitions.pop(name, None)
         self.configs.pop((TOPIC_RESOURCE, name), None)

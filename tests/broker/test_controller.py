@@ -1,0 +1,129 @@
+"""The controller: one decision at a time, durable before anyone hears of it, and nothing when the disk refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from broker.blocking import InlineRunner
+from broker.controller import Controller, Decision
+from broker.metadata_image import MetadataDelta, MetadataImage
+from broker.request import Pending
+from protocol.messages.topic_records import TopicRecord
+from protocol.schema import Message
+from tests.broker.held_runner import HeldRunner
+
+
+class Story:
+    """A metadata log and a publisher that write down what happens, in one order."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def append(self, records: Sequence[Message]) -> None:
+        self.lines.append("durable " + _names(records))
+
+    def publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        self.lines.append("published " + " ".join(sorted(delta.created_topics)))
+
+    def answered(self, response: str) -> None:
+        self.lines.append(response)
+
+
+def _names(records: Sequence[Message]) -> str:
+    return " ".join(record.name for record in records if isinstance(record, TopicRecord))
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+@pytest.fixture
+def disk() -> HeldRunner:
+    return HeldRunner()
+
+
+@pytest.fixture
+def controller(story: Story, disk: HeldRunner) -> Controller:
+    return Controller(story, MetadataImage.empty(), disk, story.publish)
+
+
+def create(controller: Controller, name: str) -> Pending[str]:
+    def decide(image: MetadataImage) -> Decision[str]:
+        if name in image.topics:
+            return Decision(f"{name} exists")
+        return Decision(f"{name} created", [TopicRecord(name=name, topic_id=name.encode().ljust(16))])
+
+    return controller.submit(decide, lambda error: f"{name} failed: {error}")
+
+
+def test_a_decision_is_durable_then_published_then_answered(
+    controller: Controller, disk: HeldRunner, story: Story
+) -> None:
+    create(controller, "a").add_done_callback(story.answered)
+    assert story.lines == []
+    assert controller.image.topics == {}
+
+    disk.release()
+
+    assert story.lines == ["durable a", "published a", "a created"]
+    assert [*controller.image.topics] == ["a"]
+
+
+def test_a_decision_that_changes_nothing_is_answered_at_once(
+    controller: Controller, disk: HeldRunner
+) -> None:
+    image = controller.image
+    answer = controller.submit(lambda image: Decision(len(image.topics)), lambda error: -1)
+    assert answer.done
+    assert disk.held == 0
+    assert controller.image is image
+
+
+def test_the_next_decision_sees_what_the_one_before_left(
+    controller: Controller, disk: HeldRunner, story: Story
+) -> None:
+    for name in ("a", "a", "b"):
+        create(controller, name).add_done_callback(story.answered)
+    assert disk.held == 1  # the others have not decided yet
+
+    disk.release()
+    assert story.lines == ["durable a", "published a", "a created", "a exists"]
+    disk.release()
+    assert story.lines[4:] == ["durable b", "published b", "b created"]
+
+
+def test_what_the_disk_refused_never_was(controller: Controller, disk: HeldRunner, story: Story) -> None:
+    create(controller, "a").add_done_callback(story.answered)
+    create(controller, "a").add_done_callback(story.answered)
+
+    disk.fail(OSError("no space"))
+    assert story.lines == ["a failed: no space"]
+    assert controller.image.topics == {}
+
+    disk.release()  # the second is decided anew, on an image without the first
+    assert story.lines[1:] == ["durable a", "published a", "a created"]
+
+
+def test_an_answer_may_lead_to_the_next_change(
+    controller: Controller, disk: HeldRunner, story: Story
+) -> None:
+    create(controller, "a").add_done_callback(
+        lambda _: create(controller, "b").add_done_callback(story.answered)
+    )
+    create(controller, "c").add_done_callback(story.answered)
+    disk.release_all()
+    assert story.lines == [
+        "durable a", "published a",
+        "durable c", "published c", "c created",
+        "durable b", "published b", "b created",
+    ]  # fmt: skip
+
+
+def test_over_a_disk_that_does_not_wait_everything_happens_at_once(story: Story) -> None:
+    controller = Controller(story, MetadataImage.empty(), InlineRunner(), story.publish)
+    create(controller, "a").add_done_callback(story.answered)
+    create(controller, "a").add_done_callback(story.answered)
+    assert story.lines == ["durable a", "published a", "a created", "a exists"]

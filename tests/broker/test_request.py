@@ -1,0 +1,113 @@
+"""The seam: results that come later come once, and each API has one handler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from broker import request
+from broker.request import REGISTRY, ConnectionInfo, Pending, RequestContext, api
+from protocol.api_keys import ApiKey
+
+
+def test_a_pending_result_reaches_those_who_asked_before_and_after() -> None:
+    pending: Pending[str] = Pending()
+    heard: list[str] = []
+    pending.add_done_callback(heard.append)
+    pending.add_done_callback(heard.append)
+    before = pending.done, [*heard]
+
+    pending.complete("x")
+
+    assert before == (False, [])
+    assert pending.done
+    assert heard == ["x", "x"]
+    pending.add_done_callback(heard.append)
+    assert heard == ["x", "x", "x"]
+
+
+def test_a_pending_result_may_be_none() -> None:
+    pending: Pending[None] = Pending()
+    heard: list[None] = []
+    pending.complete(None)
+    pending.add_done_callback(heard.append)
+    assert heard == [None]
+
+
+def test_a_second_completion_is_a_bug_of_ours() -> None:
+    pending: Pending[int] = Pending()
+    pending.complete(1)
+    with pytest.raises(AssertionError, match="twice"):
+        pending.complete(2)
+
+
+def test_then_turns_the_result_into_another_whenever_it_comes() -> None:
+    early: Pending[int] = Pending()
+    doubled = early.then(lambda number: number * 2)
+    early.complete(21)
+
+    late: Pending[int] = Pending()
+    late.complete(4)
+    as_text = late.then(str)
+
+    heard: list[object] = []
+    doubled.add_done_callback(heard.append)
+    as_text.add_done_callback(heard.append)
+    assert heard == [42, "4"]
+
+
+def test_a_context_knows_the_header_and_the_connection() -> None:
+    connection = ConnectionInfo(
+        connection_id=7,
+        listener_name="PLAINTEXT",
+        client_host="192.0.2.7",
+        client_port=50_000,
+        local_host="192.0.2.1",
+        local_port=9092,
+    )
+    context = RequestContext(connection, ApiKey.METADATA, 12, 99, "me")
+    assert (context.api_key, context.api_version) == (ApiKey.METADATA, 12)
+    assert (context.correlation_id, context.client_id) == (99, "me")
+    assert context.connection.principal == "User:ANONYMOUS"
+    assert context.connection.client_software_name == "unknown"
+
+
+@pytest.fixture
+def empty_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    saved = dict(REGISTRY)
+    REGISTRY.clear()
+    yield
+    REGISTRY.clear()
+    REGISTRY.update(saved)
+
+
+@pytest.mark.usefixtures("empty_registry")
+def test_a_handler_registers_with_its_versions_and_is_still_itself() -> None:
+    @api(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13))
+    def produce(broker: object, context: RequestContext, message: object) -> object:
+        return message
+
+    @api(ApiKey.METADATA, versions=(0, 13))
+    def metadata(broker: object, context: RequestContext, message: object) -> object:
+        return message
+
+    assert REGISTRY[ApiKey.PRODUCE].handle is produce
+    assert REGISTRY[ApiKey.PRODUCE].versions == (3, 13)
+    assert REGISTRY[ApiKey.PRODUCE].advertised == (0, 13)
+    assert REGISTRY[ApiKey.METADATA].handle is metadata
+    assert REGISTRY[ApiKey.METADATA].advertised == (0, 13)
+
+
+@pytest.mark.usefixtures("empty_registry")
+def test_two_handlers_for_one_api_are_a_bug_of_ours() -> None:
+    @api(ApiKey.METADATA, versions=(0, 13))
+    def first(broker: object, context: RequestContext, message: object) -> object:
+        return message
+
+    with pytest.raises(AssertionError, match="METADATA has two handlers"):
+        api(ApiKey.METADATA, versions=(0, 1))(first)
+
+
+def test_what_is_no_answer_can_be_told_from_an_answer() -> None:
+    assert {request.NO_RESPONSE, request.CLOSE_CONNECTION} == set(request.NoResponse)
