@@ -13,7 +13,7 @@ broker runs, of KIP-226.
 """
 
 from enum import Enum, IntEnum
-from typing import Any, Generic, NamedTuple, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
 
 from config.validators import ListOf, Validator
 from config.values import TYPE_REQUIREMENTS, ConfigType, format_value, parse_value
@@ -37,11 +37,14 @@ class DynamicMode(Enum):
     CLUSTER_WIDE = "cluster-wide"
 
 
-class Use(NamedTuple):
+class Use:
     """Whether Barnabas acts on a key now; when it does not, `note` says why and what holds instead."""
 
-    acted_on: bool
-    note: str = ""
+    __slots__ = ("acted_on", "note")
+
+    def __init__(self, acted_on: bool, note: str = "") -> None:
+        self.acted_on = acted_on
+        self.note = note
 
 
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
@@ -68,11 +71,14 @@ class ConfigError(ValueError):
         return ConfigError(self.key, self.value, self.requirement, place)
 
 
-class Synonym(NamedTuple):
+class Synonym:
     """A broker key that gives a topic key its value where the topic has none; `factor` converts its unit."""
 
-    name: str
-    factor: int
+    __slots__ = ("factor", "name")
+
+    def __init__(self, name: str, factor: int) -> None:
+        self.name = name
+        self.factor = factor
 
 
 class ConfigKey(Generic[T]):

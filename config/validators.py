@@ -122,3 +122,41 @@ def is_throttled_replica_list(value: object) -> bool:
 def _is_number_pair(entry: str) -> bool:
     partition, colon, broker = entry.partition(":")
     return bool(colon) and entry.isascii() and partition.isdecimal() and broker.isdecimal()
+
+
+def is_list_of_voters(value: object) -> bool:
+    """True for a list of id@host:port (org.apache.kafka.raft.QuorumConfig.parseVoterConnections)."""
+    assert isinstance(value, tuple)
+    return all(_is_voter(entry) for entry in value)
+
+
+def is_list_of_hosts(value: object) -> bool:
+    """True for a list of host:port (org.apache.kafka.raft.QuorumConfig.parseBootstrapServers)."""
+    assert isinstance(value, tuple)
+    return all(_is_host_and_port(entry) for entry in value)
+
+
+def _is_voter(entry: str) -> bool:
+    voter, at, address = entry.partition("@")
+    return bool(at) and voter.removeprefix("-").isdecimal() and _is_host_and_port(address)
+
+
+def _is_host_and_port(address: str) -> bool:
+    host, colon, port = address.rpartition(":")
+    return bool(colon and host) and port.isdecimal()
+
+
+def is_share_offset_reset(value: object) -> bool:
+    """True for latest, earliest and by_duration:<ISO 8601 duration> (ShareGroupAutoOffsetResetStrategy)."""
+    text = str(value)
+    return text in {"latest", "earliest"} or (text.startswith("by_duration:") and _is_duration(text[12:]))
+
+
+def _is_duration(text: str) -> bool:
+    """True for what java.time.Duration.parse takes and is not negative: PnDTnHnMn.nS in any case."""
+    from re import IGNORECASE, fullmatch  # rarely needed, and its first use costs milliseconds
+
+    number = r"([+-]?[0-9]+)"
+    pattern = rf"\+?P(?:{number}D)?(T(?:{number}H)?(?:{number}M)?(?:{number}(?:[.,]([0-9]{{0,9}}))?S)?)?"
+    match = fullmatch(pattern, text, IGNORECASE)
+    return match is not None and match[2] != "T" and any(match.group(1, 3, 4, 5)) and "-" not in text

@@ -24,3 +24,4 @@ NO_PURGATORY_PURGE = Use(False, "completed operations leave the purgatory at onc
 PROMETHEUS = Use(False, "metrics are served on barnabas.http.port instead; there are no reporters or samples")
 NEVER_MOVES = Use(False, "replicas are never moved between log directories")
 ONE_BY_ONE = Use(False, "logs are recovered one after the other")
+NO_PLUGINS = Use(False, "there are no configuration providers; ${...} is taken as it stands")

@@ -1,0 +1,35 @@
+"""Our own keys, each with the prefix `barnabas.`, which Apache Kafka ignores."""
+
+from config.catalogue.use import ACTED
+from config.keys import HIGH, LOW, MEDIUM, KeySet
+from config.validators import OneOf, at_least, between
+
+keys = KeySet()
+
+BARNABAS_PROFILE = keys.string(
+    "barnabas.profile", "kafka", HIGH, ACTED, OneOf("dev", "kafka", "durable")
+).doc(
+    "The set of defaults to start from: `kafka` is Apache Kafka's own, `dev` suits one developer's machine "
+    "and is used "
+    "when no file is given, `durable` has each acknowledgement wait for the disk."
+)
+BARNABAS_HTTP_HOST = keys.string("barnabas.http.host", "localhost", MEDIUM, ACTED).doc(
+    "The address on which metrics and health are served over HTTP; empty means every interface."
+)
+BARNABAS_HTTP_PORT = keys.int_("barnabas.http.port", 9644, MEDIUM, ACTED, between(-1, 65_535)).doc(
+    "The port for /metrics, /health/live and /health/ready; 0 takes a free port and says which, -1 serves "
+    "none of them."
+)
+BARNABAS_QUEUED_MAX_REQUEST_BYTES = keys.long(
+    "barnabas.queued.max.request.bytes", 256 << 20, MEDIUM, ACTED, at_least(1)
+).doc(
+    "How many bytes of requests may be in flight when queued.max.request.bytes sets no limit. A request "
+    "larger than what "
+    "is left waits until it is alone."
+)
+BARNABAS_LOG_FORMAT = keys.string(
+    "barnabas.log.format", "auto", LOW, ACTED, OneOf("auto", "text", "json")
+).doc("How the broker's own log lines are written: `auto` is text on a terminal and JSON otherwise.")
+BARNABAS_LOG_LEVEL = keys.string(
+    "barnabas.log.level", "info", LOW, ACTED, OneOf("DEBUG", "INFO", "WARNING", "ERROR", ignore_case=True)
+).doc("The least severe lines of the broker's own log that are written.")

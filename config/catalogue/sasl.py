@@ -1,0 +1,189 @@
+"""Broker keys for SASL: mechanisms, Kerberos, logins, OAuth bearer tokens.
+
+Source: SaslConfigs, BrokerSecurityConfigs. Most can also be set for one listener and mechanism, by the prefix
+listener.name.<listener>.<mechanism>.
+"""
+
+from config.catalogue.use import NO_JAVA, SECURITY_LATER
+from config.keys import HIGH, LOW, MEDIUM, PER_BROKER, KeySet
+from config.validators import ListOf, OneOf, between
+
+keys = KeySet()
+
+# Mechanisms.
+
+SASL_ENABLED_MECHANISMS = keys.list_(
+    "sasl.enabled.mechanisms", ("GSSAPI",), MEDIUM, SECURITY_LATER, ListOf(may_be_empty=True), PER_BROKER
+).doc("The SASL mechanisms by which clients may authenticate.")
+SASL_MECHANISM_INTER_BROKER_PROTOCOL = keys.string(
+    "sasl.mechanism.inter.broker.protocol", "GSSAPI", MEDIUM, SECURITY_LATER, None, PER_BROKER
+).doc("The SASL mechanism by which brokers authenticate to each other.")
+SASL_JAAS_CONFIG = keys.password("sasl.jaas.config", None, MEDIUM, SECURITY_LATER, None, PER_BROKER).doc(
+    "The login module and its options, in JAAS syntax; for a listener, with its prefix."
+)
+SASL_SERVER_CALLBACK_HANDLER_CLASS = keys.class_name(
+    "sasl.server.callback.handler.class", None, MEDIUM, NO_JAVA
+).doc("The class that checks what clients present.")
+SASL_CLIENT_CALLBACK_HANDLER_CLASS = keys.class_name(
+    "sasl.client.callback.handler.class", None, MEDIUM, NO_JAVA
+).doc("The class that answers when this broker authenticates to another.")
+SASL_SERVER_MAX_RECEIVE_SIZE = keys.int_(
+    "sasl.server.max.receive.size", 512 << 10, MEDIUM, SECURITY_LATER
+).doc("How many bytes a client may send before it has authenticated.")
+CONNECTIONS_MAX_REAUTH_MS = keys.long("connections.max.reauth.ms", 0, MEDIUM, SECURITY_LATER).doc(
+    "How long a SASL session holds; a client that has not authenticated anew by then is disconnected. 0 sets "
+    "no limit."
+)
+
+# Kerberos.
+
+SASL_KERBEROS_SERVICE_NAME = keys.optional_string(
+    "sasl.kerberos.service.name", None, MEDIUM, SECURITY_LATER, None, PER_BROKER
+).doc("The Kerberos name that the brokers run under.")
+SASL_KERBEROS_KINIT_CMD = keys.string(
+    "sasl.kerberos.kinit.cmd", "/usr/bin/kinit", MEDIUM, SECURITY_LATER, None, PER_BROKER
+).doc("Where the kinit command lies.")
+SASL_KERBEROS_TICKET_RENEW_WINDOW_FACTOR = keys.double(
+    "sasl.kerberos.ticket.renew.window.factor", 0.8, MEDIUM, SECURITY_LATER, None, PER_BROKER
+).doc("After which share of its life a ticket is renewed.")
+SASL_KERBEROS_TICKET_RENEW_JITTER = keys.double(
+    "sasl.kerberos.ticket.renew.jitter", 0.05, MEDIUM, SECURITY_LATER, None, PER_BROKER
+).doc("By which share that moment varies at random.")
+SASL_KERBEROS_MIN_TIME_BEFORE_RELOGIN = keys.long(
+    "sasl.kerberos.min.time.before.relogin", 60_000, MEDIUM, SECURITY_LATER, None, PER_BROKER
+).doc("How long the renewal thread rests at least between two attempts.")
+SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES = keys.list_(
+    "sasl.kerberos.principal.to.local.rules",
+    ("DEFAULT",),
+    MEDIUM,
+    SECURITY_LATER,
+    ListOf(may_be_empty=True),
+    PER_BROKER,
+).doc("Rules that turn a Kerberos principal into a user name; the first that matches holds.")
+
+# Logins.
+
+SASL_LOGIN_CLASS = keys.class_name("sasl.login.class", None, MEDIUM, NO_JAVA).doc(
+    "The class that logs this broker in."
+)
+SASL_LOGIN_CALLBACK_HANDLER_CLASS = keys.class_name(
+    "sasl.login.callback.handler.class", None, MEDIUM, NO_JAVA
+).doc("The class that supplies what a login needs.")
+SASL_LOGIN_REFRESH_WINDOW_FACTOR = keys.double(
+    "sasl.login.refresh.window.factor", 0.8, MEDIUM, SECURITY_LATER, None, PER_BROKER
+).doc("After which share of its life a credential is refreshed.")
+SASL_LOGIN_REFRESH_WINDOW_JITTER = keys.double(
+    "sasl.login.refresh.window.jitter", 0.05, MEDIUM, SECURITY_LATER, None, PER_BROKER
+).doc("By which share that moment varies at random.")
+SASL_LOGIN_REFRESH_MIN_PERIOD_SECONDS = keys.short(
+    "sasl.login.refresh.min.period.seconds", 60, MEDIUM, SECURITY_LATER, None, PER_BROKER
+).doc("How long a fresh credential is left alone.")
+SASL_LOGIN_REFRESH_BUFFER_SECONDS = keys.short(
+    "sasl.login.refresh.buffer.seconds", 300, MEDIUM, SECURITY_LATER, None, PER_BROKER
+).doc("How long before its end a credential is refreshed at the latest.")
+SASL_LOGIN_CONNECT_TIMEOUT_MS = keys.optional_int(
+    "sasl.login.connect.timeout.ms", None, LOW, SECURITY_LATER
+).doc("How long a connection to the identity provider may take.")
+SASL_LOGIN_READ_TIMEOUT_MS = keys.optional_int("sasl.login.read.timeout.ms", None, LOW, SECURITY_LATER).doc(
+    "How long the identity provider may take to answer."
+)
+SASL_LOGIN_RETRY_BACKOFF_MS = keys.long("sasl.login.retry.backoff.ms", 100, LOW, SECURITY_LATER).doc(
+    "How long the first retry of a login to the identity provider waits."
+)
+SASL_LOGIN_RETRY_BACKOFF_MAX_MS = keys.long(
+    "sasl.login.retry.backoff.max.ms", 10_000, LOW, SECURITY_LATER
+).doc("How long such a retry waits at most.")
+
+# OAuth: getting a token for this broker.
+
+SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL = keys.optional_string(
+    "sasl.oauthbearer.token.endpoint.url", None, MEDIUM, SECURITY_LATER
+).doc("Where tokens come from: the identity provider's URL, or a file.")
+SASL_OAUTHBEARER_JWT_RETRIEVER_CLASS = keys.class_name(
+    "sasl.oauthbearer.jwt.retriever.class",
+    "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
+    MEDIUM,
+    NO_JAVA,
+).doc("The class that gets tokens.")
+SASL_OAUTHBEARER_SCOPE = keys.optional_string("sasl.oauthbearer.scope", None, MEDIUM, SECURITY_LATER).doc(
+    "The scope that is asked for with a token."
+)
+SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_ID = keys.optional_string(
+    "sasl.oauthbearer.client.credentials.client.id", None, MEDIUM, SECURITY_LATER
+).doc("The client id for the client-credentials grant.")
+SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_SECRET = keys.password(
+    "sasl.oauthbearer.client.credentials.client.secret", None, MEDIUM, SECURITY_LATER
+).doc("The secret for the client-credentials grant.")
+SASL_OAUTHBEARER_ASSERTION_ALGORITHM = keys.string(
+    "sasl.oauthbearer.assertion.algorithm",
+    "RS256",
+    MEDIUM,
+    SECURITY_LATER,
+    OneOf("ES256", "RS256", ignore_case=True),
+).doc("The algorithm by which an assertion is signed.")
+SASL_OAUTHBEARER_ASSERTION_CLAIM_AUD = keys.optional_string(
+    "sasl.oauthbearer.assertion.claim.aud", None, MEDIUM, SECURITY_LATER
+).doc("The audience that an assertion claims.")
+SASL_OAUTHBEARER_ASSERTION_CLAIM_EXP_SECONDS = keys.int_(
+    "sasl.oauthbearer.assertion.claim.exp.seconds", 300, LOW, SECURITY_LATER, between(0, 86_400)
+).doc("How long an assertion holds.")
+SASL_OAUTHBEARER_ASSERTION_CLAIM_ISS = keys.optional_string(
+    "sasl.oauthbearer.assertion.claim.iss", None, MEDIUM, SECURITY_LATER
+).doc("The issuer that an assertion claims.")
+SASL_OAUTHBEARER_ASSERTION_CLAIM_JTI_INCLUDE = keys.boolean(
+    "sasl.oauthbearer.assertion.claim.jti.include", False, MEDIUM, SECURITY_LATER
+).doc("Whether an assertion carries an identifier of its own.")
+SASL_OAUTHBEARER_ASSERTION_CLAIM_NBF_SECONDS = keys.int_(
+    "sasl.oauthbearer.assertion.claim.nbf.seconds", 60, LOW, SECURITY_LATER, between(0, 3_600)
+).doc("How far in the past an assertion begins to hold, for clocks that disagree.")
+SASL_OAUTHBEARER_ASSERTION_CLAIM_SUB = keys.optional_string(
+    "sasl.oauthbearer.assertion.claim.sub", None, MEDIUM, SECURITY_LATER
+).doc("The subject that an assertion claims.")
+SASL_OAUTHBEARER_ASSERTION_FILE = keys.optional_string(
+    "sasl.oauthbearer.assertion.file", None, MEDIUM, SECURITY_LATER
+).doc("A file with a ready assertion.")
+SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_FILE = keys.optional_string(
+    "sasl.oauthbearer.assertion.private.key.file", None, MEDIUM, SECURITY_LATER
+).doc("The file with the private key by which assertions are signed, as PEM.")
+SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_PASSPHRASE = keys.password(
+    "sasl.oauthbearer.assertion.private.key.passphrase", None, MEDIUM, SECURITY_LATER
+).doc("The passphrase of that key.")
+SASL_OAUTHBEARER_ASSERTION_TEMPLATE_FILE = keys.optional_string(
+    "sasl.oauthbearer.assertion.template.file", None, MEDIUM, SECURITY_LATER
+).doc("A file with the headers and claims that assertions start from, as JSON.")
+
+# OAuth: checking the token of a client.
+
+SASL_OAUTHBEARER_JWT_VALIDATOR_CLASS = keys.class_name(
+    "sasl.oauthbearer.jwt.validator.class",
+    "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
+    MEDIUM,
+    NO_JAVA,
+).doc("The class that checks tokens.")
+SASL_OAUTHBEARER_EXPECTED_AUDIENCE = keys.list_(
+    "sasl.oauthbearer.expected.audience", (), HIGH, SECURITY_LATER, ListOf(may_be_empty=True)
+).doc("The audiences of which a token must name one; empty takes any.")
+SASL_OAUTHBEARER_EXPECTED_ISSUER = keys.optional_string(
+    "sasl.oauthbearer.expected.issuer", None, HIGH, SECURITY_LATER
+).doc("The issuer that a token must name; unset takes any.")
+SASL_OAUTHBEARER_CLOCK_SKEW_SECONDS = keys.int_(
+    "sasl.oauthbearer.clock.skew.seconds", 30, LOW, SECURITY_LATER
+).doc("By how much the clocks of this broker and of the identity provider may differ.")
+SASL_OAUTHBEARER_SCOPE_CLAIM_NAME = keys.string(
+    "sasl.oauthbearer.scope.claim.name", "scope", LOW, SECURITY_LATER
+).doc("The claim of a token that holds its scopes.")
+SASL_OAUTHBEARER_SUB_CLAIM_NAME = keys.string(
+    "sasl.oauthbearer.sub.claim.name", "sub", LOW, SECURITY_LATER
+).doc("The claim of a token that holds the user's name.")
+SASL_OAUTHBEARER_JWKS_ENDPOINT_URL = keys.optional_string(
+    "sasl.oauthbearer.jwks.endpoint.url", None, MEDIUM, SECURITY_LATER
+).doc("Where the identity provider's public keys lie.")
+SASL_OAUTHBEARER_JWKS_ENDPOINT_REFRESH_MS = keys.long(
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms", 3_600_000, LOW, SECURITY_LATER
+).doc("How often these keys are fetched anew.")
+SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MS = keys.long(
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", 100, LOW, SECURITY_LATER
+).doc("How long the first retry of a failed fetch waits.")
+SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MAX_MS = keys.long(
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", 10_000, LOW, SECURITY_LATER
+).doc("How long such a retry waits at most.")
