@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from protocol.errors import ProtocolError
 from protocol.schema import Message
-from protocol.wire import read_unsigned_varint, unsigned_varint
+from protocol.wire import MAX_UNSIGNED_VARINT, read_unsigned_varint, unsigned_varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,6 +144,8 @@ def _explained(message: Message, version: int, error: Exception) -> ValueError:
         build(message, version)
     except ValueError as explanation:
         return explanation
+    except (TypeError, AttributeError):
+        pass  # a value of another type than the field has: the first error says as much as this one
     return ValueError(f"{type(message).__name__} v{version}: {error}")
 
 
@@ -151,8 +153,17 @@ def _explained(message: Message, version: int, error: Exception) -> ValueError:
 
 
 def _long_varint(buffer: bytes, position: int, first: int) -> tuple[int, int]:
-    """The varint whose first byte, already read, was `first`."""
-    return read_unsigned_varint(buffer, position - 1)
+    """The varint whose first byte, already read, was `first`, and which goes on at `position`."""
+    value = first & 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > MAX_UNSIGNED_VARINT:
+                break
+            return value, position
+    raise ProtocolError("a varint needs more than 32 bits")
 
 
 def _null(path: str) -> ProtocolError:
@@ -209,7 +220,10 @@ def _unknown_tags(buffer: bytes, position: int, end: int) -> tuple[dict[int, byt
 
 
 def _put_varint(out: bytearray, value: int) -> None:
-    out += unsigned_varint(value)
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
 
 
 def _put_tags(out: bytearray, entries: dict[int, bytes | bytearray]) -> None:

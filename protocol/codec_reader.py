@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.codec_source import Source, fixed_format, packing
+from protocol.codec_source import SMALL, Source, fixed_format, packing, small_packings
 from protocol.reference import (
     COMPACT_LENGTH,
     MAX_STRING_BYTES,
@@ -177,7 +177,10 @@ class ReaderSource(Source):
         if fixed.endswith("s"):
             self.put(f"{target} = [buf[i : i + {size}] for i in range(p, q, {size})]")
         else:
-            self.put(f'{target} = list(unpack_from(f">{{n}}{fixed}", buf, p))')
+            key = f"unpacks of {fixed}"
+            unpacks = self.constant("unpacks", [item.unpack_from for item in small_packings(fixed)], key)
+            self.put(f"if n < {SMALL}:", f"    {target} = list({unpacks}[n](buf, p))")
+            self.put("else:", f'    {target} = list(unpack_from(f">{{n}}{fixed}", buf, p))')
         self.put("p = q")
 
     def _loop(self, target: str, element: Construct, path: str) -> None:

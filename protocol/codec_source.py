@@ -4,6 +4,7 @@ fields.
 
 from __future__ import annotations
 
+from functools import cache
 from struct import Struct as Packing
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from construct.core import Construct
+
+
+SMALL = 16
+"""Arrays of fixed-width elements that are shorter find their `struct` in a list: most hold a few replicas."""
 
 
 class Source:
@@ -87,3 +92,9 @@ def fixed_format(value: Construct) -> str | None:
 def packing(formats: list[str]) -> Packing:
     """The struct that reads or writes these fields in one call."""
     return Packing(">" + "".join(formats))
+
+
+@cache
+def small_packings(fixed: str) -> list[Packing]:
+    """The structs of 0 to SMALL - 1 fields of one format."""
+    return [Packing(f">{count}{fixed}") for count in range(SMALL)]

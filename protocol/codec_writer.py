@@ -5,11 +5,12 @@ The beginning of Heartbeat v4:
     def write(m, chunks):
         w = bytearray()
         s = m.group_id.encode()
-        n = len(s) + 1
-        if n > 127:
-            ...
+        n = len(s)
+        ...
+        if n > 126:
+            put_varint(w, n + 1)
         else:
-            w.append(n)
+            w.append(n + 1)
         w += s
         w += pack1(m.generation_id)
 
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.codec_source import Source, fixed_format, packing
+from protocol.codec_source import SMALL, Source, fixed_format, packing, small_packings
 from protocol.reference import (
     COMPACT_LENGTH,
     MAX_STRING_BYTES,
@@ -55,23 +56,23 @@ class WriterSource(Source):
 
     def _message(self, layout: StructOf) -> None:
         self.put("w = bytearray()")
-        self._struct("m", layout)
+        self._struct("m", layout, "")
         self.put("if w:", "    chunks.append(bytes(w))")
 
-    def _struct(self, source: str, layout: StructOf) -> None:
+    def _struct(self, source: str, layout: StructOf, path: str) -> None:
         for field in layout.absent:
             if not field.ignorable:
                 differs = self._differs(f"{source}.{field.name}", field)
-                self.put(f"if {differs}:", f"    raise not_carried({field.name!r}, {layout.version})")
+                self.put(f"if {differs}:", f"    raise not_carried({path + field.name!r}, {layout.version})")
         for field, value in layout.members:
-            self._value(f"{source}.{field.name}", value)
+            self._value(f"{source}.{field.name}", value, f"{path}{field.name}")
         if layout.tagged is not None:
             self._flush()
-            self._tagged(source, layout.tagged)
+            self._tagged(source, layout.tagged, path)
             return
         self._flush()
         unknown = "unknown_tagged_fields"
-        self.put(f"if {source}.{unknown}:", f"    raise not_carried({unknown!r}, {layout.version})")
+        self.put(f"if {source}.{unknown}:", f"    raise not_carried({path + unknown!r}, {layout.version})")
 
     def _differs(self, source: str, field: Field) -> str:
         """The condition under which a field has another value than its default."""
@@ -83,22 +84,22 @@ class WriterSource(Source):
             return f"({source} is not {name} and {source} != {name})"
         return f"{source} != {self.literal(default)}"
 
-    def _value(self, source: str, value: Construct) -> None:
+    def _value(self, source: str, value: Construct, path: str) -> None:
         fixed = fixed_format(value)
         if fixed is not None:
             self._fixed(source, fixed)
         elif isinstance(value, KafkaArray):
-            self._array(source, value)
+            self._array(source, value, path)
         elif isinstance(value, Prefixed):
-            self._blob(source, value)
+            self._blob(source, value, path)
         elif isinstance(value, StructOf):
             self._flush()
             inner = self.fresh("m")
             self.put(f"{inner} = {source}")
-            self._struct(inner, value)
+            self._struct(inner, value, f"{path}.")
         else:
             assert isinstance(value, NullableStruct), value
-            self._nullable_struct(source, value)
+            self._nullable_struct(source, value, path)
 
     def _fixed(self, source: str, fixed: str) -> None:
         if fixed == "?":
@@ -125,22 +126,22 @@ class WriterSource(Source):
             self.put("w.append(0)")
         else:
             self._flush()
-            self.put("n += 1", "if n > 127:", "    put_varint(w, n)", "else:", "    w.append(n)")
+            self.put("if n > 126:", "    put_varint(w, n + 1)", "else:", "    w.append(n + 1)")
 
-    def _blob(self, source: str, value: Prefixed) -> None:
+    def _blob(self, source: str, value: Prefixed, path: str) -> None:
         self.put(f"s = {source}")
         run = self._null_or("s", value)
         self._run = run
         if isinstance(value, KafkaString):
             self.put("s = s.encode()", "n = len(s)")
-            self.put(f"if n > {MAX_STRING_BYTES}:", f"    raise too_long_to_write({source!r}, n)")
+            self.put(f"if n > {MAX_STRING_BYTES}:", f"    raise too_long_to_write({path!r}, n)")
         elif isinstance(value, Records):
-            self.put("n = records_size(s)")
+            self.put("n = size = records_size(s)")
         else:
             self.put("n = len(s)")
         self._length(value, null=False)
         if isinstance(value, Records):
-            self.put("if n:", "    w = put_records(w, s, chunks)")
+            self.put("if size:", "    w = put_records(w, s, chunks)")
         else:
             self.put("w += s")
         self.depth -= value.nullable
@@ -157,7 +158,7 @@ class WriterSource(Source):
             self.depth += 1
         return run
 
-    def _array(self, source: str, value: KafkaArray) -> None:
+    def _array(self, source: str, value: KafkaArray, path: str) -> None:
         elements = self.fresh("a")
         self.put(f"{elements} = {source}")
         self._run = self._null_or(elements, value)
@@ -165,50 +166,52 @@ class WriterSource(Source):
         self._length(value, null=False)
         fixed = fixed_format(value.element)
         if fixed is not None and not fixed.endswith("s"):
-            self.put(f'w += pack(f">{{len({elements})}}{fixed}", *{elements})')
+            packs = self.constant("packs", [item.pack for item in small_packings(fixed)], f"packs of {fixed}")
+            self.put(f"if n < {SMALL}:", f"    w += {packs}[n](*{elements})")
+            self.put("else:", f'    w += pack(f">{{n}}{fixed}", *{elements})')
         else:
             item = self.fresh("e")
             self.put(f"for {item} in {elements}:")
             self.depth += 1
             if isinstance(value.element, StructOf):
-                self._struct(item, value.element)
+                self._struct(item, value.element, f"{path}.")
             else:
-                self._value(item, value.element)
+                self._value(item, value.element, path)
                 self._flush()
             self.depth -= 1
         self.depth -= value.nullable
 
-    def _nullable_struct(self, source: str, value: NullableStruct) -> None:
+    def _nullable_struct(self, source: str, value: NullableStruct, path: str) -> None:
         inner = self.fresh("m")
         self._flush()
         self.put(
             f"{inner} = {source}", f"if {inner} is None:", "    w.append(255)", "else:", "    w.append(1)"
         )
         self.depth += 1
-        self._struct(inner, value.struct)
+        self._struct(inner, value.struct, f"{path}.")
         self.depth -= 1
 
-    def _tagged(self, source: str, tagged: TaggedFields) -> None:
+    def _tagged(self, source: str, tagged: TaggedFields, path: str) -> None:
         """Nearly always there are none; finding that out is inline, and all else is in a function."""
         unknown = f"{source}.unknown_tagged_fields"
         if not tagged.known:
             self.put(f"if {unknown}:", f"    put_tags(w, {unknown})", "else:", "    w.append(0)")
             return
         writer = self.fresh("tags")
-        self.function(f"def {writer}(m, w):", lambda: self._tag_writer(tagged))
+        self.function(f"def {writer}(m, w):", lambda: self._tag_writer(tagged, path))
         differ = [self._differs(f"{source}.{field.name}", field) for field, _ in tagged.known.values()]
         self.put(f"if {unknown} or {' or '.join(differ)}:")
         self.put(f"    {writer}({source}, w)", "else:", "    w.append(0)")
 
-    def _tag_writer(self, tagged: TaggedFields) -> None:
+    def _tag_writer(self, tagged: TaggedFields, path: str) -> None:
         self.put("entries = dict(m.unknown_tagged_fields or ())", "out = w")
         for tag, (field, _) in tagged.known.items():
-            self.put(f"if {tag} in entries:", f"    raise known_tag({tag}, {field.name!r})")
+            self.put(f"if {tag} in entries:", f"    raise known_tag({tag}, {path + field.name!r})")
         for tag, (field, value) in tagged.known.items():
             self.put(f"if {self._differs('m.' + field.name, field)}:")
             self.depth += 1
             self.put(f"w = entries[{tag}] = bytearray()")
-            self._value(f"m.{field.name}", value)
+            self._value(f"m.{field.name}", value, f"{path}{field.name}")
             self._flush()
             self.depth -= 1
         self.put("put_tags(out, entries)")

@@ -1,0 +1,1 @@
+"""Measurements that a claim of speed has to come with: `python -m bench`."""
