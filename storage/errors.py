@@ -81,7 +81,11 @@ class LogDirLockedError(StorageError):
 
 
 class KafkaStorageError(StorageError):
-    """The disk failed us; the log takes no more appends unless the failure could be undone."""
+    """The disk failed us. Unless what was half done could be `undone`, the log takes no more appends."""
+
+    def __init__(self, message: str, *, undone: bool = False) -> None:
+        super().__init__(message)
+        self.undone = undone
 
 
 class CorruptLogError(StorageError):

@@ -3,7 +3,8 @@
 The two sparse ones share `SparseIndex`: fixed-size entries in a memory-mapped file. While the segment is active the
 file is preallocated to segment.index.bytes (sparse, rounded down to whole entries) and the tail is zeros; on roll
 and on close it is cut to the entries it has. Nothing is mapped before the first lookup or append, so an idle
-partition costs neither maps nor descriptors (CPython before 3.13 keeps one descriptor for each map).
+partition costs neither maps nor descriptors (CPython before 3.13 keeps one descriptor for each map). After a clean
+stop the file stays trimmed until the first append.
 
 No index carries a checksum. What is checked at opening is only that the length is whole entries and that the last
 entry lies beyond the base offset; after a crash the indexes of every segment that is recovered are built anew.
@@ -18,21 +19,32 @@ from storage.offsets import NO_TIMESTAMP, AbortedTransaction
 
 MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF
 WARM_SECTION_BYTES: Final = 8192
+RESERVE_BYTES: Final = 4096
 
 
 class SparseIndex:
     """What .index and .timeindex have in common: room, map, entries, trimming, truncation."""
 
-    __slots__ = ("_env", "_map", "_writable", "base_offset", "entries", "max_entries", "path")
+    __slots__ = (
+        "_env",
+        "_is_preallocated",
+        "_map",
+        "_map_is_writable",
+        "_reserved_bytes",
+        "base_offset",
+        "entries",
+        "max_entries",
+        "path",
+    )
 
     ENTRY: ClassVar[struct.Struct]
 
-    def __init__(
-        self, env: Env, path: str, base_offset: int, max_bytes: int, entries: int, *, writable: bool
-    ):
+    def __init__(self, env: Env, path: str, base_offset: int, max_bytes: int, entries: int = 0) -> None:
         self._env = env
         self._map: Mapping | None = None
-        self._writable = writable
+        self._map_is_writable = False
+        self._is_preallocated = False
+        self._reserved_bytes = 0
         self.path = path
         self.base_offset = base_offset
         self.entries = entries
@@ -53,21 +65,44 @@ class SparseIndex:
 
     def preallocate(self) -> None:
         """Gives the file its full length, entries first and zeros after; makes it when missing."""
+        self.unmap()
         file = self._env.open(self.path, create=True)
         try:
             file.truncate(self.size_in_bytes)
             file.truncate(self.max_entries * self.ENTRY.size)
         finally:
             file.close()
+        self._is_preallocated = True
+        self._reserved_bytes = -(-self.size_in_bytes // RESERVE_BYTES) * RESERVE_BYTES
 
     def _mapped(self) -> Mapping:
+        """The map, for reading."""
         if self._map is None:
-            if self._writable:
-                if self._env.size(self.path) < self.max_entries * self.ENTRY.size:
-                    self.preallocate()  # opened after a clean stop, which trimmed it
-                self._map = self._env.map(self.path, self.max_entries * self.ENTRY.size, write=True)
-            else:
-                self._map = self._env.map(self.path, self.size_in_bytes, write=False)
+            self._map = self._env.map(self.path, self.size_in_bytes, write=False)
+            self._map_is_writable = False
+        return self._map
+
+    def _mapped_for_append(self) -> Mapping:
+        """The map, with room for one more entry behind the last.
+
+        Storing into a hole of a sparse file when the disk is full ends in SIGBUS, that is, the process. So the page
+        is filled with zeros by an ordinary write first, which fails with an ordinary OSError.
+        """
+        if not self._is_preallocated:
+            self.preallocate()  # opened after a clean stop, which trimmed it
+        end = self.size_in_bytes + self.ENTRY.size
+        if end > self._reserved_bytes:
+            size = min(RESERVE_BYTES, self.max_entries * self.ENTRY.size - self._reserved_bytes)
+            file = self._env.open(self.path)
+            try:
+                write_fully(file, (bytes(size),), self._reserved_bytes, size)
+            finally:
+                file.close()
+            self._reserved_bytes += size
+        if self._map is None or not self._map_is_writable:
+            self.unmap()
+            self._map = self._env.map(self.path, self.max_entries * self.ENTRY.size, write=True)
+            self._map_is_writable = True
         return self._map
 
     def unmap(self) -> None:
@@ -77,22 +112,13 @@ class SparseIndex:
             self._map = None
 
     def trim_to_valid_size(self) -> None:
-        """Cuts the file to its entries and makes it read-only: the segment takes no more appends."""
+        """Cuts the file to its entries: the segment takes no more appends, or not soon. Leaves it unmapped."""
         self.unmap()
-        self._writable = False
-        self._set_file_size(self.size_in_bytes)
-
-    def make_writable(self) -> None:
-        """Prepares for appends again: the segment has become the active one."""
-        if not self._writable:
-            self.unmap()
-            self._writable = True
-
-    def _set_file_size(self, size: int) -> None:
+        self._is_preallocated = False
         file = self._env.open(self.path, create=True)
         try:
-            if file.size() != size:
-                file.truncate(size)
+            if file.size() != self.size_in_bytes:
+                file.truncate(self.size_in_bytes)
         finally:
             file.close()
 
@@ -102,14 +128,11 @@ class SparseIndex:
 
     def truncate_to_entries(self, entries: int) -> None:
         """Keeps the first `entries`; what is behind them reads as zeros again."""
-        if entries >= self.entries:
-            return
-        self.unmap()
-        self.entries = entries
-        if self._writable:
+        self.entries = min(entries, self.entries)
+        if self._is_preallocated:
             self.preallocate()
         else:
-            self._set_file_size(self.size_in_bytes)
+            self.trim_to_valid_size()
 
     def renamed(self, path: str) -> None:
         """The file has another name now."""
@@ -162,17 +185,15 @@ class OffsetIndex(SparseIndex):
 
     ENTRY = struct.Struct(">ii")
 
-    def __init__(
-        self, env: Env, path: str, base_offset: int, max_bytes: int, *, entries: int = 0, writable: bool
-    ):
-        super().__init__(env, path, base_offset, max_bytes, entries, writable=writable)
+    def __init__(self, env: Env, path: str, base_offset: int, max_bytes: int, entries: int = 0) -> None:
+        super().__init__(env, path, base_offset, max_bytes, entries)
         self.last_offset = base_offset
 
     @classmethod
     def load(cls, env: Env, path: str, base_offset: int, max_bytes: int) -> "OffsetIndex":
         """Opens an existing file of a closed segment. Raises CorruptIndexError, FileNotFoundError."""
         entries = _valid_entries(env, path, cls.ENTRY.size)
-        index = cls(env, path, base_offset, max_bytes, entries=entries, writable=False)
+        index = cls(env, path, base_offset, max_bytes, entries)
         if entries:
             file = env.open(path, write=False)
             relative, position = cls.ENTRY.unpack(read_fully(file, 8, (entries - 1) * 8))
@@ -203,9 +224,11 @@ class OffsetIndex(SparseIndex):
         """Adds an entry. The caller has seen that the index is not full and that offsets increase."""
         if self.entries and offset <= self.last_offset:
             self._raise_corrupt(f"offset {offset} after {self.last_offset}")
-        self.ENTRY.pack_into(
-            self._map or self._mapped(), self.entries * 8, offset - self.base_offset, position
-        )
+        end = self.entries * 8 + 8
+        mapped = self._map
+        if mapped is None or end > self._reserved_bytes or not self._map_is_writable:
+            mapped = self._mapped_for_append()
+        self.ENTRY.pack_into(mapped, end - 8, offset - self.base_offset, position)
         self.entries += 1
         self.last_offset = offset
 
@@ -235,10 +258,8 @@ class TimeIndex(SparseIndex):
 
     ENTRY = struct.Struct(">qi")
 
-    def __init__(
-        self, env: Env, path: str, base_offset: int, max_bytes: int, *, entries: int = 0, writable: bool
-    ):
-        super().__init__(env, path, base_offset, max_bytes, entries, writable=writable)
+    def __init__(self, env: Env, path: str, base_offset: int, max_bytes: int, entries: int = 0) -> None:
+        super().__init__(env, path, base_offset, max_bytes, entries)
         self.last_timestamp = NO_TIMESTAMP
         self.last_offset = base_offset
 
@@ -246,7 +267,7 @@ class TimeIndex(SparseIndex):
     def load(cls, env: Env, path: str, base_offset: int, max_bytes: int) -> "TimeIndex":
         """Opens an existing file of a closed segment. Raises CorruptIndexError, FileNotFoundError."""
         entries = _valid_entries(env, path, cls.ENTRY.size)
-        index = cls(env, path, base_offset, max_bytes, entries=entries, writable=False)
+        index = cls(env, path, base_offset, max_bytes, entries)
         if entries:
             file = env.open(path, write=False)
             timestamp, relative = cls.ENTRY.unpack(read_fully(file, 12, (entries - 1) * 12))
@@ -278,8 +299,11 @@ class TimeIndex(SparseIndex):
             return
         if offset < self.last_offset:
             self._raise_corrupt(f"offset {offset} after {self.last_offset}")
-        mapped = self._map or self._mapped()
-        self.ENTRY.pack_into(mapped, self.entries * 12, timestamp, offset - self.base_offset)
+        end = self.entries * 12 + 12
+        mapped = self._map
+        if mapped is None or end > self._reserved_bytes or not self._map_is_writable:
+            mapped = self._mapped_for_append()
+        self.ENTRY.pack_into(mapped, end - 12, timestamp, offset - self.base_offset)
         self.entries += 1
         self.last_timestamp = timestamp
         self.last_offset = offset

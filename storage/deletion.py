@@ -1,0 +1,51 @@
+"""Files that have been renamed away and are removed after file.delete.delay.ms.
+
+Storage has no threads: it queues, and its owner takes what is due and runs it where it likes.
+"""
+
+from storage.env import Env, remove_if_exists, remove_tree
+
+
+class Deletion:
+    """Files, or a whole directory, to remove. `run` is safe in a thread and may be repeated; it raises OSError."""
+
+    __slots__ = ("_env", "directory", "due_ms", "paths")
+
+    def __init__(self, env: Env, due_ms: int, paths: list[str], directory: str | None = None) -> None:
+        self._env = env
+        self.due_ms = due_ms
+        self.paths = paths
+        self.directory = directory
+
+    def run(self) -> None:
+        for path in self.paths:
+            remove_if_exists(self._env, path)
+        if self.directory is not None:
+            remove_tree(self._env, self.directory)
+
+    def __repr__(self) -> str:
+        return f"Deletion(due_ms={self.due_ms}, {self.directory or self.paths})"
+
+
+class DeletionQueue:
+    """What is to be removed, and when."""
+
+    __slots__ = ("_env", "_pending")
+
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        self._pending: list[Deletion] = []
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def add(self, delay_ms: int, paths: list[str], directory: str | None = None) -> None:
+        """Has files, or a directory with all that is in it, removed in `delay_ms`."""
+        self._pending.append(Deletion(self._env, self._env.now_ms() + delay_ms, paths, directory))
+
+    def take_due(self, now_ms: int) -> list[Deletion]:
+        """Hands over what is due; the caller runs it."""
+        due = [deletion for deletion in self._pending if deletion.due_ms <= now_ms]
+        if due:
+            self._pending = [deletion for deletion in self._pending if deletion.due_ms > now_ms]
+        return due

@@ -1,0 +1,86 @@
+"""FlushJob: one fsync round of a log, in three steps, so that the middle one can leave the event loop.
+
+`log.prepare_flush()` decides on the loop what has to be synced; `job.run()` only syncs and may run in a thread;
+`log.complete_flush(job)` moves the recovery point, back on the loop. Appends go on meanwhile: what they write may or
+may not be covered, and the recovery point moves no further than the log's end was at the first step.
+"""
+
+from storage.checkpoints import LeaderEpochCheckpointFile
+from storage.env import Env, File
+
+
+class FlushJob:
+    """What one round covers. Made by `LocalLog.prepare_flush` through `UnifiedLog.prepare_flush`."""
+
+    __slots__ = (
+        "_directory",
+        "_env",
+        "_epoch_checkpoint",
+        "_epochs",
+        "_files",
+        "_paths",
+        "error",
+        "generation",
+        "is_done",
+        "sealed_segments",
+        "up_to_offset",
+    )
+
+    def __init__(
+        self,
+        env: Env,
+        *,
+        up_to_offset: int,
+        generation: int,
+        files: list[File],
+        paths: list[str],
+        directory: str | None,
+        sealed_segments: int,
+    ) -> None:
+        self._env = env
+        self._files = files
+        self._paths = paths
+        self._directory = directory
+        self._epoch_checkpoint: LeaderEpochCheckpointFile | None = None
+        self._epochs: list[tuple[int, int]] = []
+        self.up_to_offset = up_to_offset
+        self.generation = generation
+        self.sealed_segments = sealed_segments
+        self.error: OSError | None = None
+        self.is_done = False
+
+    def include_epochs(self, checkpoint: LeaderEpochCheckpointFile, epochs: list[tuple[int, int]]) -> None:
+        """Has the leader epochs written too: the recovery point must not pass an epoch that is not on disk."""
+        self._epoch_checkpoint = checkpoint
+        self._epochs = epochs
+
+    def run(self) -> None:
+        """Syncs. Never raises: `error` holds what went wrong, and `complete_flush` raises it on the loop."""
+        try:
+            for file in self._files:
+                file.sync()
+            for path in self._paths:
+                self._sync_path(path)
+            if self._directory is not None:
+                self._sync_directory(self._directory)
+            if self._epoch_checkpoint is not None:
+                self._epoch_checkpoint.write(self._epochs)
+        except OSError as error:
+            self.error = error
+        self.is_done = True
+
+    def _sync_path(self, path: str) -> None:
+        try:
+            file = self._env.open(path)
+        except FileNotFoundError:
+            return  # deleted, or renamed for deletion, since the job was prepared
+        try:
+            file.sync()
+        finally:
+            file.close()
+
+    def _sync_directory(self, directory: str) -> None:
+        try:
+            self._env.sync_dir(directory)
+        except FileNotFoundError:
+            return  # the partition was deleted meanwhile

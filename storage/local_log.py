@@ -1,0 +1,312 @@
+"""LocalLog: the ordered segments of one partition; append, read, roll, truncate, delete.
+
+It keeps the log end offset and the recovery point, and has no notion of producers, epochs or watermarks. Not
+thread-safe: one owner calls it, apart from `FlushJob.run`.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from storage.deletion import DeletionQueue
+from storage.env import Buffer, Env, File
+from storage.errors import OffsetOutOfRangeError
+from storage.flush import FlushJob
+from storage.offsets import FetchDataInfo, FileRecords, LogOffsetMetadata
+from storage.segment import AppendedBatch, LogSegment
+
+if TYPE_CHECKING:
+    from config.log_config import LogConfig
+
+EMPTY_RECORDS: Final = FileRecords(None, 0, 0)
+
+
+class LogSegments:
+    """The segments by base offset; the last is the active one. Never empty after loading."""
+
+    __slots__ = ("_base_offsets", "_segments")
+
+    def __init__(self, segments: list[LogSegment] | None = None) -> None:
+        self._segments = segments or []
+        self._base_offsets = [segment.base_offset for segment in self._segments]
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[LogSegment]:
+        return iter(self._segments)
+
+    def __getitem__(self, position: int) -> LogSegment:
+        return self._segments[position]
+
+    def add(self, segment: LogSegment) -> None:
+        """Puts a segment in its place, or in that of the one with the same base offset."""
+        position = bisect_left(self._base_offsets, segment.base_offset)
+        if position < len(self._segments) and self._base_offsets[position] == segment.base_offset:
+            self._segments[position] = segment
+            return
+        self._base_offsets.insert(position, segment.base_offset)
+        self._segments.insert(position, segment)
+
+    def remove(self, segment: LogSegment) -> None:
+        position = bisect_left(self._base_offsets, segment.base_offset)
+        assert self._segments[position] is segment
+        del self._base_offsets[position], self._segments[position]
+
+    def floor_position(self, offset: int) -> int:
+        """Where the last segment is that begins at or before the offset; -1 when there is none."""
+        return bisect_right(self._base_offsets, offset) - 1
+
+    def from_offset(self, offset: int) -> list[LogSegment]:
+        """The segments that may hold the offset or later ones."""
+        return self._segments[max(self.floor_position(offset), 0) :]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all .log files."""
+        return sum(segment.size for segment in self._segments)
+
+
+class LocalLog:
+    """The segments of one partition and where they end."""
+
+    __slots__ = (
+        "_deletions",
+        "_env",
+        "_generation",
+        "_sealed_since_flush",
+        "_unsynced_paths",
+        "config",
+        "directory",
+        "last_flush_ms",
+        "log_end_offset",
+        "log_end_offset_metadata",
+        "recovery_point",
+        "segments",
+    )
+
+    def __init__(
+        self,
+        env: Env,
+        directory: str,
+        config: "LogConfig",
+        segments: LogSegments,
+        *,
+        recovery_point: int,
+        log_end_offset: int,
+        deletions: DeletionQueue,
+    ) -> None:
+        self._env = env
+        self._deletions = deletions
+        self._generation = (
+            0  # truncations so far: a flush prepared before one says nothing about what came after
+        )
+        self._sealed_since_flush: list[LogSegment] = []
+        self._unsynced_paths: list[str] = []
+        self.directory = directory
+        self.config = config
+        self.segments = segments
+        self.recovery_point = recovery_point
+        self.last_flush_ms = env.now_ms()
+        self._set_log_end_offset(log_end_offset)
+
+    @property
+    def active_segment(self) -> LogSegment:
+        return self.segments[-1]
+
+    def _set_log_end_offset(self, offset: int) -> None:
+        active = self.segments[-1]
+        self.log_end_offset = offset
+        self.log_end_offset_metadata = LogOffsetMetadata(offset, active.base_offset, active.size)
+
+    # -- append and roll --
+
+    def append(
+        self, last_offset: int, buffers: Sequence[Buffer], size: int, batches: Sequence[AppendedBatch]
+    ) -> None:
+        """Writes batches that end at `last_offset` to the active segment. Raises KafkaStorageError."""
+        segment = self.segments[-1]
+        segment.append(buffers, size, batches)
+        self.log_end_offset = last_offset + 1
+        self.log_end_offset_metadata = LogOffsetMetadata(last_offset + 1, segment.base_offset, segment.size)
+
+    def new_segment(self, base_offset: int) -> LogSegment:
+        """Makes an empty segment as the configuration has it; the caller adds it. Raises OSError."""
+        return LogSegment.create(
+            self._env,
+            self.directory,
+            base_offset,
+            index_interval_bytes=self.config.index_interval_bytes,
+            index_bytes=self.config.segment_index_bytes,
+            roll_jitter_ms=self._random_jitter_ms(),
+            preallocate_bytes=self.config.segment_bytes if self.config.preallocate else 0,
+        )
+
+    def _random_jitter_ms(self) -> int:
+        bound = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return int.from_bytes(self._env.random_bytes(8), "big") % bound if bound > 0 else 0
+
+    def roll(self, base_offset: int) -> LogSegment:
+        """Closes the active segment and starts one at `base_offset` (the log end offset at least). Raises OSError."""
+        base_offset = max(base_offset, self.log_end_offset)
+        active = self.active_segment
+        if active.base_offset == base_offset:
+            # An empty segment whose indexes count as full: the same again, with new files.
+            assert active.size == 0, f"{active} has data from its own base offset on"
+            active.release()
+            self.segments.remove(active)
+        else:
+            active.on_become_inactive(preallocated=self.config.preallocate)
+            self._sealed_since_flush.append(active)
+        segment = self.new_segment(base_offset)
+        self.segments.add(segment)
+        self._set_log_end_offset(self.log_end_offset)
+        return segment
+
+    # -- read --
+
+    def read(
+        self,
+        start_offset: int,
+        max_bytes: int,
+        max_offset_metadata: LogOffsetMetadata,
+        *,
+        min_one_message: bool,
+    ) -> FetchDataInfo:
+        """Batches from the one with `start_offset` on, below `max_offset_metadata`, from one segment.
+
+        Raises OffsetOutOfRangeError for an offset beyond the end or before the first segment.
+        """
+        at = self.segments.floor_position(start_offset)
+        if start_offset > self.log_end_offset or at < 0:
+            raise OffsetOutOfRangeError(
+                f"offset {start_offset} is not within {self.segments[0].base_offset}..{self.log_end_offset}",
+                start_offset,
+                self.segments[0].base_offset,
+                self.log_end_offset,
+            )
+        if start_offset >= max_offset_metadata.message_offset:
+            if start_offset == max_offset_metadata.message_offset:
+                return FetchDataInfo(max_offset_metadata, EMPTY_RECORDS)
+            return FetchDataInfo(self.offset_metadata(start_offset), EMPTY_RECORDS)
+        for position in range(at, len(self.segments)):
+            segment = self.segments[position]
+            max_position = self._max_position(segment, max_offset_metadata)
+            found = segment.read(start_offset, max_bytes, max_position, min_one_message=min_one_message)
+            if found is not None:
+                return FetchDataInfo(
+                    found.offset_metadata, found.records, first_entry_incomplete=found.first_entry_incomplete
+                )
+        # All that was at or after the offset has been compacted or deleted away.
+        return FetchDataInfo(self.log_end_offset_metadata, EMPTY_RECORDS)
+
+    def _max_position(self, segment: LogSegment, limit: LogOffsetMetadata) -> int:
+        """How far into a segment a reader below `limit` may see."""
+        if limit.segment_base_offset == segment.base_offset:
+            return limit.position
+        return segment.size if segment.base_offset < limit.segment_base_offset else 0
+
+    def offset_metadata(self, offset: int) -> LogOffsetMetadata:
+        """Segment and position of the batch with the offset, or the next one after it. Raises CorruptRecordError."""
+        if offset >= self.log_end_offset:
+            return self.log_end_offset_metadata
+        for position in range(max(self.segments.floor_position(offset), 0), len(self.segments)):
+            segment = self.segments[position]
+            found = segment.translate_offset(offset)
+            if found is not None:
+                return LogOffsetMetadata(offset, segment.base_offset, found[0])
+        return self.log_end_offset_metadata
+
+    # -- flush --
+
+    @property
+    def unflushed_messages(self) -> int:
+        """How many offsets lie beyond the recovery point."""
+        return max(self.log_end_offset - self.recovery_point, 0)
+
+    @property
+    def has_rolled_since_flush(self) -> bool:
+        return bool(self._sealed_since_flush)
+
+    def sync_with_next_flush(self, path: str) -> None:
+        """Has a file that was written without a sync (a producer snapshot) synced before the recovery point moves."""
+        self._unsynced_paths.append(path)
+
+    def prepare_flush(self) -> FlushJob:
+        """The job that makes everything up to the log's end durable.
+
+        The indexes of the active segment are left out: it is recovered after a crash in any case, indexes and all.
+        """
+        segments = self.segments.from_offset(self.recovery_point)
+        files: list[File] = [segment.file for segment in segments]
+        paths = [path for segment in self._sealed_since_flush for path in segment.paths_to_sync()]
+        has_new_files = bool(paths or self._unsynced_paths) or segments[-1].base_offset >= self.recovery_point
+        job = FlushJob(
+            self._env,
+            up_to_offset=self.log_end_offset,
+            generation=self._generation,
+            files=files,
+            paths=paths + self._unsynced_paths,
+            directory=self.directory if has_new_files else None,
+            sealed_segments=len(self._sealed_since_flush),
+        )
+        self._unsynced_paths = []
+        return job
+
+    def complete_flush(self, job: FlushJob) -> None:
+        """Moves the recovery point to where the job reached."""
+        self.last_flush_ms = self._env.now_ms()
+        if job.generation == self._generation:
+            del self._sealed_since_flush[: job.sealed_segments]
+            self.recovery_point = max(self.recovery_point, job.up_to_offset)
+
+    # -- truncation and deletion --
+
+    def delete_segments(self, segments: Sequence[LogSegment], extra_paths: Sequence[str] = ()) -> None:
+        """Takes segments out of the log and renames their files; they are removed after file.delete.delay.ms."""
+        doomed = list(extra_paths)
+        for segment in segments:
+            self.segments.remove(segment)
+            if segment in self._sealed_since_flush:
+                self._sealed_since_flush.remove(segment)
+                self._generation += 1
+            doomed += segment.mark_deleted()
+        self._deletions.add(self.config.file_delete_delay_ms, doomed)
+
+    def truncate_to(self, offset: int) -> list[LogSegment]:
+        """Cuts the log so that it ends at `offset` at most; returns the segments that went whole. Durable on return.
+
+        The later segments go first, last to first, so that a crash in between leaves the log with less at its end
+        and never with a hole.
+        """
+        self._generation += 1
+        doomed = [segment for segment in self.segments if segment.base_offset > offset]
+        if doomed:
+            self.delete_segments(doomed[::-1])
+            self._env.sync_dir(self.directory)
+        self.active_segment.truncate_to(offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self._set_log_end_offset(offset)
+        return doomed
+
+    def truncate_fully_and_start_at(self, offset: int) -> list[LogSegment]:
+        """Empties the log; it goes on at `offset`. Returns the segments that went."""
+        self._generation += 1
+        doomed = list(self.segments)
+        self.delete_segments(doomed[::-1])
+        self.segments.add(self.new_segment(offset))
+        self._env.sync_dir(self.directory)
+        self.recovery_point = min(offset, self.recovery_point)
+        self._set_log_end_offset(offset)
+        return doomed
+
+    def update_directory(self, directory: str) -> None:
+        """The directory has been renamed."""
+        self.directory = directory
+        for segment in self.segments:
+            segment.update_directory(directory)
+
+    def close(self) -> None:
+        """Trims indexes and gives files back."""
+        for segment in self.segments:
+            segment.close()

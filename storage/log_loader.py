@@ -1,0 +1,297 @@
+"""LogLoader: a partition directory read back into a log, and repaired where the last stop was not a clean one.
+
+After a clean stop nothing is scanned. After any other, the segments from the recovery point on are: every batch must
+have a right CRC and length and continue the offsets; the log is cut at the first byte that does not fit, later
+segments go, and indexes, leader epochs and producer states follow from what was read. Kafka's LogLoader.
+"""
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from protocol.records.batch import CorruptRecordError, RecordBatch
+from storage.env import Env, remove_if_exists
+from storage.errors import CorruptIndexError
+from storage.leader_epochs import LeaderEpochFileCache
+from storage.local_log import LogSegments
+from storage.producer_state import ProducerStateManager
+from storage.replay import apply_batch, read_batches, rebuild_producer_state
+from storage.scan import batch_headers
+from storage.segment import (
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    LogSegment,
+)
+
+if TYPE_CHECKING:
+    from config.log_config import LogConfig
+    from protocol.records.legacy import LegacyEntry
+
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+_INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+logger = logging.getLogger("barnabas.storage")
+
+
+class LoadedLogOffsets:
+    """Where a loaded log begins and ends."""
+
+    __slots__ = ("log_end_offset", "log_start_offset", "recovery_point", "truncated_bytes")
+
+    def __init__(
+        self, log_start_offset: int, log_end_offset: int, recovery_point: int, truncated_bytes: int
+    ) -> None:
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.recovery_point = recovery_point
+        self.truncated_bytes = truncated_bytes
+
+
+class LogLoader:
+    """Loads one partition directory; used once."""
+
+    __slots__ = (
+        "_config",
+        "_directory",
+        "_env",
+        "_epochs",
+        "_is_clean",
+        "_log_start_offset",
+        "_names",
+        "_producers",
+        "_recovery_point",
+        "_replay_from",
+        "_truncated_bytes",
+        "segments",
+    )
+
+    def __init__(
+        self,
+        env: Env,
+        directory: str,
+        config: "LogConfig",
+        *,
+        is_clean: bool,
+        log_start_offset: int,
+        recovery_point: int,
+        epochs: LeaderEpochFileCache,
+        producers: ProducerStateManager,
+        names: list[str],
+    ) -> None:
+        self._env = env
+        self._directory = directory
+        self._config = config
+        self._is_clean = is_clean
+        self._log_start_offset = log_start_offset
+        self._recovery_point = recovery_point
+        self._epochs = epochs
+        self._producers = producers
+        self._names = set(names)
+        self._replay_from = 0
+        self._truncated_bytes = 0
+        self.segments = LogSegments()
+
+    def load(self) -> LoadedLogOffsets:
+        """Fills `segments`, epochs and producers. Raises OSError, and CorruptRecordError for what it cannot repair."""
+        self._remove_leftovers()
+        self._load_segments()
+        if not self._is_clean:
+            self._recover()
+        if not len(self.segments):
+            self.segments.add(self._new_segment(self._log_start_offset))
+        end_offset = self._read_end_offset()
+        if end_offset < self._log_start_offset:
+            end_offset = self._start_anew(end_offset)
+        start_offset = max(self._log_start_offset, self.segments[0].base_offset)
+        self._epochs.truncate_from_end(end_offset)
+        self._epochs.truncate_from_start(start_offset)
+        self._producers.snapshots.remove_stray({segment.base_offset for segment in self.segments})
+        rebuild_producer_state(self._producers, self.segments, start_offset, end_offset, self._env.now_ms())
+        recovery_point = end_offset if self._is_clean else min(self._recovery_point, end_offset)
+        return LoadedLogOffsets(start_offset, end_offset, recovery_point, self._truncated_bytes)
+
+    # -- files --
+
+    def _remove_leftovers(self) -> None:
+        """Files that were on their way out, or not yet in: .deleted, .cleaned, .tmp, indexes without a .log."""
+        self._complete_swaps()
+        for name in sorted(self._names):
+            stem, suffix = name[:20], name[20:]
+            is_leftover = name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp"))
+            is_orphan = suffix in _INDEX_SUFFIXES and stem.isdigit() and stem + LOG_SUFFIX not in self._names
+            if is_leftover or is_orphan:
+                remove_if_exists(self._env, f"{self._directory}/{name}")
+                self._names.discard(name)
+
+    def _complete_swaps(self) -> None:
+        """A .swap holds what the cleaner made of other segments, ready to take their place: see the cleaner.
+
+        Those at or after a .cleaned (a split that did not end) are taken back, the others are completed: the segments
+        that they replace go, and they get their names.
+        """
+        cleaned = [
+            int(name[:20]) for name in self._names if name.endswith(CLEANED_SUFFIX) and name[:20].isdigit()
+        ]
+        limit = min(cleaned, default=None)
+        swaps = sorted(name for name in self._names if name.endswith(SWAP_SUFFIX) and name[:20].isdigit())
+        for name in swaps:
+            if limit is not None and int(name[:20]) >= limit:
+                self._env.remove(f"{self._directory}/{name}")
+                self._names.discard(name)
+        for name in swaps:
+            if name in self._names and name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+                self._remove_replaced(name)
+        for name in swaps:
+            if name in self._names:
+                target = name[: -len(SWAP_SUFFIX)]
+                self._env.rename(f"{self._directory}/{name}", f"{self._directory}/{target}")
+                self._names.discard(name)
+                self._names.add(target)
+        if swaps:
+            self._env.sync_dir(self._directory)
+
+    def _remove_replaced(self, swap_name: str) -> None:
+        """Removes the segments whose offsets lie within those of a .log.swap."""
+        base_offset = int(swap_name[:20])
+        path = f"{self._directory}/{swap_name}"
+        file = self._env.open(path, write=False)
+        end = base_offset
+        for header in batch_headers(file, 0, file.size(), 65536):
+            end = header.last_offset + 1
+        file.close()
+        for name in sorted(self._names):
+            if name[:20].isdigit() and name[20:] in (LOG_SUFFIX, *_INDEX_SUFFIXES):
+                if base_offset <= int(name[:20]) < max(end, base_offset + 1):
+                    self._env.remove(f"{self._directory}/{name}")
+                    self._names.discard(name)
+
+    def _load_segments(self) -> None:
+        stems = sorted(name[:20] for name in self._names if name[20:] == LOG_SUFFIX and name[:20].isdigit())
+        for stem in stems:
+            segment = self._segment(int(stem), self._env.size(f"{self._directory}/{stem}{LOG_SUFFIX}"))
+            missing = not {stem + OFFSET_INDEX_SUFFIX, stem + TIME_INDEX_SUFFIX} <= self._names
+            if missing and (self._is_clean or segment.base_offset < self._recovery_point):
+                logger.warning("%s lacks an index; building it anew", segment.path)
+                segment.rebuild_indexes()
+            self.segments.add(segment)
+
+    def _segment(self, base_offset: int, size: int) -> LogSegment:
+        return LogSegment(
+            self._env,
+            self._directory,
+            base_offset,
+            size=size,
+            index_interval_bytes=self._config.index_interval_bytes,
+            index_bytes=self._config.segment_index_bytes,
+        )
+
+    def _new_segment(self, base_offset: int) -> LogSegment:
+        return LogSegment.create(
+            self._env,
+            self._directory,
+            base_offset,
+            index_interval_bytes=self._config.index_interval_bytes,
+            index_bytes=self._config.segment_index_bytes,
+        )
+
+    def _read_end_offset(self) -> int:
+        """The log's end, from the last segment; one that is damaged after a clean stop is recovered after all."""
+        active = self.segments[-1]
+        try:
+            return active.read_next_offset()
+        except (CorruptRecordError, CorruptIndexError) as error:
+            if not self._is_clean:
+                raise
+            logger.warning(
+                "%s: %s; recovering although the last stop was a clean one", self._directory, error
+            )
+            self._is_clean = False
+            self._recovery_point = min(self._recovery_point, active.base_offset)
+            self._recover()
+            return self.segments[-1].read_next_offset()
+
+    def _start_anew(self, end_offset: int) -> int:
+        """Records up to the log start offset were deleted, and the log ends before it: nothing is left."""
+        logger.warning(
+            "%s ends at %d, before its start offset %d; it goes on from there, empty",
+            self._directory,
+            end_offset,
+            self._log_start_offset,
+        )
+        for segment in reversed(list(self.segments)):
+            self._remove_segment(segment)
+        self.segments.add(self._new_segment(self._log_start_offset))
+        return self._log_start_offset
+
+    def _remove_segment(self, segment: LogSegment) -> None:
+        self.segments.remove(segment)
+        for path in segment.mark_deleted():
+            remove_if_exists(self._env, path)
+
+    # -- recovery --
+
+    def _recover(self) -> None:
+        """Scans the segments from the recovery point on, oldest first, until one had to be cut."""
+        if not len(self.segments):
+            return
+        doubtful = self.segments.from_offset(self._recovery_point)
+        first_offset = doubtful[0].base_offset
+        start = max(self._log_start_offset, self.segments[0].base_offset)
+        trusted = LogSegments([segment for segment in self.segments if segment.base_offset < first_offset])
+        rebuild_producer_state(self._producers, trusted, start, max(first_offset, start), self._env.now_ms())
+        self._replay_from = self._producers.map_end_offset
+        next_offset = first_offset
+        for position, segment in enumerate(doubtful):
+            if segment.base_offset < next_offset:
+                self._drop(doubtful[position:])  # it overlaps the one before: left behind by a truncation
+                return
+            truncated_before = self._truncated_bytes
+            next_offset = self._recover_segment(segment)
+            if self._truncated_bytes > truncated_before:
+                self._drop(doubtful[position + 1 :])
+                return
+
+    def _drop(self, segments: list[LogSegment]) -> None:
+        for segment in reversed(segments):
+            logger.warning("%s comes after damage and is dropped, %d bytes", segment.path, segment.size)
+            self._truncated_bytes += segment.size
+            self._remove_segment(segment)
+        if segments:
+            self._env.sync_dir(self._directory)
+
+    def _recover_segment(self, segment: LogSegment) -> int:
+        """Reads a segment through and cuts it where it stops making sense; returns the offset at which it ends."""
+        if segment.base_offset >= self._replay_from:
+            self._producers.map_end_offset = segment.base_offset
+            self._producers.take_snapshot(sync=False)
+        segment.start_recovery()
+        valid_bytes, next_offset = 0, segment.base_offset
+        try:
+            for batch in read_batches(segment.file, 0, segment.size):
+                batch.ensure_valid()
+                last_offset = batch.last_offset
+                if last_offset < next_offset or not segment.can_convert_to_relative_offset(last_offset):
+                    raise CorruptRecordError(f"offset {last_offset} after {next_offset - 1}")
+                self._take_in(segment, batch, valid_bytes)
+                valid_bytes += batch.size_in_bytes
+                next_offset = last_offset + 1
+        except CorruptRecordError as error:
+            logger.warning("%s is damaged at byte %d: %s", segment.path, valid_bytes, error)
+        self._producers.map_end_offset = max(next_offset, self._replay_from)
+        if valid_bytes < segment.size:
+            logger.warning("%s is cut from %d to %d bytes", segment.path, segment.size, valid_bytes)
+            self._truncated_bytes += segment.size - valid_bytes
+        segment.complete_recovery(valid_bytes)
+        return next_offset
+
+    def _take_in(self, segment: LogSegment, batch: "RecordBatch | LegacyEntry", position: int) -> None:
+        segment.index_recovered(batch.last_offset, batch.size_in_bytes, batch.max_timestamp, position)
+        if not isinstance(batch, RecordBatch):
+            return
+        if batch.partition_leader_epoch > self._epochs.latest_epoch:
+            self._epochs.assign(batch.partition_leader_epoch, batch.base_offset)
+        if batch.producer_id >= 0 and batch.last_offset >= self._replay_from:
+            apply_batch(self._producers, batch, segment)

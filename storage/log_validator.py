@@ -1,0 +1,268 @@
+"""LogValidator: what a batch must satisfy to be appended by a leader, and the offsets and timestamps it is given.
+
+A batch that needs nothing changed is not copied: its first 16 bytes, which carry what the leader decides (base
+offset, leader epoch), are made anew, and the rest is the client's own bytes. It is copied when its timestamps have
+to be set, and rebuilt only when the topic's compression.type differs from the producer's. Message sets of the older
+formats are converted to v2 first.
+"""
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from protocol.records.batch import (
+    COMPRESSION_MASK,
+    CONTROL_MASK,
+    MAGIC_V2,
+    TIMESTAMP_TYPE_MASK,
+    CompressionType,
+    InvalidRecordError,
+    RecordBatch,
+    RecordsSummary,
+    TimestampType,
+    batches,
+    build_batch,
+    stamp_max_timestamp,
+)
+from storage.env import Buffer
+from storage.errors import InvalidTimestampError, RecordTooLargeError
+from storage.offsets import NO_TIMESTAMP, AppendOrigin
+
+if TYPE_CHECKING:
+    from config.log_config import LogConfig
+    from storage.segment import AppendedBatch
+
+MAGIC_POSITION: Final = 16
+UNPACKED_BYTES_FLOOR: Final = 64 * 1024 * 1024
+UNPACKED_RATIO: Final = 64
+"""A compressed batch may unpack to this many times max.message.bytes, or to the floor; Kafka knows no such bound."""
+
+_LEADER_PREFIX: Final = struct.Struct(">qii")
+_LEADER_PREFIX_BYTES: Final = 16
+
+
+class ValidatedRecords:
+    """What is to be written: `buffers` one after the other are `size` bytes; `batches` carry their offsets in the log."""
+
+    __slots__ = (
+        "appended",
+        "batches",
+        "buffers",
+        "log_append_time_ms",
+        "next_offset",
+        "record_count",
+        "size",
+    )
+
+    def __init__(self, next_offset: int) -> None:
+        self.buffers: list[Buffer] = []
+        self.size = 0
+        self.batches: list[RecordBatch] = []
+        self.appended: list[AppendedBatch] = []
+        self.log_append_time_ms = NO_TIMESTAMP
+        self.next_offset = next_offset
+        self.record_count = 0
+
+    def add(self, batch: RecordBatch, buffers: tuple[Buffer, ...]) -> None:
+        """Takes a batch whose `base_offset`, `max_timestamp` and size are those it will have in the log."""
+        self.buffers += buffers
+        self.batches.append(batch)
+        last_offset = batch.base_offset + batch.last_offset_delta
+        self.appended.append((last_offset, batch.size_in_bytes, batch.max_timestamp))
+        self.size += batch.size_in_bytes
+        self.record_count += batch.record_count
+        self.next_offset = last_offset + 1
+
+
+class LogValidator:
+    """The rules of one log, drawn from its configuration; made anew when that changes."""
+
+    __slots__ = (
+        "_after_max_ms",
+        "_before_max_ms",
+        "_compression",
+        "_is_compacted",
+        "_level",
+        "_log_append_time",
+        "_max_message_bytes",
+        "_max_unpacked_bytes",
+        "_name",
+    )
+
+    def __init__(self, name: str, config: "LogConfig") -> None:
+        self._name = name
+        self._max_message_bytes = config.max_message_bytes
+        self._max_unpacked_bytes = max(config.max_message_bytes * UNPACKED_RATIO, UNPACKED_BYTES_FLOOR)
+        self._is_compacted = config.compact
+        self._log_append_time = config.message_timestamp_type == "LogAppendTime"
+        self._before_max_ms = config.message_timestamp_before_max_ms
+        self._after_max_ms = config.message_timestamp_after_max_ms
+        self._compression: CompressionType | None = None  # None: as the producer has it
+        self._level: int | None = None
+        if config.compression_type == "uncompressed":
+            self._compression = CompressionType.NONE
+        elif config.compression_type != "producer":
+            self._compression = CompressionType.of_label(config.compression_type)
+            self._level = getattr(config, f"compression_{config.compression_type}_level", None)
+
+    def validate(
+        self, records: Buffer, next_offset: int, leader_epoch: int, origin: AppendOrigin, now_ms: int
+    ) -> ValidatedRecords:
+        """Checks every batch and every record in it, and numbers them from `next_offset` on.
+
+        Raises CorruptRecordError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError and
+        UnsupportedCompressionError; then nothing is to be written.
+        """
+        result = ValidatedRecords(next_offset)
+        if self._log_append_time:
+            result.log_append_time_ms = now_ms
+        for batch in self._split(records, origin):
+            self._check_batch(batch, origin)
+            summary = batch.validate_records(self._max_unpacked_bytes)
+            self._check_records(batch, summary, now_ms)
+            self._assign(batch, summary, result, leader_epoch, now_ms)
+        return result
+
+    def _split(self, records: Buffer, origin: AppendOrigin) -> list[RecordBatch]:
+        if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] == MAGIC_V2:
+            first = RecordBatch(records)
+            if first.size_in_bytes == len(records):
+                return [first]
+        found = [entry for entry in batches(records)]
+        if not found:
+            raise InvalidRecordError(f"there is no record batch in what was to be appended to {self._name}")
+        if any(entry.magic != MAGIC_V2 for entry in found):
+            found = [entry for entry in batches(self._up_convert(records))]
+        elif len(found) > 1 and origin is AppendOrigin.CLIENT:
+            raise InvalidRecordError(f"{len(found)} record batches for {self._name}; a producer may send one")
+        return [entry for entry in found if isinstance(entry, RecordBatch)]
+
+    def _up_convert(self, records: Buffer) -> bytes:
+        from protocol.records.legacy import up_convert
+
+        return up_convert(records, base_offset=0, max_decompressed_bytes=self._max_unpacked_bytes)
+
+    def _check_batch(self, batch: RecordBatch, origin: AppendOrigin) -> None:
+        """What the header claims, and that the bytes are those that were sent."""
+        if batch.size_in_bytes > self._max_message_bytes:
+            raise RecordTooLargeError(
+                f"a record batch of {batch.size_in_bytes} bytes for {self._name}; "
+                f"max.message.bytes allows {self._max_message_bytes}"
+            )
+        batch.ensure_valid()
+        count = batch.record_count
+        if count <= 0 or batch.last_offset_delta != count - 1:
+            raise InvalidRecordError(
+                f"a record batch for {self._name} with {count} records and a last offset delta of "
+                f"{batch.last_offset_delta}"
+            )
+        if origin is AppendOrigin.CLIENT:
+            self._check_client_batch(batch)
+
+    def _check_client_batch(self, batch: RecordBatch) -> None:
+        if batch.attributes & CONTROL_MASK:
+            raise InvalidRecordError(f"a control batch for {self._name}; clients may not write those")
+        if batch.producer_id >= 0 and batch.base_sequence < 0:
+            raise InvalidRecordError(
+                f"sequence {batch.base_sequence} of producer {batch.producer_id} for {self._name}"
+            )
+
+    def _check_records(self, batch: RecordBatch, summary: RecordsSummary, now_ms: int) -> None:
+        """What the pass over the records found; errors name the records."""
+        if summary.offset_gap_index >= 0:
+            index = summary.offset_gap_index
+            message = f"record {index} of a batch for {self._name} has an offset that is not {index}"
+            raise InvalidRecordError(message, [(index, message)])
+        if self._is_compacted and summary.null_key_index >= 0:
+            self._raise_null_keys(batch)
+        if self._log_append_time:
+            return
+        oldest, youngest = now_ms - self._before_max_ms, now_ms + self._after_max_ms
+        if summary.max_timestamp > youngest or summary.min_timestamp < oldest:
+            self._raise_timestamps(batch, oldest, youngest)
+
+    def _raise_null_keys(self, batch: RecordBatch) -> None:
+        message = f"{self._name} is compacted and takes no record without a key"
+        records = batch.records(self._max_unpacked_bytes)
+        errors = [(index, message) for index, record in enumerate(records) if record.key is None]
+        raise InvalidRecordError(message, errors)
+
+    def _raise_timestamps(self, batch: RecordBatch, oldest: int, youngest: int) -> None:
+        errors = [
+            (index, f"timestamp {record.timestamp} is not within {oldest}..{youngest}")
+            for index, record in enumerate(batch.records(self._max_unpacked_bytes))
+            if record.timestamp != NO_TIMESTAMP and not oldest <= record.timestamp <= youngest
+        ]
+        if errors:
+            raise InvalidTimestampError(
+                f"{len(errors)} records of a batch for {self._name} have timestamps outside {oldest}..{youngest} ms",
+                errors,
+            )
+
+    def _assign(
+        self,
+        batch: RecordBatch,
+        summary: RecordsSummary,
+        result: ValidatedRecords,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> None:
+        """Gives the batch offsets, epoch and timestamps, and adds it to the result in the cheapest way."""
+        offset = result.next_offset
+        source = batch.attributes & COMPRESSION_MASK
+        is_control = batch.attributes & CONTROL_MASK
+        if self._compression is not None and source != self._compression and (source or not is_control):
+            data = self._rebuild(batch, offset, leader_epoch, now_ms)
+            result.add(RecordBatch(data), (data,))
+            return
+        by_client = batch.attributes & TIMESTAMP_TYPE_MASK == 0
+        if by_client and not self._log_append_time and batch.max_timestamp == summary.max_timestamp:
+            view = memoryview(batch.buffer)[batch.position : batch.position + batch.size_in_bytes]
+            prefix = _LEADER_PREFIX.pack(offset, batch.size_in_bytes - 12, leader_epoch)
+            batch.base_offset = offset
+            batch.partition_leader_epoch = leader_epoch
+            result.add(batch, (prefix, view[_LEADER_PREFIX_BYTES:]))
+            return
+        data = self._restamp(batch, summary, offset, leader_epoch, now_ms)
+        result.add(RecordBatch(data), (data,))
+
+    def _restamp(
+        self, batch: RecordBatch, summary: RecordsSummary, offset: int, leader_epoch: int, now_ms: int
+    ) -> bytearray:
+        """A copy with timestamps as the topic has them: the time of the append, or the true maximum."""
+        data = bytearray(memoryview(batch.buffer)[batch.position : batch.position + batch.size_in_bytes])
+        _LEADER_PREFIX.pack_into(data, 0, offset, batch.size_in_bytes - 12, leader_epoch)
+        if self._log_append_time:
+            stamp_max_timestamp(data, 0, TimestampType.LOG_APPEND_TIME, now_ms)
+        else:
+            stamp_max_timestamp(data, 0, TimestampType.CREATE_TIME, summary.max_timestamp)
+        return data
+
+    def _rebuild(self, batch: RecordBatch, offset: int, leader_epoch: int, now_ms: int) -> bytes:
+        """The batch compressed as the topic wants it. Raises RecordTooLargeError when that made it too large."""
+        assert self._compression is not None
+        records = [
+            (record.key, record.value, record.timestamp, record.headers)
+            for record in batch.records(self._max_unpacked_bytes)
+        ]
+        data = build_batch(
+            records,
+            base_offset=offset,
+            compression=self._compression,
+            level=self._level,
+            timestamp_type=TimestampType.LOG_APPEND_TIME
+            if self._log_append_time
+            else TimestampType.CREATE_TIME,
+            log_append_time=now_ms,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            base_sequence=batch.base_sequence,
+            partition_leader_epoch=leader_epoch,
+            is_transactional=batch.is_transactional,
+            is_control=batch.is_control,
+        )
+        if len(data) > self._max_message_bytes:
+            raise RecordTooLargeError(
+                f"a record batch for {self._name} has {len(data)} bytes once compressed with "
+                f"{self._compression.label}; max.message.bytes allows {self._max_message_bytes}"
+            )
+        return data

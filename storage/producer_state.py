@@ -1,0 +1,360 @@
+"""ProducerStateManager: what a log knows of the idempotent and transactional producers that write to it (KIP-98).
+
+Per producer id the epoch and the last five batches, so that a repeated batch is answered with its first offset, a
+gap is refused and a fenced producer is kept out; and the transactions that are open or whose marker is not yet
+replicated, from which the last stable offset follows. All of it is a function of the batches in the log: it is
+saved in snapshots (`snapshots`) at roll and shutdown, and after a crash rebuilt from the latest one by replay.
+"""
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from protocol.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, RecordBatch
+from storage.errors import (
+    CorruptSnapshotError,
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    OutOfOrderSequenceError,
+    TransactionCoordinatorFencedError,
+)
+from storage.offsets import NO_TIMESTAMP, AppendOrigin
+from storage.snapshots import ProducerSnapshotFiles, SnapshotEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BATCHES_TO_RETAIN: Final = 5
+MAX_SEQUENCE: Final = 0x7FFFFFFF
+NO_TXN: Final = -1
+
+logger = logging.getLogger("barnabas.storage")
+
+
+class BatchMetadata:
+    """What is remembered of one batch: its sequence numbers, where it is, and its greatest timestamp (ms)."""
+
+    __slots__ = ("last_offset", "last_sequence", "offset_delta", "timestamp")
+
+    def __init__(self, last_sequence: int, last_offset: int, offset_delta: int, timestamp: int) -> None:
+        self.last_sequence = last_sequence
+        self.last_offset = last_offset
+        self.offset_delta = offset_delta
+        self.timestamp = timestamp
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & MAX_SEQUENCE
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+    def __repr__(self) -> str:
+        return (
+            f"BatchMetadata(sequence {self.first_sequence}..{self.last_sequence}, "
+            f"offset {self.first_offset}..{self.last_offset})"
+        )
+
+
+class ProducerStateEntry:
+    """One producer: `batches` oldest first, at most five; `current_txn_first_offset` -1 outside a transaction."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "current_txn_first_offset",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    def __init__(self, producer_id: int, producer_epoch: int = NO_PRODUCER_EPOCH) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.coordinator_epoch = -1
+        self.last_timestamp = NO_TIMESTAMP
+        self.current_txn_first_offset = NO_TXN
+        self.batches: list[BatchMetadata] = []
+
+    @property
+    def last_sequence(self) -> int:
+        """Of the last batch in this epoch; -1 when there is none."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else -1
+
+    def set_epoch(self, producer_epoch: int) -> None:
+        """A new epoch starts its sequence anew."""
+        if producer_epoch != self.producer_epoch:
+            self.batches.clear()
+            self.producer_epoch = producer_epoch
+
+    def find_duplicate(self, batch: RecordBatch) -> BatchMetadata | None:
+        """The remembered batch that has exactly these sequence numbers."""
+        if batch.producer_epoch == self.producer_epoch:
+            first, last = batch.base_sequence, batch.last_sequence
+            for known in self.batches:
+                if known.last_sequence == last and known.first_sequence == first:
+                    return known
+        return None
+
+
+class CompletedTxn:
+    """A transaction that a marker has ended."""
+
+    __slots__ = ("first_offset", "is_aborted", "last_offset", "producer_id")
+
+    def __init__(self, producer_id: int, first_offset: int, last_offset: int, is_aborted: bool) -> None:
+        self.producer_id = producer_id
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.is_aborted = is_aborted
+
+
+class ProducerStateManager:
+    """The producers of one log."""
+
+    __slots__ = (
+        "_expiration_ms",
+        "_name",
+        "_ongoing_txns",
+        "_unreplicated_txns",
+        "map_end_offset",
+        "producers",
+        "snapshots",
+    )
+
+    def __init__(self, snapshots: ProducerSnapshotFiles, name: str, producer_id_expiration_ms: int) -> None:
+        self._name = name
+        self._expiration_ms = producer_id_expiration_ms
+        self._ongoing_txns: dict[int, int] = {}  # first offset: producer id
+        self._unreplicated_txns: dict[int, int] = {}  # first offset: the marker's offset
+        self.snapshots = snapshots
+        self.producers: dict[int, ProducerStateEntry] = {}
+        self.map_end_offset = 0  # the state covers what is before
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.producers and not self._unreplicated_txns
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset of the oldest transaction that is open or whose marker is not replicated."""
+        return min((*self._ongoing_txns, *self._unreplicated_txns), default=None)
+
+    # -- before an append --
+
+    def check_append(self, batch: RecordBatch, origin: AppendOrigin) -> BatchMetadata | None:
+        """Whether a producer's batch may follow; the remembered one when it is a repetition of it.
+
+        epoch of the batch   | sequence of the batch              | answer
+        ---------------------+------------------------------------+---------------------------------
+        below the known one  | any                                | InvalidProducerEpochError
+        as known             | one of the last five, whole        | the remembered batch
+        as known             | follows the last one               | None
+        as known             | any other                          | OutOfOrderSequenceError
+        above the known one  | 0                                  | None
+        above the known one  | any other                          | OutOfOrderSequenceError
+        producer not known   | any (its past may have expired)    | None
+
+        Sequences are for clients; coordinators pass on the epoch alone. Kafka's ProducerAppendInfo.
+        """
+        entry = self.producers.get(batch.producer_id)
+        if entry is None:
+            return None
+        if origin is AppendOrigin.CLIENT and batch.base_sequence >= 0:
+            duplicate = entry.find_duplicate(batch)
+            if duplicate is not None:
+                return duplicate
+        self._check_epoch(entry, batch, origin)
+        if origin is AppendOrigin.CLIENT and not batch.is_control:
+            self._check_sequence(entry, batch)
+        if entry.current_txn_first_offset >= 0 and not batch.is_transactional:
+            raise InvalidTxnStateError(
+                f"producer {batch.producer_id} has a transaction open in {self._name} and wrote outside of it"
+            )
+        return None
+
+    def _check_epoch(self, entry: ProducerStateEntry, batch: RecordBatch, origin: AppendOrigin) -> None:
+        if batch.producer_epoch >= entry.producer_epoch:
+            return
+        message = (
+            f"producer {batch.producer_id} writes to {self._name} with epoch {batch.producer_epoch}, "
+            f"and epoch {entry.producer_epoch} has been seen"
+        )
+        if origin is AppendOrigin.REPLICATION:
+            logger.warning(message)
+        else:
+            raise InvalidProducerEpochError(message)
+
+    def _check_sequence(self, entry: ProducerStateEntry, batch: RecordBatch) -> None:
+        if entry.producer_epoch == NO_PRODUCER_EPOCH:
+            return
+        last = entry.last_sequence if batch.producer_epoch == entry.producer_epoch else NO_SEQUENCE
+        expected = (last + 1) & MAX_SEQUENCE
+        if batch.base_sequence != expected:
+            raise OutOfOrderSequenceError(
+                f"producer {batch.producer_id}, epoch {batch.producer_epoch}, in {self._name}: "
+                f"sequence {batch.base_sequence}, expected {expected}"
+            )
+
+    # -- after an append, and in replay --
+
+    def update(self, batch: RecordBatch, first_offset: int, last_offset: int) -> CompletedTxn | None:
+        """Takes in a batch that is in the log now; answers with the transaction that it ended, if it ended one."""
+        entry = self.producers.get(batch.producer_id)
+        if entry is None:
+            entry = self.producers[batch.producer_id] = ProducerStateEntry(batch.producer_id)
+        if batch.is_control:
+            return self._end_txn(entry, batch, last_offset)
+        entry.set_epoch(batch.producer_epoch)
+        batches = entry.batches
+        if len(batches) == BATCHES_TO_RETAIN:
+            del batches[0]
+        delta = last_offset - first_offset
+        batches.append(BatchMetadata(batch.last_sequence, last_offset, delta, batch.max_timestamp))
+        entry.last_timestamp = batch.max_timestamp
+        if batch.is_transactional and entry.current_txn_first_offset < 0:
+            entry.current_txn_first_offset = first_offset
+            self._ongoing_txns[first_offset] = batch.producer_id
+        return None
+
+    def _end_txn(
+        self, entry: ProducerStateEntry, batch: RecordBatch, last_offset: int
+    ) -> CompletedTxn | None:
+        """An end-transaction marker: key (version, type), value (version, coordinator epoch)."""
+        record = next(iter(batch.records()), None)
+        if record is None or record.key is None or record.key[2:4] not in (b"\0\0", b"\0\1"):
+            return None  # control records of the metadata log
+        coordinator_epoch = int.from_bytes((record.value or b"")[2:6], "big", signed=True)
+        entry.set_epoch(batch.producer_epoch)
+        entry.coordinator_epoch = coordinator_epoch
+        entry.last_timestamp = batch.max_timestamp
+        first_offset, entry.current_txn_first_offset = entry.current_txn_first_offset, NO_TXN
+        if first_offset < 0:
+            return None
+        return CompletedTxn(
+            entry.producer_id, first_offset, last_offset, is_aborted=record.key[2:4] == b"\0\0"
+        )
+
+    def check_coordinator_epoch(self, producer_id: int, coordinator_epoch: int) -> None:
+        """Keeps markers of a coordinator that has been replaced out."""
+        entry = self.producers.get(producer_id)
+        if entry is not None and entry.coordinator_epoch > coordinator_epoch:
+            raise TransactionCoordinatorFencedError(
+                f"marker for producer {producer_id} in {self._name} from coordinator epoch {coordinator_epoch}, "
+                f"and {entry.coordinator_epoch} has been seen"
+            )
+
+    def last_stable_offset_after(self, completed: CompletedTxn) -> int:
+        """The last stable offset once `completed` counts as decided, apart from replication."""
+        others = (first for first in self._ongoing_txns if first != completed.first_offset)
+        return min(others, default=completed.last_offset + 1)
+
+    def complete_txn(self, completed: CompletedTxn) -> None:
+        """The transaction is decided; it stays unstable until its marker is below the high watermark."""
+        self._ongoing_txns.pop(completed.first_offset, None)
+        self._unreplicated_txns[completed.first_offset] = completed.last_offset
+
+    def on_high_watermark_updated(self, high_watermark: int) -> None:
+        if self._unreplicated_txns:
+            self._drop_unreplicated_below(high_watermark)
+
+    def _drop_unreplicated_below(self, offset: int) -> None:
+        for first_offset, last_offset in list(self._unreplicated_txns.items()):
+            if last_offset < offset:
+                del self._unreplicated_txns[first_offset]
+
+    def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
+        """What the log has lost at its start cannot be unstable any more."""
+        self._drop_unreplicated_below(log_start_offset)
+        self.map_end_offset = max(self.map_end_offset, log_start_offset)
+
+    def remove_expired_producers(self, now_ms: int) -> int:
+        """Forgets who has not written for producer.id.expiration.ms and has no transaction open; how many."""
+        expired = [
+            entry.producer_id
+            for entry in self.producers.values()
+            if entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self._expiration_ms
+        ]
+        for producer_id in expired:
+            del self.producers[producer_id]
+        return len(expired)
+
+    # -- snapshots --
+
+    def take_snapshot(self, *, sync: bool) -> str | None:
+        """Saves the state as of `map_end_offset`, unless there is a snapshot of that; returns its path if it wrote.
+
+        Without `sync` the caller has the file synced before the recovery point passes it. Raises OSError.
+        """
+        if self.map_end_offset <= (self.snapshots.latest_offset or 0):
+            return None
+        return self.snapshots.write(self.map_end_offset, list(self._as_snapshot()), sync=sync)
+
+    def _as_snapshot(self) -> "Iterator[SnapshotEntry]":
+        for entry in self.producers.values():
+            last = entry.batches[-1] if entry.batches else None
+            yield SnapshotEntry(
+                entry.producer_id,
+                entry.producer_epoch,
+                entry.last_sequence,
+                entry.last_offset,
+                last.offset_delta if last else 0,
+                entry.last_timestamp,
+                entry.coordinator_epoch,
+                entry.current_txn_first_offset,
+            )
+
+    def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
+        """Goes back to the latest snapshot within the log; the caller replays from `map_end_offset` on."""
+        self.snapshots.remove_outside(log_start_offset, log_end_offset)
+        if log_end_offset == self.map_end_offset:
+            self.on_log_start_offset_incremented(log_start_offset)
+            return
+        self.clear()
+        self._load_latest(log_start_offset, now_ms)
+
+    def clear(self) -> None:
+        self.producers.clear()
+        self._ongoing_txns.clear()
+        self._unreplicated_txns.clear()
+        self.map_end_offset = 0
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """The log was emptied and goes on at `offset`."""
+        self.clear()
+        self.snapshots.remove_outside(offset, offset)
+        self.snapshots.remove(offset)
+        self.map_end_offset = offset
+
+    def _load_latest(self, log_start_offset: int, now_ms: int) -> None:
+        while (offset := self.snapshots.latest_offset) is not None:
+            try:
+                entries = self.snapshots.read(offset)
+            except CorruptSnapshotError as error:
+                logger.warning("%s; going back to the one before", error)
+                self.snapshots.remove(offset)
+                continue
+            for saved in entries:
+                self._restore(saved, now_ms)
+            self.map_end_offset = offset
+            return
+        self.map_end_offset = log_start_offset
+
+    def _restore(self, saved: SnapshotEntry, now_ms: int) -> None:
+        if saved.current_txn_first_offset < 0 and now_ms - saved.timestamp >= self._expiration_ms:
+            return
+        entry = ProducerStateEntry(saved.producer_id, saved.producer_epoch)
+        entry.coordinator_epoch = saved.coordinator_epoch
+        entry.last_timestamp = saved.timestamp
+        entry.current_txn_first_offset = saved.current_txn_first_offset
+        if saved.last_sequence != NO_SEQUENCE:
+            entry.batches.append(
+                BatchMetadata(saved.last_sequence, saved.last_offset, saved.offset_delta, saved.timestamp)
+            )
+        self.producers[saved.producer_id] = entry
+        if saved.current_txn_first_offset >= 0:
+            self._ongoing_txns[saved.current_txn_first_offset] = saved.producer_id

@@ -1,0 +1,103 @@
+"""Batches read back from segments, and producer states followed through them.
+
+The same `apply_batch` takes a batch into the producer state when it is appended, when a segment is recovered and when
+the state is rebuilt from a snapshot.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from protocol.records.batch import (
+    MAGIC_V2,
+    RECORD_BATCH_OVERHEAD,
+    CorruptRecordError,
+    RecordBatch,
+    batches,
+    entry_header,
+)
+from storage.env import File, read_fully
+from storage.index import AbortedTxn
+from storage.local_log import LogSegments
+from storage.producer_state import ProducerStateManager
+from storage.scan import batch_headers
+from storage.segment import LogSegment
+
+if TYPE_CHECKING:
+    from protocol.records.legacy import LegacyEntry
+
+READ_CHUNK_BYTES: Final = 1024 * 1024
+_ENTRY_HEADER_BYTES: Final = 17
+
+
+def read_batches(
+    file: File, position: int, end: int, chunk_bytes: int = READ_CHUNK_BYTES
+) -> Iterator["RecordBatch | LegacyEntry"]:
+    """Every batch from `position` to `end`, whole, read in big chunks. Their CRCs are not checked.
+
+    Raises CorruptRecordError at the first bytes that are no batch, cut-off ones at the end included.
+    """
+    while position < end:
+        chunk = read_fully(file, min(chunk_bytes, end - position), position)
+        if len(chunk) < _ENTRY_HEADER_BYTES:
+            raise CorruptRecordError(f"{end - position} bytes at position {position} are too few for a batch")
+        _, size, _ = entry_header(chunk)
+        if size > len(chunk):
+            if size > end - position:
+                raise CorruptRecordError(
+                    f"a batch at position {position} claims {size} of {end - position} bytes"
+                )
+            chunk = read_fully(file, size, position)
+        for batch in batches(chunk):
+            yield batch
+            position += batch.size_in_bytes
+
+
+def apply_batch(producers: ProducerStateManager, batch: RecordBatch, segment: LogSegment | None) -> None:
+    """Takes a batch that is in the log into the producer state.
+
+    An aborted transaction that it ends goes into the transaction index of `segment`, where one is given. Raises
+    OSError when that cannot be written.
+    """
+    completed = producers.update(batch, batch.base_offset, batch.last_offset)
+    if completed is None:
+        return
+    stable = producers.last_stable_offset_after(completed)
+    if completed.is_aborted and segment is not None:
+        segment.txn_index.append(
+            AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, stable)
+        )
+    producers.complete_txn(completed)
+
+
+def rebuild_producer_state(
+    producers: ProducerStateManager,
+    segments: LogSegments,
+    log_start_offset: int,
+    log_end_offset: int,
+    now_ms: int,
+) -> None:
+    """Brings the producer state to `log_end_offset`: from the latest snapshot, then by replay of the headers."""
+    producers.truncate_and_reload(log_start_offset, log_end_offset, now_ms)
+    start = max(producers.map_end_offset, log_start_offset)
+    if start < log_end_offset and len(segments):
+        for segment in segments.from_offset(start):
+            _replay_segment(producers, segment, start, log_end_offset)
+    producers.map_end_offset = log_end_offset
+
+
+def _replay_segment(producers: ProducerStateManager, segment: LogSegment, start: int, end: int) -> None:
+    found = segment.translate_offset(start) if start > segment.base_offset else (0, 0, 0)
+    if found is None:
+        return
+    for header in batch_headers(segment.file, found[0], segment.size, READ_CHUNK_BYTES):
+        if header.base_offset >= end:
+            return
+        if header.magic == MAGIC_V2 and header.last_offset >= start:
+            batch = RecordBatch(
+                read_fully(segment.file, RECORD_BATCH_OVERHEAD, header.position), header_only=True
+            )
+            if batch.producer_id < 0:
+                continue
+            if batch.is_control:
+                batch = RecordBatch(read_fully(segment.file, header.size, header.position))
+            apply_batch(producers, batch, None)

@@ -1,0 +1,95 @@
+"""Walking the batch headers of a .log file without reading what is between them.
+
+Both formats in one: v2 record batches and the entries of older message sets begin with offset, length and magic
+(`protocol.records.batch.entry_header`). A header tells the last offset and the greatest timestamp, which is all that
+lookups need.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from protocol.records.batch import MAGIC_V2, entry_header
+from storage.env import File, read_fully
+from storage.offsets import NO_LEADER_EPOCH, NO_TIMESTAMP
+
+SCAN_CHUNK_BYTES: Final = 4096
+_PREFIX_BYTES: Final = 17  # up to and with the magic
+_V2_PREFIX_BYTES: Final = 43  # up to and with the max timestamp
+_V2_PREFIX: Final = struct.Struct(">qiiBIhiqq")
+_LAST_OFFSET_DELTA: Final = struct.Struct(">i")
+_LEGACY_TIMESTAMP: Final = struct.Struct(">q")
+
+
+class BatchHeader:
+    """What the first bytes of a batch at `position` say. For older formats base and last offset are the same one."""
+
+    __slots__ = ("base_offset", "last_offset", "leader_epoch", "magic", "max_timestamp", "position", "size")
+
+    def __init__(self, buffer: bytes | memoryview, at: int, position: int) -> None:
+        """Reads the header that begins at `at` in the buffer. Raises CorruptRecordError, struct.error when cut off."""
+        self.position = position
+        self.base_offset, self.size, self.magic = entry_header(buffer, at)
+        if self.magic == MAGIC_V2:
+            _, _, self.leader_epoch, _, _, _, delta, _, self.max_timestamp = _V2_PREFIX.unpack_from(
+                buffer, at
+            )
+            self.last_offset = self.base_offset + delta
+            return
+        self.last_offset = self.base_offset
+        self.leader_epoch = NO_LEADER_EPOCH
+        self.max_timestamp = NO_TIMESTAMP
+        if self.magic == 1:
+            (self.max_timestamp,) = _LEGACY_TIMESTAMP.unpack_from(buffer, at + 18)
+
+    @property
+    def next_position(self) -> int:
+        return self.position + self.size
+
+
+def batch_headers(
+    file: File, position: int, end: int, chunk_bytes: int = SCAN_CHUNK_BYTES
+) -> Iterator[BatchHeader]:
+    """The headers of the batches from `position` on that lie wholly before `end`.
+
+    Raises CorruptRecordError where there is no header.
+    """
+    chunk, start = b"", position
+    while position + _PREFIX_BYTES <= end:
+        at = position - start
+        if at + _V2_PREFIX_BYTES > len(chunk):
+            start, at = position, 0
+            chunk = read_fully(file, min(chunk_bytes, end - position), position)
+            if len(chunk) < min(_V2_PREFIX_BYTES, end - position):
+                return  # the file is shorter than the caller believed
+        try:
+            header = BatchHeader(chunk, at, position)
+        except struct.error:
+            return  # a v2 batch that is cut off within its header
+        position += header.size
+        if position > end:
+            return
+        yield header
+
+
+def find_batch(file: File, position: int, end: int, target_offset: int) -> tuple[int, int, int] | None:
+    """(position, size, last offset) of the first batch at or after `position` whose last offset reaches the target.
+
+    None when there is none before `end`. Raises CorruptRecordError where there is no header. `batch_headers` without
+    the objects: every fetch passes here.
+    """
+    chunk, start = b"", position
+    while position + _PREFIX_BYTES <= end:
+        at = position - start
+        if at + _V2_PREFIX_BYTES > len(chunk):
+            start, at = position, 0
+            chunk = read_fully(file, min(SCAN_CHUNK_BYTES, end - position), position)
+            if len(chunk) < min(_V2_PREFIX_BYTES, end - position):
+                return None
+        last_offset, size, magic = entry_header(chunk, at)
+        if magic == MAGIC_V2:
+            last_offset += _LAST_OFFSET_DELTA.unpack_from(chunk, at + 23)[0]
+        if last_offset >= target_offset:
+            return (position, size, last_offset) if position + size <= end else None
+        position += size
+    return None

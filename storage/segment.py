@@ -1,0 +1,502 @@
+"""LogSegment: one .log file with its indexes.
+
+It knows positions and offsets, and nothing of leaders, producers or topics. The .log and the maps of the indexes are
+opened at first use; `release` gives them back, and what was read keeps its own hold on the file (`FileRecords`).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from protocol.records.batch import CorruptRecordError
+from storage.env import Buffer, Env, File, read_fully, remove_if_exists, write_fully
+from storage.errors import CorruptIndexError, KafkaStorageError
+from storage.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TransactionIndex
+from storage.offsets import (
+    NO_LEADER_EPOCH,
+    NO_TIMESTAMP,
+    UNKNOWN_OFFSET,
+    FileRecords,
+    LogOffsetMetadata,
+    TimestampAndOffset,
+)
+from storage.scan import BatchHeader, batch_headers, find_batch
+
+LOG_SUFFIX: Final = ".log"
+OFFSET_INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TXN_INDEX_SUFFIX: Final = ".txnindex"
+DELETED_SUFFIX: Final = ".deleted"
+SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+AppendedBatch = tuple[int, int, int]
+"""(last offset, size in bytes, max timestamp) of one batch of an append."""
+
+
+def segment_path(directory: str, base_offset: int, suffix: str) -> str:
+    """Kafka's file name: the base offset in 20 digits, then the suffix."""
+    return f"{directory}/{base_offset:020d}{suffix}"
+
+
+class SegmentRead:
+    """What a read of one segment found."""
+
+    __slots__ = ("first_entry_incomplete", "offset_metadata", "records")
+
+    def __init__(self, offset_metadata: LogOffsetMetadata, records: FileRecords, incomplete: bool) -> None:
+        self.offset_metadata = offset_metadata
+        self.records = records
+        self.first_entry_incomplete = incomplete
+
+
+class LogSegment:
+    """One segment: the batches from `base_offset` on, in `size` bytes."""
+
+    __slots__ = (
+        "_bytes_since_last_index_entry",
+        "_env",
+        "_file",
+        "_index_bytes",
+        "_max_timestamp",
+        "_offset_index",
+        "_offset_of_max_timestamp",
+        "_rolling_timestamp",
+        "_time_index",
+        "_txn_index",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "index_interval_bytes",
+        "is_deleted",
+        "roll_jitter_ms",
+        "size",
+    )
+
+    def __init__(
+        self,
+        env: Env,
+        directory: str,
+        base_offset: int,
+        *,
+        size: int,
+        index_interval_bytes: int,
+        index_bytes: int,
+        roll_jitter_ms: int = 0,
+    ) -> None:
+        """A segment whose files exist (see `create`)."""
+        self._env = env
+        self._file: File | None = None
+        self._index_bytes = index_bytes
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._txn_index: TransactionIndex | None = None
+        self._bytes_since_last_index_entry = 0
+        self._max_timestamp: int | None = None  # None: the time index knows
+        self._offset_of_max_timestamp = base_offset
+        self._rolling_timestamp: int | None = None
+        self.directory = directory
+        self.base_offset = base_offset
+        self.size = size
+        self.index_interval_bytes = index_interval_bytes
+        self.roll_jitter_ms = roll_jitter_ms
+        self.created_ms = env.now_ms()
+        self.is_deleted = False
+
+    @classmethod
+    def create(
+        cls,
+        env: Env,
+        directory: str,
+        base_offset: int,
+        *,
+        index_interval_bytes: int,
+        index_bytes: int,
+        roll_jitter_ms: int = 0,
+        preallocate_bytes: int = 0,
+    ) -> "LogSegment":
+        """Makes the files of a new, empty segment; what lay there under the same names goes. Raises OSError."""
+        for suffix in SEGMENT_SUFFIXES:
+            remove_if_exists(env, segment_path(directory, base_offset, suffix))
+        segment = cls(
+            env,
+            directory,
+            base_offset,
+            size=0,
+            index_interval_bytes=index_interval_bytes,
+            index_bytes=index_bytes,
+            roll_jitter_ms=roll_jitter_ms,
+        )
+        # The .log comes last: a crash in between leaves indexes without a log, which loading removes.
+        segment._offset_index = segment._new_offset_index()
+        segment._time_index = segment._new_time_index()
+        segment._offset_index.preallocate()
+        segment._time_index.preallocate()
+        segment._file = env.open(segment.path, create=True)
+        if preallocate_bytes:
+            segment._file.truncate(preallocate_bytes)
+        segment._max_timestamp = NO_TIMESTAMP
+        return segment
+
+    # -- files --
+
+    def _path(self, suffix: str) -> str:
+        path = segment_path(self.directory, self.base_offset, suffix)
+        return path + DELETED_SUFFIX if self.is_deleted else path
+
+    @property
+    def path(self) -> str:
+        """The .log file."""
+        return self._path(LOG_SUFFIX)
+
+    @property
+    def file(self) -> File:
+        """The .log, opened at first use."""
+        if self._file is None:
+            self._file = self._env.open(self.path)
+        return self._file
+
+    def _new_offset_index(self) -> OffsetIndex:
+        return OffsetIndex(self._env, self._path(OFFSET_INDEX_SUFFIX), self.base_offset, self._index_bytes)
+
+    def _new_time_index(self) -> TimeIndex:
+        return TimeIndex(self._env, self._path(TIME_INDEX_SUFFIX), self.base_offset, self._index_bytes)
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        """The offset index, opened at first use; built anew when it is missing or contradicts itself."""
+        if self._offset_index is None:
+            self._open_indexes()
+        assert self._offset_index is not None
+        return self._offset_index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        """The time index, in the same way."""
+        if self._time_index is None:
+            self._open_indexes()
+        assert self._time_index is not None
+        return self._time_index
+
+    def _open_indexes(self) -> None:
+        paths = self._path(OFFSET_INDEX_SUFFIX), self._path(TIME_INDEX_SUFFIX)
+        try:
+            self._offset_index = OffsetIndex.load(self._env, paths[0], self.base_offset, self._index_bytes)
+            self._time_index = TimeIndex.load(self._env, paths[1], self.base_offset, self._index_bytes)
+        except (CorruptIndexError, FileNotFoundError):
+            self.rebuild_indexes()
+
+    @property
+    def txn_index(self) -> TransactionIndex:
+        """The transaction index; its file is there only when it has entries."""
+        if self._txn_index is None:
+            self._txn_index = TransactionIndex(self._env, self._path(TXN_INDEX_SUFFIX), self.base_offset)
+        return self._txn_index
+
+    def release(self) -> None:
+        """Gives descriptors and maps back; the next use opens again."""
+        self._file = None  # closes with the last FileRecords that holds it
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.unmap()
+
+    def paths_to_sync(self) -> list[str]:
+        """The index files: what has to be synced, beside the .log, before the segment counts as safe and closed."""
+        paths = [self._path(OFFSET_INDEX_SUFFIX), self._path(TIME_INDEX_SUFFIX)]
+        if self._txn_index is not None and self._txn_index.transactions:
+            paths.append(self._path(TXN_INDEX_SUFFIX))
+        return paths
+
+    # -- appending --
+
+    def can_convert_to_relative_offset(self, offset: int) -> bool:
+        """Whether the offset fits the indexes' 31 bits."""
+        return 0 <= offset - self.base_offset <= MAX_RELATIVE_OFFSET
+
+    def append(self, buffers: Sequence[Buffer], size: int, batches: Sequence[AppendedBatch]) -> None:
+        """Writes whole batches, `size` bytes of them, at the end, then their index entries.
+
+        When the write fails, the file is cut back to where it ended: KafkaStorageError with `undone` says whether
+        that worked. Until it returns, no reader sees anything of it.
+        """
+        position = self.size
+        try:
+            write_fully(self._file or self.file, buffers, position, size)
+            self._index(batches, position)
+        except OSError as error:
+            raise KafkaStorageError(f"{self.path}: {error}", undone=self._cut_back()) from error
+        self.size = position + size
+
+    def _index(self, batches: Sequence[AppendedBatch], position: int) -> None:
+        """Notes batches that begin at `position`: the youngest timestamp, and an index entry now and then."""
+        if self._max_timestamp is None:
+            self._read_max_timestamp()
+        for last_offset, size, max_timestamp in batches:
+            if max_timestamp > self._max_timestamp:  # type: ignore[operator]
+                self._max_timestamp = max_timestamp
+                self._offset_of_max_timestamp = last_offset
+            if (
+                self._bytes_since_last_index_entry > self.index_interval_bytes
+                and not self.offset_index.is_full
+            ):
+                self.offset_index.append(last_offset, position)
+                self.time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp)  # type: ignore[arg-type]
+                self._bytes_since_last_index_entry = 0
+            position += size
+            self._bytes_since_last_index_entry += size
+
+    def _cut_back(self) -> bool:
+        try:
+            self.file.truncate(self.size)
+            self._forget_index_entries_beyond(self.size)
+        except OSError:
+            return False
+        return True
+
+    def _forget_index_entries_beyond(self, position: int) -> None:
+        index = self.offset_index
+        while index.entries and index.entry(index.entries - 1)[1] >= position:
+            self.time_index.truncate_to(index.last_offset)
+            index.truncate_to_entries(index.entries - 1)
+        self._max_timestamp = None
+        self._bytes_since_last_index_entry = 0
+
+    def should_roll(
+        self,
+        *,
+        now_ms: int,
+        size: int,
+        last_offset: int,
+        max_timestamp: int,
+        segment_bytes: int,
+        segment_ms: int,
+    ) -> bool:
+        """Whether an append of `size` bytes up to `last_offset` belongs into a new segment (Kafka's RollParams)."""
+        if self.size > segment_bytes - size:
+            return True
+        if self.size and self.time_waited_for_roll(now_ms, max_timestamp) > segment_ms - self.roll_jitter_ms:
+            return True
+        if self._offset_index is not None and (self._offset_index.is_full or self.time_index.is_full):
+            return True
+        return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
+
+    def time_waited_for_roll(self, now_ms: int, message_timestamp: int) -> int:
+        """The age of the segment in ms: by the first batch's timestamp where there is one, else since creation."""
+        if self._rolling_timestamp is None and self.size:
+            first = next(batch_headers(self.file, 0, self.size, 64), None)
+            self._rolling_timestamp = first.max_timestamp if first else NO_TIMESTAMP
+        if self._rolling_timestamp is not None and self._rolling_timestamp >= 0:
+            return message_timestamp - self._rolling_timestamp
+        return now_ms - self.created_ms
+
+    def on_become_inactive(self, *, preallocated: bool = False) -> None:
+        """Finishes the segment: last time index entry, indexes trimmed, the .log too where it was preallocated."""
+        self._append_last_time_index_entry()
+        self.offset_index.trim_to_valid_size()
+        self.time_index.trim_to_valid_size()
+        if preallocated:
+            self.file.truncate(self.size)
+
+    def _append_last_time_index_entry(self) -> None:
+        if self._max_timestamp is not None and self._max_timestamp > NO_TIMESTAMP:
+            self.time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp, last_slot=True)
+
+    # -- reading --
+
+    def translate_offset(self, offset: int, start_position: int = 0) -> tuple[int, int, int] | None:
+        """(position, size, last offset) of the batch with the offset, or else the first one after it."""
+        position = max(self.offset_index.lookup(offset)[1], start_position)
+        return find_batch(self._file or self.file, position, self.size, offset)
+
+    def read(
+        self, start_offset: int, max_bytes: int, max_position: int, *, min_one_message: bool
+    ) -> SegmentRead | None:
+        """Whole batches from the one with `start_offset` on, or the next; None when there is none.
+
+        At most `max_bytes`, though the first batch comes whole under `min_one_message`; nothing at or after
+        `max_position`. The slice may end within a batch, as Kafka's do: clients skip what is cut off.
+        """
+        found = self.translate_offset(start_offset)
+        if found is None:
+            return None
+        position, first_size, _ = found
+        incomplete = max_bytes < first_size and not min_one_message
+        wanted = max(max_bytes, first_size) if min_one_message else max_bytes
+        size = max(min(wanted, max_position - position), 0)
+        records = FileRecords(self._file if size else None, position, size)
+        return SegmentRead(LogOffsetMetadata(start_offset, self.base_offset, position), records, incomplete)
+
+    def read_next_offset(self) -> int:
+        """The offset after the last record: from the last index entry on, by the headers.
+
+        Raises CorruptRecordError when the batches do not end where the file does.
+        """
+        next_offset = self.base_offset
+        position = self.offset_index.lookup(self.offset_index.last_offset)[1]
+        for header in batch_headers(self.file, position, self.size, 65536):
+            next_offset = header.last_offset + 1
+            position = header.next_position
+        if position != self.size:
+            raise CorruptRecordError(f"{self.path}: {self.size - position} bytes after the last batch")
+        return next_offset
+
+    # -- time --
+
+    def _read_max_timestamp(self) -> None:
+        """Finds the youngest batch: what the time index knows, then the headers after its last offset index entry."""
+        index = self.time_index
+        self._max_timestamp, self._offset_of_max_timestamp = index.last_timestamp, index.last_offset
+        position = self.offset_index.lookup(self.offset_index.last_offset)[1]
+        for header in batch_headers(self.file, position, self.size):
+            if header.max_timestamp > self._max_timestamp:
+                self._max_timestamp, self._offset_of_max_timestamp = header.max_timestamp, header.last_offset
+
+    @property
+    def max_timestamp_so_far(self) -> int:
+        """The youngest timestamp in the segment, ms; -1 when there is none."""
+        if self._max_timestamp is None:
+            self._read_max_timestamp()
+        assert self._max_timestamp is not None
+        return self._max_timestamp
+
+    @property
+    def largest_timestamp(self) -> int:
+        """What retention by time goes by: the youngest timestamp, or else when the file was last written to."""
+        timestamp = self.max_timestamp_so_far
+        return timestamp if timestamp >= 0 else self._env.mtime_ms(self.path)
+
+    def find_offset_by_timestamp(self, timestamp_ms: int, starting_offset: int) -> TimestampAndOffset | None:
+        """The first record at or after `starting_offset` that is at least as young as the timestamp.
+
+        Raises CorruptRecordError, InvalidRecordError.
+        """
+        offset = max(self.time_index.lookup(timestamp_ms)[1], starting_offset)
+        position = self.offset_index.lookup(offset)[1]
+        for header in batch_headers(self.file, position, self.size):
+            if header.max_timestamp >= timestamp_ms and header.last_offset >= starting_offset:
+                for record_timestamp, record_offset in self._records_of(header):
+                    if record_timestamp >= timestamp_ms and record_offset >= starting_offset:
+                        return TimestampAndOffset(record_timestamp, record_offset, header.leader_epoch)
+        return None
+
+    def find_offset_of_max_timestamp(self) -> TimestampAndOffset | None:
+        """The first record that has the youngest timestamp. Raises CorruptRecordError, InvalidRecordError."""
+        timestamp = self.max_timestamp_so_far
+        if timestamp < 0:
+            return None
+        found = self.find_offset_by_timestamp(timestamp, self.base_offset)
+        return found or TimestampAndOffset(timestamp, self._offset_of_max_timestamp, NO_LEADER_EPOCH)
+
+    def _records_of(self, header: BatchHeader) -> list[tuple[int, int]]:
+        """(timestamp, offset) of each record of a batch."""
+        from protocol.records.batch import batches
+
+        data = read_fully(self.file, header.size, header.position)
+        return [(record.timestamp, record.offset) for batch in batches(data) for record in batch.records()]
+
+    # -- repair, truncation, deletion --
+
+    def rebuild_indexes(self) -> None:
+        """Builds offset and time index anew from the headers of the .log, and leaves them trimmed."""
+        self._start_indexes_anew()
+        try:
+            for header in batch_headers(self.file, 0, self.size, 65536):
+                self._index(((header.last_offset, header.size, header.max_timestamp),), header.position)
+        except CorruptRecordError as error:
+            raise KafkaStorageError(
+                f"{self.path} is damaged and its index cannot be built: {error}"
+            ) from error
+        self._append_last_time_index_entry()
+        self.offset_index.trim_to_valid_size()
+        self.time_index.trim_to_valid_size()
+
+    def _start_indexes_anew(self) -> None:
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.unmap()
+        self._offset_index = self._new_offset_index()
+        self._time_index = self._new_time_index()
+        self._offset_index.preallocate()
+        self._time_index.preallocate()
+        self._max_timestamp, self._offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
+        self._bytes_since_last_index_entry = 0
+        self._rolling_timestamp = None
+
+    def start_recovery(self) -> None:
+        """Begins a pass over the whole .log that builds all indexes anew; `index_recovered` takes each batch."""
+        self.txn_index.reset()
+        self._start_indexes_anew()
+
+    def index_recovered(self, last_offset: int, size: int, max_timestamp: int, position: int) -> None:
+        """Indexes a batch that was found good."""
+        self._index(((last_offset, size, max_timestamp),), position)
+
+    def complete_recovery(self, valid_bytes: int) -> None:
+        """Cuts the .log to what was found good, durably, and trims the indexes."""
+        if valid_bytes < self.size:
+            self.file.truncate(valid_bytes)
+            self.file.sync()
+            self.size = valid_bytes
+        self._append_last_time_index_entry()
+        self.offset_index.trim_to_valid_size()
+        self.time_index.trim_to_valid_size()
+
+    def truncate_to(self, offset: int) -> int:
+        """Drops the batch with the offset and all after it; returns the bytes that went. Durable on return."""
+        found = self.translate_offset(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        size = found[0] if found else self.size
+        dropped = self.size - size
+        if dropped:
+            self.file.truncate(size)
+            self.file.sync()
+            self.size = size
+        if size == 0:
+            self.created_ms = self._env.now_ms()
+            self._rolling_timestamp = None
+        self._bytes_since_last_index_entry = 0
+        self._max_timestamp = None
+        return dropped
+
+    def update_directory(self, directory: str) -> None:
+        """The partition's directory has another name now."""
+        self.directory = directory
+        self._rename_indexes()
+
+    def _rename_indexes(self) -> None:
+        for index, suffix in (
+            (self._offset_index, OFFSET_INDEX_SUFFIX),
+            (self._time_index, TIME_INDEX_SUFFIX),
+            (self._txn_index, TXN_INDEX_SUFFIX),
+        ):
+            if index is not None:
+                index.renamed(self._path(suffix))
+
+    def mark_deleted(self) -> list[str]:
+        """Renames all files to .deleted and gives everything back; returns the paths that are to be removed later."""
+        self.release()
+        doomed = []
+        for suffix in SEGMENT_SUFFIXES:
+            path = segment_path(self.directory, self.base_offset, suffix)
+            try:
+                self._env.rename(path, path + DELETED_SUFFIX)
+            except FileNotFoundError:
+                continue
+            doomed.append(path + DELETED_SUFFIX)
+        self.is_deleted = True
+        self._rename_indexes()
+        return doomed
+
+    def close(self) -> None:
+        """Trims the indexes and gives everything back."""
+        if self._offset_index is not None:
+            self._append_last_time_index_entry()
+            self.offset_index.trim_to_valid_size()
+            self.time_index.trim_to_valid_size()
+        self.release()
+
+    def __repr__(self) -> str:
+        return f"LogSegment({self.path}, size={self.size})"
+
+
+__all__ = ["UNKNOWN_OFFSET", "AppendedBatch", "LogSegment", "SegmentRead", "segment_path"]
