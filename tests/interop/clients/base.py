@@ -1,0 +1,65 @@
+"""What a client under test can do: send a workload, read a topic back, both as digests."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from tests.interop.workload import BIG_VALUE_BYTES, CODECS, Digests, Workload
+
+SILENCE_S = 30.0
+"""A client that has heard nothing new for so long has lost records."""
+
+
+class StockClient(ABC):
+    """One client library or tool at its defaults; only what a call names is set."""
+
+    name: ClassVar[str]
+    codecs: ClassVar[tuple[str, ...]] = CODECS
+    null_headers: ClassVar[bool] = True
+    bare: ClassVar[bool] = True
+    big_value_bytes: ClassVar[int] = BIG_VALUE_BYTES
+
+    def workload(self, count: int, partitions: int) -> Workload:
+        """Records of every kind that this client can send."""
+        return Workload(
+            count,
+            partitions,
+            big_value_bytes=self.big_value_bytes,
+            null_headers=self.null_headers,
+            bare=self.bare,
+        )
+
+    def missing(self) -> str | None:
+        """Why this client cannot run here, or None when it can."""
+        return None
+
+    @abstractmethod
+    def produce(self, bootstrap: str, topic: str, workload: Workload, codec: str) -> Digests:
+        """Sends the workload and returns once all of it is acknowledged; what was sent."""
+
+    @abstractmethod
+    def consume(self, bootstrap: str, topic: str, partitions: int, count: int) -> Digests:
+        """Reads `count` records from the beginning of all partitions; what was read."""
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Patience:
+    """Fails a reader that gets nothing for too long; `heard()` on every arrival."""
+
+    def __init__(self, silence_s: float = SILENCE_S) -> None:
+        self._silence_s = silence_s
+        self._deadline = time.monotonic() + silence_s
+
+    def heard(self) -> None:
+        """Something arrived."""
+        self._deadline = time.monotonic() + self._silence_s
+
+    def check(self, digests: Digests, count: int) -> None:
+        """Raises AssertionError when nothing arrived for too long."""
+        assert time.monotonic() < self._deadline, (
+            f"{digests.count} of {count} records, then nothing for {self._silence_s:g} s"
+        )

@@ -1,0 +1,73 @@
+"""The broker that stock clients are driven against: a Barnabas of our own, or whichever one is named.
+
+BARNABAS_TEST_BOOTSTRAP=host:port points every test here at an outside broker. Run against Apache Kafka it proves the
+tests themselves: what fails there is a mistake of the test.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.interop.clients.confluent import AdminClient, NewTopic
+from tests.support.broker_process import BrokerProcess
+
+TopicFactory = Callable[..., str]
+
+_ADMIN_LIMIT_S = 30.0
+
+
+@pytest.fixture(scope="session")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """host:port of a broker that serves all tests of the session; ours must stop cleanly in the end."""
+    outside = os.environ.get("BARNABAS_TEST_BOOTSTRAP")
+    if outside:
+        yield outside
+        return
+    broker = BrokerProcess(tmp_path_factory.mktemp("interop") / "data").start()
+    try:
+        yield broker.bootstrap
+        assert broker.stop() == 0, broker.output
+    finally:
+        broker.kill()
+
+
+@pytest.fixture(scope="session")
+def admin(bootstrap: str) -> AdminClient:
+    """librdkafka's admin client."""
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+@pytest.fixture
+def topic(admin: AdminClient) -> Iterator[TopicFactory]:
+    """`topic(partitions=1, **config)` creates a topic and returns its name; all are deleted after the test."""
+    created: list[str] = []
+
+    def create(partitions: int = 1, **config: str) -> str:
+        name = f"interop-{uuid.uuid4().hex[:12]}"
+        dotted = {key.replace("_", "."): value for key, value in config.items()}
+        new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dotted)
+        admin.create_topics([new])[name].result(_ADMIN_LIMIT_S)
+        created.append(name)
+        wait_for_leaders(admin, name, partitions)
+        return name
+
+    yield create
+    if created:
+        for future in admin.delete_topics(created).values():
+            future.result(_ADMIN_LIMIT_S)
+
+
+def wait_for_leaders(admin: AdminClient, name: str, partitions: int) -> None:
+    """Returns once Metadata names a leader for each partition (Apache Kafka takes a moment)."""
+    deadline = time.monotonic() + _ADMIN_LIMIT_S
+    while time.monotonic() < deadline:
+        found = admin.list_topics(name, timeout=10).topics[name].partitions
+        if len(found) == partitions and all(one.leader >= 0 for one in found.values()):
+            return
+        time.sleep(0.02)
+    pytest.fail(f"{name} has no leaders after {_ADMIN_LIMIT_S:g} s")

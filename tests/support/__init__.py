@@ -1,0 +1,1 @@
+"""Processes and sockets that the tests of several packages share."""

@@ -1,0 +1,107 @@
+"""Raw Kafka dialogue over a socket, for what no client library would say.
+
+Written by hand and not with `protocol`, so that a mistake there cannot hide itself here.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from types import TracebackType
+
+API_VERSIONS = 18
+METADATA = 3
+
+
+class RawConnection:
+    """A TCP connection that sends bytes as they are and reads size-prefixed frames."""
+
+    def __init__(self, bootstrap: str, timeout_s: float = 10.0, *, receive_buffer_bytes: int = 0) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        if receive_buffer_bytes:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        self.socket.settimeout(timeout_s)
+        self.socket.connect((host, int(port)))
+
+    def send(self, data: bytes) -> None:
+        """All of it, or an OSError."""
+        self.socket.sendall(data)
+
+    def send_frame(self, payload: bytes) -> None:
+        """A request as it should be: size, then payload."""
+        self.send(frame(payload))
+
+    def read_exactly(self, size: int) -> bytes:
+        """EOFError when the other side closes before, TimeoutError when it stays silent."""
+        parts = bytearray()
+        while len(parts) < size:
+            data = self.socket.recv(min(size - len(parts), 1 << 16))
+            if not data:
+                raise EOFError(f"closed after {len(parts)} of {size} bytes")
+            parts += data
+        return bytes(parts)
+
+    def read_frame(self) -> bytes:
+        """The next response without its size."""
+        (size,) = struct.unpack(">i", self.read_exactly(4))
+        assert 0 <= size < 1 << 28, size
+        return self.read_exactly(size)
+
+    def is_closed(self) -> bool:
+        """Waits (up to the timeout) for the other side to close; False when it sends something or stays silent."""
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
+        except TimeoutError:
+            return False
+
+    def close(self) -> None:
+        """Our side."""
+        self.socket.close()
+
+    def __enter__(self) -> RawConnection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def frame(payload: bytes) -> bytes:
+    """With the size in front."""
+    return struct.pack(">i", len(payload)) + payload
+
+
+def header_v1(api_key: int, api_version: int, correlation_id: int, client_id: str | None = "raw") -> bytes:
+    """A request header of the non-flexible kind."""
+    return struct.pack(">hhi", api_key, api_version, correlation_id) + string(client_id)
+
+
+def string(text: str | None) -> bytes:
+    """int16 length and UTF-8; -1 for null."""
+    if text is None:
+        return struct.pack(">h", -1)
+    data = text.encode()
+    return struct.pack(">h", len(data)) + data
+
+
+def metadata_request(correlation_id: int = 1, topics: list[str] | None = None) -> bytes:
+    """Metadata v1, which every Kafka 4 broker serves down to (it asks for no topic when `topics` is None)."""
+    names = topics or []
+    body = struct.pack(">i", len(names)) + b"".join(map(string, names))
+    return frame(header_v1(METADATA, 1, correlation_id) + body)
+
+
+def api_versions_request(correlation_id: int = 1, version: int = 0) -> bytes:
+    """ApiVersions v0 (or another version with v0's empty body)."""
+    return frame(header_v1(API_VERSIONS, version, correlation_id))
+
+
+def brokers_in(response: bytes) -> int:
+    """The number of brokers that a Metadata v1 response (with its correlation id) names."""
+    (count,) = struct.unpack_from(">i", response, 4)
+    assert isinstance(count, int)
+    return count
