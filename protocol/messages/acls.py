@@ -6,6 +6,8 @@ from protocol.schema import Message, Struct, array, int8, int16, int32, string
 
 
 class DescribeAclsRequest(Message, api_key=29, versions="1-3", flexible="2+"):
+    """Asks for the access control entries that match a filter."""
+
     resource_type_filter: int = int8()
     resource_name_filter: str | None = string(nullable="0+")
     pattern_type_filter: int = int8(versions="1+", default=3)
@@ -35,6 +37,8 @@ class DescribeAclsResponse(Message, api_key=29, versions="1-3", flexible="2+"):
 
 
 class CreateAclsRequest(Message, api_key=30, versions="1-3", flexible="2+"):
+    """Creates access control entries."""
+
     class AclCreation(Struct):
         resource_type: int = int8()
         resource_name: str = string()
@@ -57,6 +61,8 @@ class CreateAclsResponse(Message, api_key=30, versions="1-3", flexible="2+"):
 
 
 class DeleteAclsRequest(Message, api_key=31, versions="1-3", flexible="2+"):
+    """Deletes the access control entries that match filters."""
+
     class DeleteAclsFilter(Struct):
         resource_type_filter: int = int8()
         resource_name_filter: str | None = string(nullable="0+")

@@ -6,11 +6,15 @@ from protocol.schema import Message, Struct, array, bool_, int16, int32, int64, 
 
 
 class ApiVersionsRequest(Message, api_key=18, versions="0-4", flexible="3+"):
+    """The first request of a client, which says what software it is (KIP-511)."""
+
     client_software_name: str = string(versions="3+", ignorable=True)
     client_software_version: str = string(versions="3+", ignorable=True)
 
 
 class ApiVersionsResponse(Message, api_key=18, versions="0-4", flexible="3+"):
+    """The APIs with their versions, and the features that the cluster has finalized (KIP-584)."""
+
     class ApiVersion(Struct):
         api_key: int = int16()
         min_version: int = int16()

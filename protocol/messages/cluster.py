@@ -20,6 +20,8 @@ from protocol.wire import Uuid
 
 
 class AlterPartitionRequest(Message, api_key=56, versions="2-3", flexible="0+"):
+    """A leader asks the controller for another ISR."""
+
     class BrokerState(Struct):
         broker_id: int = int32(versions="3+")
         broker_epoch: int = int64(versions="3+", default=-1)
@@ -61,6 +63,8 @@ class AlterPartitionResponse(Message, api_key=56, versions="2-3", flexible="0+")
 
 
 class UpdateFeaturesRequest(Message, api_key=57, versions="0-2", flexible="0+"):
+    """Changes finalized feature levels (KIP-584)."""
+
     class FeatureUpdateKey(Struct):
         feature: str = string()
         max_version_level: int = int16()
@@ -87,6 +91,8 @@ class UpdateFeaturesResponse(Message, api_key=57, versions="0-2", flexible="0+")
 
 
 class EnvelopeRequest(Message, api_key=58, versions="0", flexible="0+"):
+    """A request that a broker forwards to the controller, with the principal who sent it (KIP-590)."""
+
     request_data: bytes = bytes_()
     request_principal: bytes | None = bytes_(nullable="0+")
     client_host_address: bytes = bytes_()
@@ -98,6 +104,8 @@ class EnvelopeResponse(Message, api_key=58, versions="0", flexible="0+"):
 
 
 class BrokerRegistrationRequest(Message, api_key=62, versions="0-4", flexible="0+"):
+    """A broker makes itself known to the controller."""
+
     class Listener(Struct):
         name: str = string()
         host: str = string()
@@ -127,6 +135,8 @@ class BrokerRegistrationResponse(Message, api_key=62, versions="0-4", flexible="
 
 
 class BrokerHeartbeatRequest(Message, api_key=63, versions="0-2", flexible="0+"):
+    """A broker says that it lives, how far it is, and what it wants."""
+
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
     current_metadata_offset: int = int64()
@@ -147,6 +157,8 @@ class BrokerHeartbeatResponse(Message, api_key=63, versions="0-2", flexible="0+"
 
 
 class UnregisterBrokerRequest(Message, api_key=64, versions="0", flexible="0+"):
+    """Removes a broker from the cluster."""
+
     broker_id: int = int32()
 
 
@@ -157,6 +169,8 @@ class UnregisterBrokerResponse(Message, api_key=64, versions="0", flexible="0+")
 
 
 class AllocateProducerIdsRequest(Message, api_key=67, versions="0", flexible="0+"):
+    """A broker asks for a block of producer ids."""
+
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
 
@@ -169,6 +183,8 @@ class AllocateProducerIdsResponse(Message, api_key=67, versions="0", flexible="0
 
 
 class ControllerRegistrationRequest(Message, api_key=70, versions="0", flexible="0+"):
+    """A controller makes itself known to the active one."""
+
     class Listener(Struct):
         name: str = string()
         host: str = string()

@@ -20,6 +20,8 @@ from protocol.wire import Uuid
 
 
 class RegisterBrokerRecord(Message, api_key=0, versions="0-4", flexible="0+"):
+    """A broker has registered; it stays fenced until it has caught up."""
+
     class BrokerEndpoint(Struct):
         name: str = string()
         host: str = string()
@@ -47,21 +49,29 @@ class RegisterBrokerRecord(Message, api_key=0, versions="0-4", flexible="0+"):
 
 
 class UnregisterBrokerRecord(Message, api_key=1, versions="0", flexible="0+"):
+    """A broker is gone for good."""
+
     broker_id: int = int32()
     broker_epoch: int = int64()
 
 
 class FenceBrokerRecord(Message, api_key=7, versions="0", flexible="0+"):
+    """A broker is fenced (older form of BrokerRegistrationChangeRecord)."""
+
     id: int = int32()
     epoch: int = int64()
 
 
 class UnfenceBrokerRecord(Message, api_key=8, versions="0", flexible="0+"):
+    """A broker is unfenced (older form of BrokerRegistrationChangeRecord)."""
+
     id: int = int32()
     epoch: int = int64()
 
 
 class DelegationTokenRecord(Message, api_key=10, versions="0", flexible="0+"):
+    """A delegation token exists."""
+
     owner: str = string()
     requester: str = string()
     renewers: list[str] = array(string)
@@ -72,6 +82,8 @@ class DelegationTokenRecord(Message, api_key=10, versions="0", flexible="0+"):
 
 
 class UserScramCredentialRecord(Message, api_key=11, versions="0", flexible="0+"):
+    """A user has a SCRAM credential."""
+
     name: str = string()
     mechanism: int = int8()
     salt: bytes = bytes_()
@@ -81,6 +93,8 @@ class UserScramCredentialRecord(Message, api_key=11, versions="0", flexible="0+"
 
 
 class BrokerRegistrationChangeRecord(Message, api_key=17, versions="0-3", flexible="0+"):
+    """A registered broker is fenced, unfenced, shutting down, or has other directories."""
+
     broker_id: int = int32()
     broker_epoch: int = int64()
     fenced: int = int8(tag=0, tagged="0+")
@@ -92,6 +106,8 @@ class BrokerRegistrationChangeRecord(Message, api_key=17, versions="0-3", flexib
 
 
 class AccessControlEntryRecord(Message, api_key=18, versions="0", flexible="0+"):
+    """An access control entry exists."""
+
     id: Uuid = uuid()
     resource_type: int = int8()
     resource_name: str = string()
@@ -103,19 +119,27 @@ class AccessControlEntryRecord(Message, api_key=18, versions="0", flexible="0+")
 
 
 class RemoveAccessControlEntryRecord(Message, api_key=19, versions="0", flexible="0+"):
+    """An access control entry is gone."""
+
     id: Uuid = uuid()
 
 
 class RemoveUserScramCredentialRecord(Message, api_key=22, versions="0", flexible="0+"):
+    """A user's SCRAM credential is gone."""
+
     name: str = string()
     mechanism: int = int8()
 
 
 class RemoveDelegationTokenRecord(Message, api_key=26, versions="0", flexible="0+"):
+    """A delegation token is gone."""
+
     token_id: str = string()
 
 
 class RegisterControllerRecord(Message, api_key=27, versions="0", flexible="0+"):
+    """A controller has registered."""
+
     class ControllerEndpoint(Struct):
         name: str = string()
         host: str = string()

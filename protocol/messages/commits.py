@@ -7,6 +7,8 @@ from protocol.wire import Uuid
 
 
 class OffsetCommitRequest(Message, api_key=8, versions="2-10", flexible="8+"):
+    """Commits offsets of a group."""
+
     class OffsetCommitRequestPartition(Struct):
         partition_index: int = int32()
         committed_offset: int = int64()
@@ -45,6 +47,8 @@ class OffsetCommitResponse(Message, api_key=8, versions="2-10", flexible="8+"):
 
 
 class OffsetFetchRequest(Message, api_key=9, versions="1-10", flexible="6+"):
+    """Asks for committed offsets of one group, or of several from version 8."""
+
     class OffsetFetchRequestTopic(Struct):
         name: str = string(versions="0-7")
         partition_indexes: list[int] = array(int32, versions="0-7")
@@ -116,6 +120,8 @@ class OffsetFetchResponse(Message, api_key=9, versions="1-10", flexible="6+"):
 
 
 class OffsetDeleteRequest(Message, api_key=47, versions="0", flexible="none"):
+    """Deletes committed offsets of a group (KIP-496)."""
+
     class OffsetDeleteRequestPartition(Struct):
         partition_index: int = int32()
 

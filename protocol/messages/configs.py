@@ -6,6 +6,8 @@ from protocol.schema import Message, Struct, array, bool_, int8, int16, int32, s
 
 
 class DescribeConfigsRequest(Message, api_key=32, versions="1-4", flexible="4+"):
+    """Asks for configuration values with their sources and synonyms."""
+
     class DescribeConfigsResource(Struct):
         resource_type: int = int8()
         resource_name: str = string()
@@ -48,6 +50,8 @@ class DescribeConfigsResponse(Message, api_key=32, versions="1-4", flexible="4+"
 
 
 class AlterConfigsRequest(Message, api_key=33, versions="0-2", flexible="2+"):
+    """Replaces the whole configuration of a resource."""
+
     class AlterableConfig(Struct):
         name: str = string()
         value: str | None = string(nullable="0+")
@@ -73,6 +77,8 @@ class AlterConfigsResponse(Message, api_key=33, versions="0-2", flexible="2+"):
 
 
 class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-1", flexible="1+"):
+    """Sets, deletes, appends to and subtracts from configuration values (KIP-339)."""
+
     class AlterableConfig(Struct):
         name: str = string()
         config_operation: int = int8()
@@ -101,6 +107,8 @@ class IncrementalAlterConfigsResponse(Message, api_key=44, versions="0-1", flexi
 
 
 class ListConfigResourcesRequest(Message, api_key=74, versions="0-1", flexible="0+"):
+    """Asks which resources have a configuration."""
+
     resource_types: list[int] = array(int8, versions="1+")
 
 

@@ -7,6 +7,8 @@ from protocol.wire import Uuid
 
 
 class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions="0-1", flexible="0+"):
+    """Joins, stays in and leaves a consumer group; null fields have not changed."""
+
     class TopicPartitions(Struct):
         topic_id: Uuid = uuid()
         partitions: list[int] = array(int32)
@@ -26,6 +28,8 @@ class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions="0-1", flexibl
 
 
 class ConsumerGroupHeartbeatResponse(Message, api_key=68, versions="0-1", flexible="0+"):
+    """The member's epoch, and its assignment where that has changed."""
+
     class TopicPartitions(Struct):
         topic_id: Uuid = uuid()
         partitions: list[int] = array(int32)
@@ -45,6 +49,8 @@ class ConsumerGroupHeartbeatResponse(Message, api_key=68, versions="0-1", flexib
 
 
 class ConsumerGroupDescribeRequest(Message, api_key=69, versions="0-1", flexible="0+"):
+    """Asks for the state, epochs and assignments of consumer groups."""
+
     group_ids: list[str] = array(string)
     include_authorized_operations: bool = bool_()
 

@@ -6,6 +6,8 @@ from protocol.schema import Message, Struct, array, bytes_, int32, string
 
 
 class ConsumerProtocolSubscription(Message, versions="0-3", flexible="none"):
+    """What a consumer brings when it joins: topics, and what it owned before."""
+
     class TopicPartition(Struct):
         topic: str = string(versions="1+")
         partitions: list[int] = array(int32, versions="1+")
@@ -20,6 +22,8 @@ class ConsumerProtocolSubscription(Message, versions="0-3", flexible="none"):
 
 
 class ConsumerProtocolAssignment(Message, versions="0-3", flexible="none"):
+    """What the leader of a group gives to a consumer."""
+
     class TopicPartition(Struct):
         topic: str = string()
         partitions: list[int] = array(int32)

@@ -7,6 +7,8 @@ from protocol.wire import Chunk, Uuid
 
 
 class FetchRequest(Message, api_key=1, versions="4-18", flexible="12+"):
+    """Which partitions to read from which offsets, and how long to wait for how much."""
+
     class ReplicaState(Struct):
         replica_id: int = int32(versions="15+", default=-1)
         replica_epoch: int = int64(versions="15+", default=-1)
@@ -50,6 +52,8 @@ class FetchRequest(Message, api_key=1, versions="4-18", flexible="12+"):
 
 
 class FetchResponse(Message, api_key=1, versions="4-18", flexible="12+"):
+    """Batches and offsets of each partition that has something to say."""
+
     class EpochEndOffset(Struct):
         epoch: int = int32(versions="12+", default=-1)
         end_offset: int = int64(versions="12+", default=-1)

@@ -7,6 +7,8 @@ from protocol.wire import Uuid
 
 
 class ProducerSnapshot(Message, versions="1", flexible="none"):
+    """A *.snapshot file beside a log: the producers and their last batches."""
+
     class ProducerEntry(Struct):
         producer_id: int = int64(versions="1")
         epoch: int = int16(versions="1")
@@ -22,6 +24,8 @@ class ProducerSnapshot(Message, versions="1", flexible="none"):
 
 
 class QuorumStateData(Message, versions="0-1", flexible="0+"):
+    """The quorum-state file: the epoch, and for whom this node has voted."""
+
     class Voter(Struct):
         voter_id: int = int32(versions="0")
 

@@ -7,24 +7,32 @@ from protocol.wire import Uuid
 
 
 class LegacyOffsetCommitKey(Message, api_key=0, versions="0", flexible="none"):
+    """The key of a committed offset, as brokers before 0.9 wrote it."""
+
     group: str = string(versions="0")
     topic: str = string(versions="0")
     partition: int = int32(versions="0")
 
 
 class LegacyOffsetCommitValue(Message, api_key=0, versions="0", flexible="none"):
+    """A committed offset, as brokers before 0.9 wrote it."""
+
     offset: int = int64(versions="0")
     metadata: str = string(versions="0")
     commit_timestamp: int = int64(versions="0")
 
 
 class OffsetCommitKey(Message, api_key=1, versions="0", flexible="none"):
+    """The key of a committed offset."""
+
     group: str = string(versions="0")
     topic: str = string(versions="0")
     partition: int = int32(versions="0")
 
 
 class OffsetCommitValue(Message, api_key=1, versions="0-4", flexible="4+"):
+    """A committed offset."""
+
     offset: int = int64()
     leader_epoch: int = int32(versions="3+", default=-1, ignorable=True)
     metadata: str = string()
@@ -34,10 +42,14 @@ class OffsetCommitValue(Message, api_key=1, versions="0-4", flexible="4+"):
 
 
 class GroupMetadataKey(Message, api_key=2, versions="0", flexible="none"):
+    """The key of a classic group."""
+
     group: str = string(versions="0")
 
 
 class GroupMetadataValue(Message, api_key=2, versions="0-4", flexible="4+"):
+    """A classic group with all its members."""
+
     class MemberMetadata(Struct):
         member_id: str = string()
         group_instance_id: str | None = string(versions="3+", nullable="3+", default=None, ignorable=True)

@@ -6,6 +6,8 @@ from protocol.schema import Message, Struct, array, bool_, bytes_, int8, int16, 
 
 
 class FindCoordinatorRequest(Message, api_key=10, versions="0-6", flexible="3+"):
+    """Asks which broker coordinates a group, a transactional id or a share partition."""
+
     key: str = string(versions="0-3")
     key_type: int = int8(versions="1+")
     coordinator_keys: list[str] = array(string, versions="4+")
@@ -30,6 +32,8 @@ class FindCoordinatorResponse(Message, api_key=10, versions="0-6", flexible="3+"
 
 
 class JoinGroupRequest(Message, api_key=11, versions="0-9", flexible="6+"):
+    """Joins a classic group, or joins it again; the answer waits for the other members."""
+
     class JoinGroupRequestProtocol(Struct):
         name: str = string()
         metadata: bytes = bytes_()
@@ -45,6 +49,8 @@ class JoinGroupRequest(Message, api_key=11, versions="0-9", flexible="6+"):
 
 
 class JoinGroupResponse(Message, api_key=11, versions="0-9", flexible="6+"):
+    """The generation and the member's id; the leader also gets all members and assigns."""
+
     class JoinGroupResponseMember(Struct):
         member_id: str = string()
         group_instance_id: str | None = string(versions="5+", nullable="5+", default=None, ignorable=True)
@@ -62,6 +68,8 @@ class JoinGroupResponse(Message, api_key=11, versions="0-9", flexible="6+"):
 
 
 class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
+    """Says that a member of a classic group is alive."""
+
     group_id: str = string()
     generation_id: int = int32()
     member_id: str = string()
@@ -74,6 +82,8 @@ class HeartbeatResponse(Message, api_key=12, versions="0-4", flexible="4+"):
 
 
 class LeaveGroupRequest(Message, api_key=13, versions="0-5", flexible="4+"):
+    """Members leave a classic group."""
+
     class MemberIdentity(Struct):
         member_id: str = string(versions="3+")
         group_instance_id: str | None = string(versions="3+", nullable="3+", default=None)
@@ -96,6 +106,8 @@ class LeaveGroupResponse(Message, api_key=13, versions="0-5", flexible="4+"):
 
 
 class SyncGroupRequest(Message, api_key=14, versions="0-5", flexible="4+"):
+    """Asks for the assignment of this generation; the leader brings all of them."""
+
     class SyncGroupRequestAssignment(Struct):
         member_id: str = string()
         assignment: bytes = bytes_()
@@ -118,6 +130,8 @@ class SyncGroupResponse(Message, api_key=14, versions="0-5", flexible="4+"):
 
 
 class DescribeGroupsRequest(Message, api_key=15, versions="0-6", flexible="5+"):
+    """Asks for the state and the members of classic groups."""
+
     groups: list[str] = array(string)
     include_authorized_operations: bool = bool_(versions="3+")
 
@@ -146,6 +160,8 @@ class DescribeGroupsResponse(Message, api_key=15, versions="0-6", flexible="5+")
 
 
 class ListGroupsRequest(Message, api_key=16, versions="0-5", flexible="3+"):
+    """Asks which groups this broker coordinates."""
+
     states_filter: list[str] = array(string, versions="4+")
     types_filter: list[str] = array(string, versions="5+")
 
@@ -163,6 +179,8 @@ class ListGroupsResponse(Message, api_key=16, versions="0-5", flexible="3+"):
 
 
 class DeleteGroupsRequest(Message, api_key=42, versions="0-2", flexible="2+"):
+    """Deletes empty groups."""
+
     groups_names: list[str] = array(string)
 
 

@@ -7,6 +7,8 @@ from protocol.wire import Uuid
 
 
 class AlterReplicaLogDirsRequest(Message, api_key=34, versions="1-2", flexible="2+"):
+    """Moves replicas between the log directories of a broker."""
+
     class AlterReplicaLogDirTopic(Struct):
         name: str = string()
         partitions: list[int] = array(int32)
@@ -36,6 +38,8 @@ class AlterReplicaLogDirsResponse(Message, api_key=34, versions="1-2", flexible=
 
 
 class DescribeLogDirsRequest(Message, api_key=35, versions="1-5", flexible="2+"):
+    """Asks for the log directories of a broker and the sizes of replicas."""
+
     class DescribableLogDirTopic(Struct):
         topic: str = string()
         partitions: list[int] = array(int32)
@@ -70,6 +74,8 @@ class DescribeLogDirsResponse(Message, api_key=35, versions="1-5", flexible="2+"
 
 
 class AssignReplicasToDirsRequest(Message, api_key=73, versions="0", flexible="0+"):
+    """A broker tells the controller in which directory a replica lies (KIP-858)."""
+
     class PartitionData(Struct):
         partition_index: int = int32()
 

@@ -7,6 +7,8 @@ from protocol.wire import Uuid
 
 
 class MetadataRequest(Message, api_key=3, versions="0-13", flexible="9+"):
+    """Asks for topics by name or id; null topics means all, none means only the brokers."""
+
     class MetadataRequestTopic(Struct):
         topic_id: Uuid = uuid(versions="10+", ignorable=True)
         name: str | None = string(nullable="10+")
@@ -18,6 +20,8 @@ class MetadataRequest(Message, api_key=3, versions="0-13", flexible="9+"):
 
 
 class MetadataResponse(Message, api_key=3, versions="0-13", flexible="9+"):
+    """The brokers, and for each topic its partitions with leader, replicas and ISR."""
+
     class MetadataResponseBroker(Struct):
         node_id: int = int32()
         host: str = string()
@@ -51,6 +55,8 @@ class MetadataResponse(Message, api_key=3, versions="0-13", flexible="9+"):
 
 
 class DescribeClusterRequest(Message, api_key=60, versions="0-2", flexible="0+"):
+    """Asks for the brokers or the controllers of the cluster."""
+
     include_cluster_authorized_operations: bool = bool_()
     endpoint_type: int = int8(versions="1+", default=1)
     include_fenced_brokers: bool = bool_(versions="2+")
@@ -75,6 +81,8 @@ class DescribeClusterResponse(Message, api_key=60, versions="0-2", flexible="0+"
 
 
 class DescribeTopicPartitionsRequest(Message, api_key=75, versions="0", flexible="0+"):
+    """Asks for partitions page by page, eligible leader replicas included (KIP-966)."""
+
     class TopicRequest(Struct):
         name: str = string()
 

@@ -6,6 +6,8 @@ from protocol.schema import Message, Struct, array, int8, int16, int32, int64, s
 
 
 class ListOffsetsRequest(Message, api_key=2, versions="1-11", flexible="6+"):
+    """Asks for offsets by timestamp; negative timestamps mean the start, the end and other places."""
+
     class ListOffsetsPartition(Struct):
         partition_index: int = int32()
         current_leader_epoch: int = int32(versions="4+", default=-1, ignorable=True)
@@ -40,6 +42,8 @@ class ListOffsetsResponse(Message, api_key=2, versions="1-11", flexible="6+"):
 
 
 class OffsetForLeaderEpochRequest(Message, api_key=23, versions="2-4", flexible="4+"):
+    """Asks where the records of a leader epoch end (KIP-101)."""
+
     class OffsetForLeaderPartition(Struct):
         partition: int = int32()
         current_leader_epoch: int = int32(versions="2+", default=-1, ignorable=True)
@@ -73,6 +77,8 @@ class OffsetForLeaderEpochResponse(Message, api_key=23, versions="2-4", flexible
 
 
 class DeleteRecordsRequest(Message, api_key=21, versions="0-2", flexible="2+"):
+    """Moves the start of logs forward."""
+
     class DeleteRecordsPartition(Struct):
         partition_index: int = int32()
         offset: int = int64()

@@ -7,6 +7,8 @@ from protocol.wire import Uuid
 
 
 class ProduceRequest(Message, api_key=0, versions="3-13", flexible="9+"):
+    """Record batches to append, by topic and partition."""
+
     class PartitionProduceData(Struct):
         index: int = int32()
         records: bytes | memoryview | None = records(nullable="0+")
@@ -23,6 +25,8 @@ class ProduceRequest(Message, api_key=0, versions="3-13", flexible="9+"):
 
 
 class ProduceResponse(Message, api_key=0, versions="3-13", flexible="9+"):
+    """Where the batches went, or why they did not; NodeEndpoints saves a client the search for a new leader."""
+
     class BatchIndexAndErrorMessage(Struct):
         batch_index: int = int32(versions="8+")
         batch_index_error_message: str | None = string(versions="8+", nullable="8+", default=None)

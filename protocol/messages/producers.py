@@ -6,6 +6,8 @@ from protocol.schema import Message, Struct, array, int16, int32, int64, string
 
 
 class DescribeProducersRequest(Message, api_key=61, versions="0", flexible="0+"):
+    """Asks for the producers that partitions know."""
+
     class TopicRequest(Struct):
         name: str = string()
         partition_indexes: list[int] = array(int32)
@@ -37,6 +39,8 @@ class DescribeProducersResponse(Message, api_key=61, versions="0", flexible="0+"
 
 
 class DescribeTransactionsRequest(Message, api_key=65, versions="0", flexible="0+"):
+    """Asks for the state of transactional ids."""
+
     transactional_ids: list[str] = array(string)
 
 
@@ -60,6 +64,8 @@ class DescribeTransactionsResponse(Message, api_key=65, versions="0", flexible="
 
 
 class ListTransactionsRequest(Message, api_key=66, versions="0-2", flexible="0+"):
+    """Asks for the transactional ids of this coordinator, by state, producer, duration or pattern."""
+
     state_filters: list[str] = array(string)
     producer_id_filters: list[int] = array(int64)
     duration_filter: int = int64(versions="1+", default=-1)

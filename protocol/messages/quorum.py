@@ -20,6 +20,8 @@ from protocol.wire import Chunk, Uuid
 
 
 class VoteRequest(Message, api_key=52, versions="0-2", flexible="0+"):
+    """A candidate asks for a vote, or first whether it would get one (KIP-996)."""
+
     class PartitionData(Struct):
         partition_index: int = int32()
         replica_epoch: int = int32()
@@ -62,6 +64,8 @@ class VoteResponse(Message, api_key=52, versions="0-2", flexible="0+"):
 
 
 class BeginQuorumEpochRequest(Message, api_key=53, versions="0-1", flexible="1+"):
+    """A new leader makes itself known."""
+
     class PartitionData(Struct):
         partition_index: int = int32()
         voter_directory_id: Uuid = uuid(versions="1+", ignorable=True)
@@ -109,6 +113,8 @@ class BeginQuorumEpochResponse(Message, api_key=53, versions="0-1", flexible="1+
 
 
 class EndQuorumEpochRequest(Message, api_key=54, versions="0-1", flexible="1+"):
+    """A leader resigns, and names its preferred successors."""
+
     class ReplicaInfo(Struct):
         candidate_id: int = int32(versions="1+")
         candidate_directory_id: Uuid = uuid(versions="1+")
@@ -162,6 +168,8 @@ class EndQuorumEpochResponse(Message, api_key=54, versions="0-1", flexible="1+")
 
 
 class DescribeQuorumRequest(Message, api_key=55, versions="0-2", flexible="0+"):
+    """Asks the leader how far voters and observers are."""
+
     class PartitionData(Struct):
         partition_index: int = int32()
 
@@ -210,6 +218,8 @@ class DescribeQuorumResponse(Message, api_key=55, versions="0-2", flexible="0+")
 
 
 class FetchSnapshotRequest(Message, api_key=59, versions="0-1", flexible="0+"):
+    """Reads a snapshot of the metadata log piece by piece."""
+
     class SnapshotId(Struct):
         end_offset: int = int64()
         epoch: int = int32()

@@ -6,6 +6,8 @@ from protocol.schema import Message, Struct, array, bool_, float64, int8, int16,
 
 
 class DescribeClientQuotasRequest(Message, api_key=48, versions="0-1", flexible="1+"):
+    """Asks for the quotas that match a filter (KIP-546)."""
+
     class ComponentData(Struct):
         entity_type: str = string()
         match_type: int = int8()
@@ -35,6 +37,8 @@ class DescribeClientQuotasResponse(Message, api_key=48, versions="0-1", flexible
 
 
 class AlterClientQuotasRequest(Message, api_key=49, versions="0-1", flexible="1+"):
+    """Sets and removes quotas."""
+
     class EntityData(Struct):
         entity_type: str = string()
         entity_name: str | None = string(nullable="0+")

@@ -6,6 +6,8 @@ from protocol.schema import Message, Struct, array, bool_, bytes_, int8, int16, 
 
 
 class SaslHandshakeRequest(Message, api_key=17, versions="0-1", flexible="none"):
+    """Chooses a SASL mechanism."""
+
     mechanism: str = string()
 
 
@@ -15,6 +17,8 @@ class SaslHandshakeResponse(Message, api_key=17, versions="0-1", flexible="none"
 
 
 class SaslAuthenticateRequest(Message, api_key=36, versions="0-2", flexible="2+"):
+    """A message of the chosen SASL mechanism."""
+
     auth_bytes: bytes = bytes_()
 
 
@@ -26,6 +30,8 @@ class SaslAuthenticateResponse(Message, api_key=36, versions="0-2", flexible="2+
 
 
 class DescribeUserScramCredentialsRequest(Message, api_key=50, versions="0", flexible="0+"):
+    """Asks which SCRAM credentials users have, without the secrets."""
+
     class UserName(Struct):
         name: str = string()
 
@@ -52,6 +58,8 @@ class DescribeUserScramCredentialsResponse(Message, api_key=50, versions="0", fl
 
 
 class AlterUserScramCredentialsRequest(Message, api_key=51, versions="0", flexible="0+"):
+    """Sets and removes SCRAM credentials."""
+
     class ScramCredentialDeletion(Struct):
         name: str = string()
         mechanism: int = int8()
@@ -84,6 +92,8 @@ class AlterUserScramCredentialsResponse(Message, api_key=51, versions="0", flexi
 
 
 class DefaultPrincipalData(Message, versions="0", flexible="0+"):
+    """The principal inside a forwarded request (the body of an Envelope)."""
+
     type: str = string()
     name: str = string()
     token_authenticated: bool = bool_()

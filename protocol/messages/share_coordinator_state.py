@@ -7,12 +7,16 @@ from protocol.wire import Uuid
 
 
 class ShareSnapshotKey(Message, api_key=0, versions="0", flexible="none"):
+    """The key of the whole state of a share partition."""
+
     group_id: str = string(versions="0")
     topic_id: Uuid = uuid(versions="0")
     partition: int = int32(versions="0")
 
 
 class ShareSnapshotValue(Message, api_key=0, versions="0", flexible="0+"):
+    """The whole state of a share partition."""
+
     class StateBatch(Struct):
         first_offset: int = int64()
         last_offset: int = int64()
@@ -30,12 +34,16 @@ class ShareSnapshotValue(Message, api_key=0, versions="0", flexible="0+"):
 
 
 class ShareUpdateKey(Message, api_key=1, versions="0", flexible="none"):
+    """The key of a change since the last snapshot."""
+
     group_id: str = string(versions="0")
     topic_id: Uuid = uuid(versions="0")
     partition: int = int32(versions="0")
 
 
 class ShareUpdateValue(Message, api_key=1, versions="0", flexible="0+"):
+    """A change to a share partition since its last snapshot."""
+
     class StateBatch(Struct):
         first_offset: int = int64()
         last_offset: int = int64()

@@ -20,6 +20,8 @@ from protocol.wire import Chunk, Uuid
 
 
 class ShareGroupHeartbeatRequest(Message, api_key=76, versions="1", flexible="0+"):
+    """Joins, stays in and leaves a share group."""
+
     group_id: str = string()
     member_id: str = string()
     member_epoch: int = int32()
@@ -47,6 +49,8 @@ class ShareGroupHeartbeatResponse(Message, api_key=76, versions="1", flexible="0
 
 
 class ShareGroupDescribeRequest(Message, api_key=77, versions="1", flexible="0+"):
+    """Asks for the state and the members of share groups."""
+
     group_ids: list[str] = array(string)
     include_authorized_operations: bool = bool_()
 
@@ -85,6 +89,8 @@ class ShareGroupDescribeResponse(Message, api_key=77, versions="1", flexible="0+
 
 
 class ShareFetchRequest(Message, api_key=78, versions="1-2", flexible="0+"):
+    """Acquires records for a member of a share group, and acknowledges others."""
+
     class AcknowledgementBatch(Struct):
         first_offset: int = int64()
         last_offset: int = int64()
@@ -156,6 +162,8 @@ class ShareFetchResponse(Message, api_key=78, versions="1-2", flexible="0+"):
 
 
 class ShareAcknowledgeRequest(Message, api_key=79, versions="1-2", flexible="0+"):
+    """Acknowledges records that a member has acquired."""
+
     class AcknowledgementBatch(Struct):
         first_offset: int = int64()
         last_offset: int = int64()
@@ -210,6 +218,8 @@ class ShareAcknowledgeResponse(Message, api_key=79, versions="1-2", flexible="0+
 
 
 class DescribeShareGroupOffsetsRequest(Message, api_key=90, versions="0-1", flexible="0+"):
+    """Asks where share groups start in their partitions."""
+
     class DescribeShareGroupOffsetsRequestTopic(Struct):
         topic_name: str = string()
         partitions: list[int] = array(int32)
@@ -256,6 +266,8 @@ class DescribeShareGroupOffsetsResponse(Message, api_key=90, versions="0-1", fle
 
 
 class AlterShareGroupOffsetsRequest(Message, api_key=91, versions="0", flexible="0+"):
+    """Sets where a share group starts in its partitions."""
+
     class AlterShareGroupOffsetsRequestPartition(Struct):
         partition_index: int = int32()
         start_offset: int = int64()
@@ -294,6 +306,8 @@ class AlterShareGroupOffsetsResponse(Message, api_key=91, versions="0", flexible
 
 
 class DeleteShareGroupOffsetsRequest(Message, api_key=92, versions="0", flexible="0+"):
+    """Deletes the offsets of a share group by topic."""
+
     class DeleteShareGroupOffsetsRequestTopic(Struct):
         topic_name: str = string()
 

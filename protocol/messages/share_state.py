@@ -7,6 +7,8 @@ from protocol.wire import Uuid
 
 
 class InitializeShareGroupStateRequest(Message, api_key=83, versions="0", flexible="0+"):
+    """Begins the state of share partitions."""
+
     class PartitionData(Struct):
         partition: int = int32()
         state_epoch: int = int32()
@@ -34,6 +36,8 @@ class InitializeShareGroupStateResponse(Message, api_key=83, versions="0", flexi
 
 
 class ReadShareGroupStateRequest(Message, api_key=84, versions="0", flexible="0+"):
+    """Asks for the state of share partitions."""
+
     class PartitionData(Struct):
         partition: int = int32()
         leader_epoch: int = int32()
@@ -69,6 +73,8 @@ class ReadShareGroupStateResponse(Message, api_key=84, versions="0", flexible="0
 
 
 class WriteShareGroupStateRequest(Message, api_key=85, versions="0-1", flexible="0+"):
+    """Writes the delivery states of batches of share partitions."""
+
     class StateBatch(Struct):
         first_offset: int = int64()
         last_offset: int = int64()
@@ -105,6 +111,8 @@ class WriteShareGroupStateResponse(Message, api_key=85, versions="0-1", flexible
 
 
 class DeleteShareGroupStateRequest(Message, api_key=86, versions="0", flexible="0+"):
+    """Deletes the state of share partitions."""
+
     class PartitionData(Struct):
         partition: int = int32()
 
@@ -130,6 +138,8 @@ class DeleteShareGroupStateResponse(Message, api_key=86, versions="0", flexible=
 
 
 class ReadShareGroupStateSummaryRequest(Message, api_key=87, versions="0-1", flexible="0+"):
+    """Asks for the start offset of share partitions, without their batches."""
+
     class PartitionData(Struct):
         partition: int = int32()
         leader_epoch: int = int32()

@@ -6,6 +6,8 @@ from protocol.schema import Message, Struct, array, bool_, int8, int16, int32, i
 
 
 class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0", flexible="0+"):
+    """Joins, stays in and leaves a streams group; null fields have not changed."""
+
     class KeyValue(Struct):
         key: str = string()
         value: str = string()
@@ -127,6 +129,8 @@ class StreamsGroupHeartbeatResponse(Message, api_key=88, versions="0", flexible=
 
 
 class StreamsGroupDescribeRequest(Message, api_key=89, versions="0", flexible="0+"):
+    """Asks for the state, topology and tasks of streams groups."""
+
     group_ids: list[str] = array(string)
     include_authorized_operations: bool = bool_()
 

@@ -7,6 +7,8 @@ from protocol.wire import Uuid
 
 
 class GetTelemetrySubscriptionsRequest(Message, api_key=71, versions="0", flexible="0+"):
+    """A client asks which of its metrics are wanted."""
+
     client_instance_id: Uuid = uuid()
 
 
@@ -23,6 +25,8 @@ class GetTelemetrySubscriptionsResponse(Message, api_key=71, versions="0", flexi
 
 
 class PushTelemetryRequest(Message, api_key=72, versions="0", flexible="0+"):
+    """A client sends metrics, compressed OTLP."""
+
     client_instance_id: Uuid = uuid()
     subscription_id: int = int32()
     terminating: bool = bool_()

@@ -6,6 +6,8 @@ from protocol.schema import Message, Struct, array, bytes_, int16, int32, int64,
 
 
 class CreateDelegationTokenRequest(Message, api_key=38, versions="1-3", flexible="2+"):
+    """Creates a delegation token."""
+
     class CreatableRenewers(Struct):
         principal_type: str = string()
         principal_name: str = string()
@@ -31,6 +33,8 @@ class CreateDelegationTokenResponse(Message, api_key=38, versions="1-3", flexibl
 
 
 class RenewDelegationTokenRequest(Message, api_key=39, versions="1-2", flexible="2+"):
+    """Prolongs a delegation token."""
+
     hmac: bytes = bytes_()
     renew_period_ms: int = int64()
 
@@ -42,6 +46,8 @@ class RenewDelegationTokenResponse(Message, api_key=39, versions="1-2", flexible
 
 
 class ExpireDelegationTokenRequest(Message, api_key=40, versions="1-2", flexible="2+"):
+    """Ends a delegation token, or changes when it ends."""
+
     hmac: bytes = bytes_()
     expiry_time_period_ms: int = int64()
 
@@ -53,6 +59,8 @@ class ExpireDelegationTokenResponse(Message, api_key=40, versions="1-2", flexibl
 
 
 class DescribeDelegationTokenRequest(Message, api_key=41, versions="1-3", flexible="2+"):
+    """Asks for the tokens of owners."""
+
     class DescribeDelegationTokenOwner(Struct):
         principal_type: str = string()
         principal_name: str = string()

@@ -7,6 +7,8 @@ from protocol.wire import Uuid
 
 
 class CreateTopicsRequest(Message, api_key=19, versions="2-7", flexible="5+"):
+    """Creates topics, with a number of partitions or an assignment of replicas."""
+
     class CreatableReplicaAssignment(Struct):
         partition_index: int = int32()
         broker_ids: list[int] = array(int32)
@@ -54,6 +56,8 @@ class CreateTopicsResponse(Message, api_key=19, versions="2-7", flexible="5+"):
 
 
 class DeleteTopicsRequest(Message, api_key=20, versions="1-6", flexible="4+"):
+    """Deletes topics by name or id."""
+
     class DeleteTopicState(Struct):
         name: str | None = string(versions="6+", nullable="6+", default=None)
         topic_id: Uuid = uuid(versions="6+")
@@ -75,6 +79,8 @@ class DeleteTopicsResponse(Message, api_key=20, versions="1-6", flexible="4+"):
 
 
 class CreatePartitionsRequest(Message, api_key=37, versions="0-3", flexible="2+"):
+    """Gives topics more partitions."""
+
     class CreatePartitionsAssignment(Struct):
         broker_ids: list[int] = array(int32)
 
@@ -101,6 +107,8 @@ class CreatePartitionsResponse(Message, api_key=37, versions="0-3", flexible="2+
 
 
 class ElectLeadersRequest(Message, api_key=43, versions="0-2", flexible="2+"):
+    """Elects preferred or unclean leaders (KIP-460)."""
+
     class TopicPartitions(Struct):
         topic: str = string()
         partitions: list[int] = array(int32)
@@ -130,6 +138,8 @@ class ElectLeadersResponse(Message, api_key=43, versions="0-2", flexible="2+"):
 
 
 class AlterPartitionReassignmentsRequest(Message, api_key=45, versions="0-1", flexible="0+"):
+    """Begins or cancels moves of replicas (KIP-455)."""
+
     class ReassignablePartition(Struct):
         partition_index: int = int32()
         replicas: list[int] | None = array(int32, nullable="0+", default=None)
@@ -167,6 +177,8 @@ class AlterPartitionReassignmentsResponse(Message, api_key=45, versions="0-1", f
 
 
 class ListPartitionReassignmentsRequest(Message, api_key=46, versions="0", flexible="0+"):
+    """Asks which moves of replicas are under way."""
+
     class ListPartitionReassignmentsTopics(Struct):
         name: str = string()
         partition_indexes: list[int] = array(int32)

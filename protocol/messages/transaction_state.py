@@ -6,10 +6,14 @@ from protocol.schema import Message, Struct, array, int8, int16, int32, int64, s
 
 
 class TransactionLogKey(Message, api_key=0, versions="0", flexible="none"):
+    """The key of a transactional id."""
+
     transactional_id: str = string(versions="0")
 
 
 class TransactionLogValue(Message, api_key=0, versions="0-1", flexible="1+"):
+    """The state of a transactional id and its transaction."""
+
     class PartitionsSchema(Struct):
         topic: str = string()
         partition_ids: list[int] = array(int32)

@@ -6,6 +6,8 @@ from protocol.schema import Message, Struct, array, bool_, int8, int16, int32, i
 
 
 class InitProducerIdRequest(Message, api_key=22, versions="0-6", flexible="2+", latest_unstable=True):
+    """Asks for a producer id and epoch, for idempotence or for a transactional id."""
+
     transactional_id: str | None = string(nullable="0+")
     transaction_timeout_ms: int = int32()
     producer_id: int = int64(versions="3+", default=-1)
@@ -24,6 +26,8 @@ class InitProducerIdResponse(Message, api_key=22, versions="0-6", flexible="2+")
 
 
 class AddPartitionsToTxnRequest(Message, api_key=24, versions="0-5", flexible="3+"):
+    """Adds partitions to transactions: one from clients up to version 3, many from brokers after that."""
+
     class AddPartitionsToTxnTopic(Struct):
         name: str = string()
         partitions: list[int] = array(int32)
@@ -76,6 +80,8 @@ class AddPartitionsToTxnResponse(Message, api_key=24, versions="0-5", flexible="
 
 
 class AddOffsetsToTxnRequest(Message, api_key=25, versions="0-4", flexible="3+"):
+    """Adds the offsets partition of a group to a transaction."""
+
     transactional_id: str = string()
     producer_id: int = int64()
     producer_epoch: int = int16()
@@ -88,6 +94,8 @@ class AddOffsetsToTxnResponse(Message, api_key=25, versions="0-4", flexible="3+"
 
 
 class EndTxnRequest(Message, api_key=26, versions="0-5", flexible="3+"):
+    """Commits or aborts a transaction."""
+
     transactional_id: str = string()
     producer_id: int = int64()
     producer_epoch: int = int16()
@@ -102,6 +110,8 @@ class EndTxnResponse(Message, api_key=26, versions="0-5", flexible="3+"):
 
 
 class WriteTxnMarkersRequest(Message, api_key=27, versions="1-2", flexible="1+"):
+    """The transaction coordinator has markers written to the partitions of a transaction."""
+
     class WritableTxnMarkerTopic(Struct):
         name: str = string()
         partition_indexes: list[int] = array(int32)
@@ -138,6 +148,8 @@ class WriteTxnMarkersResponse(Message, api_key=27, versions="1-2", flexible="1+"
 
 
 class TxnOffsetCommitRequest(Message, api_key=28, versions="0-5", flexible="3+"):
+    """Commits offsets of a group inside a transaction."""
+
     class TxnOffsetCommitRequestPartition(Struct):
         partition_index: int = int32()
         committed_offset: int = int64()

@@ -7,6 +7,8 @@ from protocol.wire import Uuid
 
 
 class AddRaftVoterRequest(Message, api_key=80, versions="0-1", flexible="0+"):
+    """Adds a voter to the quorum."""
+
     class Listener(Struct):
         name: str = string()
         host: str = string()
@@ -27,6 +29,8 @@ class AddRaftVoterResponse(Message, api_key=80, versions="0-1", flexible="0+"):
 
 
 class RemoveRaftVoterRequest(Message, api_key=81, versions="0", flexible="0+"):
+    """Removes a voter from the quorum."""
+
     cluster_id: str | None = string(nullable="0+")
     voter_id: int = int32()
     voter_directory_id: Uuid = uuid()
@@ -39,6 +43,8 @@ class RemoveRaftVoterResponse(Message, api_key=81, versions="0", flexible="0+"):
 
 
 class UpdateRaftVoterRequest(Message, api_key=82, versions="0", flexible="0+"):
+    """A voter tells its endpoints and the versions that it supports."""
+
     class Listener(Struct):
         name: str = string()
         host: str = string()
