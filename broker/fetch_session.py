@@ -90,7 +90,15 @@ def _size(records: object) -> int:
 class FetchSession:
     """The partitions of one reader, in the order in which they are to be read next."""
 
-    __slots__ = ("created_ms", "epoch", "last_used_ms", "partitions", "privileged", "session_id", "uses_topic_ids")
+    __slots__ = (
+        "created_ms",
+        "epoch",
+        "last_used_ms",
+        "partitions",
+        "privileged",
+        "session_id",
+        "uses_topic_ids",
+    )
 
     def __init__(
         self,
@@ -108,6 +116,11 @@ class FetchSession:
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.epoch = 1
+
+    @property
+    def has_had_its_time(self) -> bool:
+        """Whether it was still in use long after it began, so that one that ranks above it may take its place."""
+        return self.last_used_ms - self.created_ms > EVICTION_MS
 
 
 def next_epoch(epoch: int) -> int:
@@ -172,12 +185,12 @@ class FetchSessionCache:
             candidates = [
                 session
                 for session in self._sessions.values()
-                if now_ms - session.created_ms > EVICTION_MS or (privileged and not session.privileged)
+                if session.has_had_its_time or (privileged and not session.privileged)
             ]
             if not candidates:
                 return False
             victim = min(candidates, key=lambda s: (s.privileged, len(s.partitions), s.session_id))
-            if (victim.privileged, len(victim.partitions)) > (privileged, size):
+            if (victim.privileged, len(victim.partitions)) >= (privileged, size):
                 return False
         del self._sessions[victim.session_id]
         self.eviction_count += 1
@@ -187,7 +200,7 @@ class FetchSessionCache:
 class FetchContext:
     """What one fetch request reads, and how its answer is put together."""
 
-    __slots__ = ("_cache", "_create", "_now_ms", "error", "incremental", "partitions", "session", "uses_topic_ids")
+    __slots__ = ("_create", "_epoch", "error", "incremental", "partitions", "session", "uses_topic_ids")
 
     def __init__(
         self,
@@ -205,6 +218,7 @@ class FetchContext:
         self.session = session
         self.incremental = incremental
         self._create = create
+        self._epoch = session.epoch if session is not None else INITIAL_EPOCH
 
     def response(self, data: Sequence[FetchResponse.PartitionData]) -> FetchResponse:
         """The answer from one PartitionData for each of `partitions`, in their order."""
@@ -213,19 +227,20 @@ class FetchContext:
         if self._create is not None:
             self.session = self._create()
         session = self.session
-        shown = zip(self.partitions, data, strict=True)
+        shown = list(zip(self.partitions, data, strict=True))
+        if session is None:
+            return FetchResponse(responses=_by_topic(shown))
         if self.incremental:
-            assert session is not None
-            shown = self._news(session, shown)  # type: ignore[assignment]  # zip and list iterate alike
-        elif session is not None:
-            for partition, partition_data in zip(self.partitions, data, strict=True):
+            if session.epoch != self._epoch:
+                # The session has gone on while this request waited: its reader knows more than this answer would say.
+                return FetchResponse(
+                    session_id=session.session_id, error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH
+                )
+            shown = self._news(session, shown)
+        else:
+            for partition, partition_data in shown:
                 partition.answered(partition_data)
-        return FetchResponse(
-            session_id=session.session_id if session else NO_SESSION, responses=_by_topic(shown)
-        )
-
-    def throttled(self) -> FetchResponse:
-        return FetchResponse(session_id=self.session.session_id if self.session else NO_SESSION)
+        return FetchResponse(session_id=session.session_id, responses=_by_topic(shown))
 
     @staticmethod
     def _news(
@@ -239,8 +254,7 @@ class FetchContext:
             partition.answered(data)
             news.append((partition, data))
             if data.records is not None and _size(data.records) > 0:
-                if partition.key in session.partitions:
-                    session.partitions.move_to_end(partition.key)
+                session.partitions.move_to_end(partition.key)
         return news
 
 
@@ -288,12 +302,17 @@ class FetchManager:
         return self._incremental(request, session, name_of)
 
     def _full(
-        self, request: FetchRequest, uses_topic_ids: bool, name_of: Callable[[Uuid], str], *, is_follower: bool
+        self,
+        request: FetchRequest,
+        uses_topic_ids: bool,
+        name_of: Callable[[Uuid], str],
+        *,
+        is_follower: bool,
     ) -> FetchContext:
         if request.session_id != NO_SESSION:
             self.cache.remove(request.session_id)
         partitions = OrderedDict(_requested(request, uses_topic_ids, name_of))
-        if request.session_epoch == FINAL_EPOCH or not partitions:
+        if request.session_epoch == FINAL_EPOCH:
             return FetchContext(partitions.values(), uses_topic_ids=uses_topic_ids)
 
         def create() -> FetchSession | None:
@@ -307,9 +326,6 @@ class FetchManager:
         self, request: FetchRequest, session: FetchSession, name_of: Callable[[Uuid], str]
     ) -> FetchContext:
         uses_topic_ids = session.uses_topic_ids
-        for forgotten in request.forgotten_topics_data:
-            for index in forgotten.partitions:
-                session.partitions.pop((forgotten.topic_id if uses_topic_ids else forgotten.topic, index), None)
         for topic in request.topics:
             for wanted in topic.partitions:
                 key = (topic.topic_id if uses_topic_ids else topic.topic, wanted.partition)
@@ -319,6 +335,11 @@ class FetchManager:
                     session.partitions[key] = FetchPartition(key, name, topic.topic_id, wanted)
                 else:
                     known.update(wanted)
+        for forgotten in request.forgotten_topics_data:
+            for index in forgotten.partitions:
+                session.partitions.pop(
+                    (forgotten.topic_id if uses_topic_ids else forgotten.topic, index), None
+                )
         if session.uses_topic_ids:
             _resolve_late_names(session, name_of)
         if not session.partitions:
