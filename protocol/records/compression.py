@@ -187,16 +187,16 @@ def _decompress_snappy(cramjam: ModuleType, data: Buffer, max_bytes: int) -> byt
 
 
 def _snappy_blocks(data: memoryview) -> list[memoryview]:
-    """The raw blocks in xerial framing; streams may follow each other, each with a header of its own."""
+    """The raw blocks in xerial framing; streams may follow each other, each with a header of its own.
+
+    The versions in the header are not looked at: Kafka's reader does not either.
+    """
     blocks = []
     position, end = 0, len(data)
     while position < end:
         if data[position : position + 8] == SNAPPY_MAGIC:
             if end - position < 16:
                 raise CorruptRecordError("snappy: the stream ends inside its header")
-            _, compatible = _SNAPPY_VERSIONS.unpack_from(data, position + 8)
-            if compatible != SNAPPY_VERSION:
-                raise CorruptRecordError(f"snappy: framing version {compatible} is not supported")
             position += 16
             continue
         if end - position < 4:

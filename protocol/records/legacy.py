@@ -183,8 +183,10 @@ class LegacyEntry:
             )
         return bytes(self.buffer[position : position + length]), position + length
 
-    def records(self, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
-        """The message itself, or those in the wrapper, whose checksums are checked too.
+    def records(
+        self, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES, *, check_inner: bool = False
+    ) -> Iterator[Record]:
+        """The message itself, or those in the wrapper; `check_inner` checks the checksums of those too.
 
         Raises CorruptRecordError and UnsupportedCompressionError when they cannot be unpacked, InvalidRecordError
         when a wrapper holds what it must not.
@@ -192,18 +194,17 @@ class LegacyEntry:
         if not self.is_compressed:
             key, value = self.key_and_value()
             return iter([Record(key, value, self.max_timestamp, [], self.last_offset)])
-        return iter(self._unwrap(max_decompressed_bytes))
+        return iter(self._unwrap(max_decompressed_bytes, check_inner))
 
-    def _unwrap(self, max_decompressed_bytes: int) -> list[Record]:
+    def _unwrap(self, max_decompressed_bytes: int, check: bool) -> list[Record]:
         codec = self.compression_type
         _, payload = self.key_and_value()
         if payload is None:
             raise InvalidRecordError(f"the wrapper at offset {self.last_offset} has no value")
         if codec == CompressionType.LZ4 and self.magic == MAGIC_V0:
             payload = lz4_with_right_checksum(payload)
-        records = [
-            self._inner(entry) for entry in batches(decompress(codec, payload, max_decompressed_bytes))
-        ]
+        plain = decompress(codec, payload, max_decompressed_bytes)
+        records = [self._inner(entry, check) for entry in batches(plain)]
         if not records:
             raise InvalidRecordError(f"the wrapper at offset {self.last_offset} is empty")
         # Some versions of librdkafka send 0 as the wrapper's offset; their offsets then count from 0 too.
@@ -217,14 +218,15 @@ class LegacyEntry:
                 record.offset += base_offset
         return records
 
-    def _inner(self, entry: object) -> Record:
+    def _inner(self, entry: object, check: bool) -> Record:
         if not isinstance(entry, LegacyEntry) or entry.magic != self.magic:
             raise InvalidRecordError(
                 f"the v{self.magic} wrapper at offset {self.last_offset} holds another format"
             )
         if entry.is_compressed:
             raise InvalidRecordError(f"the wrapper at offset {self.last_offset} holds another wrapper")
-        entry.ensure_valid()
+        if check:
+            entry.ensure_valid()
         key, value = entry.key_and_value()
         appended = self.timestamp_type == TimestampType.LOG_APPEND_TIME
         return Record(
@@ -311,6 +313,6 @@ def _runs(buffer: Buffer, max_decompressed_bytes: int) -> Iterator[_Run | Record
             yield entry
             continue
         run = run or _Run(entry.compression_type, appended)
-        run.records += entry.records(max_decompressed_bytes)
+        run.records += entry.records(max_decompressed_bytes, check_inner=True)
     if run:
         yield run

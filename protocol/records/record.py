@@ -198,7 +198,8 @@ def encode_records(records: Sequence[Record], base_offset: int, base_timestamp: 
         offset_delta = record.offset - base_offset
         if not (0 <= offset_delta <= _MAX_INT32 and _MIN_INT64 <= timestamp_delta <= _MAX_INT64):
             raise ValueError(
-                f"{record!r} is out of reach from offset {base_offset}, timestamp {base_timestamp}"
+                f"offset {record.offset}, timestamp {record.timestamp} cannot be in a batch that starts at "
+                f"offset {base_offset}, timestamp {base_timestamp}"
             )
         body = [b"\0", _zigzag(timestamp_delta), _zigzag(offset_delta)]
         key = record.key
