@@ -63,14 +63,9 @@ def main() -> None:
     help="Set one key; wins over the file and the environment. May be given again and again.",
 )
 @click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
-    default="info",
-    show_default=True,
-    help="How much to say on stderr.",
+    "--show-config", is_flag=True, help="Print each setting that is not a default, and who set it; then exit."
 )
-@click.option("--show-config", is_flag=True, help="Print each setting that is not a default, and who set it; then exit.")
-def serve(properties: Path | None, overrides: tuple[str, ...], log_level: str, show_config: bool) -> None:
+def serve(properties: Path | None, overrides: tuple[str, ...], show_config: bool) -> None:
     """Start a broker and serve until SIGTERM or Ctrl-C.
 
     PROPERTIES is a server.properties as Apache Kafka reads it. Without one the broker listens on localhost:9092
@@ -91,7 +86,7 @@ def serve(properties: Path | None, overrides: tuple[str, ...], log_level: str, s
 
         click.echo(effective_settings(config))
         return
-    sys.exit(run(config, log_level.lower()))
+    sys.exit(run(config))
 
 
 def load_config(properties: Path | None, overrides: tuple[str, ...]) -> BrokerConfig:

@@ -12,7 +12,7 @@ from broker.fetch_session import FetchPartition
 from broker.partition import ACKS_ALL, Partition
 from broker.purgatory import DelayedOperation
 from protocol.errors import ApiError, ErrorCode
-from storage.unified_log import FetchIsolation
+from storage.offsets import FetchIsolation, LogOffsetMetadata
 
 if TYPE_CHECKING:
     from broker.replica_manager import AppendResult, FetchParams
@@ -68,13 +68,16 @@ class DelayedFetch(DelayedOperation):
     A. This broker no longer leads a partition, or it is gone.
     B. The partition's leader epoch is not the one that the reader named.
     C. The fetch offset is past the end (the log was truncated): the reader has to hear of it.
-    D. The accumulated bytes reach min_bytes.
+    D. A segment was rolled since: there is news, and bytes between segments are not worth counting.
+    E. The accumulated bytes reach min_bytes.
+
+    `waiting` has each partition with where its first read ended up.
     """
 
     def __init__(
         self,
         params: FetchParams,
-        waiting: Sequence[tuple[FetchPartition, Partition]],
+        waiting: Sequence[tuple[FetchPartition, Partition, LogOffsetMetadata]],
         respond: Callable[[], None],
     ) -> None:
         super().__init__(params.max_wait_ms)
@@ -86,18 +89,22 @@ class DelayedFetch(DelayedOperation):
         isolation = self._params.isolation
         min_bytes = self._params.min_bytes
         available = 0
-        for request, partition in self._waiting:
+        for request, partition, start in self._waiting:
             if partition.offline or not partition.is_leader:
                 return self.force_complete()  # case A
             if request.current_leader_epoch not in (-1, partition.leader_epoch):
                 return self.force_complete()  # case B
             end = _readable_end(partition, isolation)
+            if end == request.fetch_offset:
+                continue
             if end < request.fetch_offset:
                 return self.force_complete()  # case C
-            if end > request.fetch_offset:
-                available += min(partition.log.bytes_between(request.fetch_offset, end), request.max_bytes)
-                if available >= min_bytes:
-                    return self.force_complete()  # case D
+            reached = _end_metadata(partition, isolation, end)
+            if not reached.on_same_segment(start):
+                return self.force_complete()  # case D
+            available += min(reached.position - start.position, request.max_bytes)
+            if available >= min_bytes:
+                return self.force_complete()  # case E
         return False
 
     def on_expiration(self) -> None:
@@ -114,3 +121,12 @@ def _readable_end(partition: Partition, isolation: FetchIsolation) -> int:
     if isolation is FetchIsolation.TXN_COMMITTED:
         return log.last_stable_offset
     return log.log_end_offset
+
+
+def _end_metadata(partition: Partition, isolation: FetchIsolation, end: int) -> LogOffsetMetadata:
+    log = partition.log
+    if isolation is FetchIsolation.LOG_END or end == log.log_end_offset:
+        return log.log_end_offset_metadata
+    if end == log.high_watermark:
+        return log.high_watermark_metadata
+    return LogOffsetMetadata(end)

@@ -25,7 +25,7 @@ _CODES: Final[dict[type[Exception], ErrorCode]] = {
     storage.KafkaStorageError: ErrorCode.KAFKA_STORAGE_ERROR,
 }
 
-MAPPED_ERRORS: Final = (ApiError, *_CODES)
+MAPPED_ERRORS: Final[tuple[type[Exception], ...]] = (ApiError, *_CODES)
 """What a partition may fail with; anything else is a bug of ours and is not caught."""
 
 

@@ -14,12 +14,19 @@ from typing import Final, Protocol
 from broker import handlers
 from broker.request import REGISTRY, ApiHandler, ConnectionInfo, NoResponse, Pending, RequestContext
 from broker.services import Broker
-from protocol.api_keys import ApiKey, request_header_version, request_type, response_header_version, response_type
-from protocol.codec import Chunk, Decoder, Encoder, decoder, encoder
+from protocol.api_keys import (
+    ApiKey,
+    request_header_version,
+    request_type,
+    response_header_version,
+    response_type,
+)
+from protocol.codec import decoder, encoder
 from protocol.errors import ErrorCode, ProtocolError
-from protocol.messages.headers import RequestHeader
 from protocol.messages.api_versions import ApiVersionsResponse
+from protocol.messages.headers import RequestHeader
 from protocol.schema import Message
+from protocol.wire import Chunk
 
 Answer = list[Chunk] | Pending[list[Chunk]] | NoResponse
 
@@ -44,11 +51,9 @@ class _Route:
         self.handler = handler
         self.api_key = api_key
         self.version = version
-        self.decode_header: Decoder[RequestHeader] = decoder(
-            RequestHeader, request_header_version(api_key, version)
-        )
-        self.decode_body: Decoder[Message] = decoder(request_type(api_key), version)
-        self.encode: Encoder[Message] = encoder(response_type(api_key), version)
+        self.decode_header = decoder(RequestHeader, request_header_version(api_key, version))
+        self.decode_body = decoder(request_type(api_key), version)
+        self.encode = encoder(response_type(api_key), version)
         self.flexible_header = response_header_version(api_key, version) == 1
 
     def chunks(self, correlation_id: int, response: Message) -> list[Chunk]:

@@ -10,24 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker.blocking import BlockingRunner
+from storage.errors import KafkaStorageError
 from storage.unified_log import UnifiedLog
 
-FlushFailed = Callable[[UnifiedLog, BaseException], None]
+FlushFailed = Callable[[UnifiedLog, KafkaStorageError], None]
 
 
 class LogFlusher:
     """Runs the flushes of many logs. `flushed(log)` is called after each that worked, `failed(log, error)` else."""
 
-    def __init__(self, runner: BlockingRunner, flushed: Callable[[UnifiedLog], None], failed: FlushFailed) -> None:
+    def __init__(
+        self, runner: BlockingRunner, flushed: Callable[[UnifiedLog], None], failed: FlushFailed
+    ) -> None:
         self._runner = runner
         self._flushed = flushed
         self._failed = failed
         self._wanted: dict[UnifiedLog, int] = {}
 
-    def flush(self, log: UnifiedLog, up_to_offset: int) -> None:
-        """Has everything before `up_to_offset` (exclusive) made durable, soon."""
+    def flush(self, log: UnifiedLog) -> None:
+        """Has everything that is in `log` now made durable, soon."""
         running = log in self._wanted
-        self._wanted[log] = max(up_to_offset, self._wanted.get(log, 0))
+        self._wanted[log] = log.log_end_offset
         if not running:
             self._start(log)
 
@@ -35,15 +38,18 @@ class LogFlusher:
         return log in self._wanted
 
     def _start(self, log: UnifiedLog) -> None:
-        job = log.prepare_flush(self._wanted[log])
+        job = log.prepare_flush()
 
         def done(error: BaseException | None) -> None:
             if error is not None:
+                raise error  # run() reports what the disk says in the job; this is a bug of ours
+            try:
+                log.complete_flush(job)
+            except KafkaStorageError as failure:
                 del self._wanted[log]
-                self._failed(log, error)
+                self._failed(log, failure)
                 return
-            log.complete_flush(job)
-            if self._wanted[log] > log.recovery_point:
+            if self._wanted[log] > job.up_to_offset:
                 self._start(log)
             else:
                 del self._wanted[log]

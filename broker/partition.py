@@ -12,14 +12,8 @@ from typing import Final
 from broker.metadata_image import PartitionImage
 from protocol.errors import ApiError, ErrorCode
 from protocol.wire import Uuid
-from storage.unified_log import (
-    AppendOrigin,
-    EpochEndOffset,
-    FetchDataInfo,
-    FetchIsolation,
-    LogAppendInfo,
-    UnifiedLog,
-)
+from storage.offsets import AppendOrigin, EpochEndOffset, FetchDataInfo, FetchIsolation, LogAppendInfo
+from storage.unified_log import UnifiedLog
 
 ACKS_ALL: Final = -1
 NO_EPOCH: Final = -1
@@ -55,7 +49,9 @@ class Partition:
         "topic_id",
     )
 
-    def __init__(self, topic: str, topic_id: Uuid, image: PartitionImage, log: UnifiedLog, local_node_id: int) -> None:
+    def __init__(
+        self, topic: str, topic_id: Uuid, image: PartitionImage, log: UnifiedLog, local_node_id: int
+    ) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.index = image.partition
@@ -126,7 +122,7 @@ class Partition:
         min_one_message: bool,
     ) -> FetchDataInfo:
         """Records from `fetch_offset` on, up to what `isolation` lets the reader see."""
-        return self.log.read(fetch_offset, max_bytes, isolation, min_one_message)
+        return self.log.read(fetch_offset, max_bytes, isolation, min_one_message=min_one_message)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset | None:
         """The end (exclusive) of the newest epoch that is not after `epoch`; None where that is not known."""
@@ -140,9 +136,10 @@ class Partition:
         end = self.end_offset_for_epoch(last_fetched_epoch)
         if end is None:
             raise ApiError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"{self} keeps nothing of epoch {last_fetched_epoch} or before it."
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self} keeps nothing of epoch {last_fetched_epoch} or before it.",
             )
-        if end.leader_epoch < last_fetched_epoch or end.end_offset < fetch_offset:
+        if end.epoch < last_fetched_epoch or end.end_offset < fetch_offset:
             return end
         return None
 

@@ -23,14 +23,8 @@ from protocol.errors import ApiError, ErrorCode
 from protocol.wire import ZERO_UUID, Uuid
 from storage.errors import KafkaStorageError
 from storage.log_manager import LogManager
-from storage.unified_log import (
-    AppendOrigin,
-    EpochEndOffset,
-    FetchDataInfo,
-    FetchIsolation,
-    LogAppendInfo,
-    UnifiedLog,
-)
+from storage.offsets import AppendOrigin, EpochEndOffset, FetchDataInfo, FetchIsolation, LogAppendInfo
+from storage.unified_log import UnifiedLog
 
 logger = logging.getLogger("barnabas.replica_manager")
 
@@ -60,7 +54,9 @@ class AppendResult:
         self.required_offset = -1
         self.needs_flush = False
 
-    def fail(self, code: ErrorCode, message: str | None, record_errors: Sequence[tuple[int, str]] = ()) -> None:
+    def fail(
+        self, code: ErrorCode, message: str | None, record_errors: Sequence[tuple[int, str]] = ()
+    ) -> None:
         self.error = code
         self.error_message = message
         self.record_errors = record_errors
@@ -84,7 +80,14 @@ class FetchParams:
 class FetchResult:
     """What one partition gives a reader; offsets are -1 where an error left them unknown."""
 
-    __slots__ = ("data", "diverging_epoch", "error", "high_watermark", "last_stable_offset", "log_start_offset")
+    __slots__ = (
+        "data",
+        "diverging_epoch",
+        "error",
+        "high_watermark",
+        "last_stable_offset",
+        "log_start_offset",
+    )
 
     def __init__(self, error: ErrorCode = ErrorCode.NONE) -> None:
         self.error = error
@@ -98,6 +101,11 @@ class FetchResult:
     def size(self) -> int:
         """Bytes of records."""
         return self.data.records.size if self.data is not None else 0
+
+
+def log_dir_of(log: UnifiedLog) -> str:
+    """The log directory (one of log.dirs) that holds the partition's directory."""
+    return log.directory.rpartition("/")[0]
 
 
 class ReplicaManager:
@@ -207,7 +215,9 @@ class ReplicaManager:
                 self._refused(topic, error, len(records), result)
                 continue
             log = partition.log
-            if result.needs_flush or (required_acks == ACKS_ALL and log.high_watermark < result.required_offset):
+            if result.needs_flush or (
+                required_acks == ACKS_ALL and log.high_watermark < result.required_offset
+            ):
                 waiting.append((partition, result))
         if not waiting or required_acks == 0:
             return results
@@ -225,9 +235,10 @@ class ReplicaManager:
         result.info = info
         result.required_offset = log.log_end_offset if info.duplicate else info.last_offset + 1
         if log.needs_flush():
-            result.needs_flush = True
-            self._flusher.flush(log, log.log_end_offset)
-        elif self._flusher.is_flushing(log) and info.duplicate:
+            # After a roll the old segment is synced as well, but nobody waits for that.
+            result.needs_flush = log.unflushed_messages >= log.config.flush_messages
+            self._flusher.flush(log)
+        elif info.duplicate and self._flusher.is_flushing(log):
             # The first copy's acknowledgement may still wait for the disk; the second must not overtake it.
             result.needs_flush = log.recovery_point < result.required_offset
         if not info.duplicate:
@@ -246,19 +257,21 @@ class ReplicaManager:
 
     def flush(self, log: UnifiedLog) -> None:
         """Has everything in `log` made durable, soon and off the event loop."""
-        self._flusher.flush(log, log.log_end_offset)
+        self._flusher.flush(log)
 
     def _flushed(self, log: UnifiedLog) -> None:
         self.produce_purgatory.check_and_complete((log.topic, log.partition))
 
-    def _flush_failed(self, log: UnifiedLog, error: BaseException) -> None:
-        logger.error("fsync of %s-%d failed, its log directory is taken offline: %s", log.topic, log.partition, error)
-        self.log_dir_failed(str(log.dir.parent))
+    def _flush_failed(self, log: UnifiedLog, error: KafkaStorageError) -> None:
+        logger.error(
+            "fsync of %s-%d failed, its log directory is taken offline: %s", log.topic, log.partition, error
+        )
+        self.log_dir_failed(log_dir_of(log))
 
     def log_dir_failed(self, log_dir: str) -> None:
         """Takes every partition in `log_dir` offline: its disk cannot be trusted with anything more."""
         for key, partition in self._partitions.items():
-            if str(partition.log.dir.parent) == log_dir and not partition.offline:
+            if log_dir_of(partition.log) == log_dir and not partition.offline:
                 partition.offline = True
                 self._complete_waiting(key)
         self._log_dir_failed(log_dir)
@@ -273,7 +286,9 @@ class ReplicaManager:
         if self._is_answer(params, requests, results):
             return results
         waiting = [
-            (request, self._partitions[request.topic, request.partition]) for request in requests
+            (request, self._partitions[request.topic, request.partition], result.data.fetch_offset_metadata)
+            for request, result in zip(requests, results, strict=True)
+            if result.data is not None
         ]
         pending: Pending[list[FetchResult]] = Pending()
         operation = DelayedFetch(params, waiting, lambda: pending.complete(self._read(params, requests)))
@@ -319,7 +334,12 @@ class ReplicaManager:
         return results
 
     def _read_partition(
-        self, params: FetchParams, request: FetchPartition, limit: int, min_one_message: bool, result: FetchResult
+        self,
+        params: FetchParams,
+        request: FetchPartition,
+        limit: int,
+        min_one_message: bool,
+        result: FetchResult,
     ) -> None:
         partition = self.partition(request.topic, request.partition, request.topic_id)
         partition.check_leader(request.current_leader_epoch)
@@ -332,7 +352,9 @@ class ReplicaManager:
         result.high_watermark = log.high_watermark
         result.last_stable_offset = log.last_stable_offset
         if request.last_fetched_epoch >= 0:
-            result.diverging_epoch = partition.diverging_epoch(request.last_fetched_epoch, request.fetch_offset)
+            result.diverging_epoch = partition.diverging_epoch(
+                request.last_fetched_epoch, request.fetch_offset
+            )
             if result.diverging_epoch is not None:
                 return
         result.data = partition.read(

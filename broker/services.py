@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from config.broker_config import BrokerConfig
+
 from broker.controller import Controller
 from broker.fetch_session import FetchManager
 from broker.metadata_image import MetadataImage
@@ -12,7 +14,6 @@ from broker.producer_ids import ProducerIdManager
 from broker.replica_manager import ReplicaManager
 from broker.request import ConnectionInfo
 from broker.topic_admin import TopicDefaults
-from config.broker_config import BrokerConfig
 from protocol.wire import Uuid
 
 AUTHORIZED_OPERATIONS_OMITTED = -2147483648

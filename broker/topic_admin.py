@@ -104,7 +104,10 @@ def is_internal(name: str) -> bool:
 
 
 def new_topics(
-    image: MetadataImage, specs: Iterable[TopicSpec], defaults: TopicDefaults, new_topic_id: Callable[[], Uuid]
+    image: MetadataImage,
+    specs: Iterable[TopicSpec],
+    defaults: TopicDefaults,
+    new_topic_id: Callable[[], Uuid],
 ) -> dict[str, NewTopic | ApiError]:
     """Decides on each of `specs`, whose names differ: by name what may be created, or why it may not."""
     outcomes: dict[str, NewTopic | ApiError] = {}
@@ -132,7 +135,9 @@ def _new_topic(
     """Decides on `spec`. Raises ApiError with Kafka's code for each rule that it breaks."""
     check_topic_name(spec.name)
     if spec.name == CLUSTER_METADATA_TOPIC:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{spec.name}' is the broker's own log of metadata.")
+        raise ApiError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{spec.name}' is the broker's own log of metadata."
+        )
     if spec.name in image.topics:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{spec.name}' already exists.")
     _check_collision((*image.topics, *accepted), spec.name)
@@ -165,7 +170,9 @@ def _check_collision(existing: Iterable[str], name: str) -> None:
     folded = name.replace(".", "_")
     for other in existing:
         if other.replace(".", "_") == folded:
-            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with the existing '{other}'.")
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with the existing '{other}'."
+            )
 
 
 def _placed(spec: TopicSpec, defaults: TopicDefaults) -> list[Sequence[int]]:
@@ -178,7 +185,8 @@ def _placed(spec: TopicSpec, defaults: TopicDefaults) -> list[Sequence[int]]:
         replication_factor = defaults.replication_factor
     if partition_count < 1:
         raise ApiError(
-            ErrorCode.INVALID_PARTITIONS, f"A topic has 1 partition or more, not {partition_count} (-1: the default)."
+            ErrorCode.INVALID_PARTITIONS,
+            f"A topic has 1 partition or more, not {partition_count} (-1: the default).",
         )
     brokers = defaults.brokers
     if replication_factor < 1:
@@ -219,7 +227,8 @@ def _assigned(spec: TopicSpec, brokers: Sequence[int]) -> list[Sequence[int]]:
     sizes = {len(replicas) for replicas in spec.assignments.values()}
     if len(sizes) > 1:
         raise ApiError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"All partitions need the same number of replicas, not {sorted(sizes)}."
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"All partitions need the same number of replicas, not {sorted(sizes)}.",
         )
     return [spec.assignments[index] for index in range(len(spec.assignments))]
 
@@ -236,7 +245,9 @@ def _checked_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
     return checked
 
 
-def removal_record(image: MetadataImage, *, name: str | None, topic_id: Uuid) -> tuple[str, RemoveTopicRecord]:
+def removal_record(
+    image: MetadataImage, *, name: str | None, topic_id: Uuid
+) -> tuple[str, RemoveTopicRecord]:
     """The topic's name and the record that removes it, found by name or, where that is None, by id.
 
     Raises ApiError: UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID.

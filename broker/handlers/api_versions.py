@@ -46,7 +46,9 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
         ],
         finalized_features_epoch=0,
         finalized_features=[
-            ApiVersionsResponse.FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            ApiVersionsResponse.FinalizedFeatureKey(
+                name=name, min_version_level=level, max_version_level=level
+            )
             for name, _, _, level in FEATURES
             if level > 0
         ],

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from config.describe import ConfigEntry, describe_broker_configs, describe_topic_configs
+
 from broker.metadata_image import BROKER_RESOURCE, TOPIC_RESOURCE
 from broker.request import RequestContext, api
 from broker.topic_admin import check_topic_name
-from config.describe import ConfigEntry, describe_broker_configs, describe_topic_configs
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -23,7 +24,9 @@ _RESOURCE_NAMES: Final = {TOPIC_RESOURCE: "topic", BROKER_RESOURCE: "broker"}
 def describe_configs(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_describe(broker, request, resource) for resource in request.resources])
+    return DescribeConfigsResponse(
+        results=[_describe(broker, request, resource) for resource in request.resources]
+    )
 
 
 def _describe(
@@ -71,7 +74,8 @@ def _is_this_broker(broker: Broker, name: str) -> bool:
         return False
     if name != str(broker.node_id):
         raise ApiError(
-            ErrorCode.INVALID_REQUEST, f"This is broker {broker.node_id}; '{name}' has to be asked about itself."
+            ErrorCode.INVALID_REQUEST,
+            f"This is broker {broker.node_id}; '{name}' has to be asked about itself.",
         )
     return True
 

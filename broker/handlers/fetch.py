@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 from broker.fetch_session import FetchContext, FetchPartition
 from broker.replica_manager import NO_REPLICA, FetchParams, FetchResult
 from broker.request import Pending, RequestContext, api
-from config.catalogue.use import FETCH_MAX_BYTES
+from config.catalogue.server import FETCH_MAX_BYTES
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
-from storage.unified_log import FetchIsolation
+from storage.offsets import FetchIsolation
 
 if TYPE_CHECKING:
     from broker.services import Broker
@@ -74,13 +74,15 @@ def _partition_data(
     diverging = result.diverging_epoch
     if diverging is not None:
         data.diverging_epoch = FetchResponse.EpochEndOffset(
-            epoch=diverging.leader_epoch, end_offset=diverging.end_offset
+            epoch=diverging.epoch, end_offset=diverging.end_offset
         )
     elif result.data is not None:
         data.records = result.data.records
         if result.data.aborted_transactions is not None:
             data.aborted_transactions = [
-                FetchResponse.AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                FetchResponse.AbortedTransaction(
+                    producer_id=aborted.producer_id, first_offset=aborted.first_offset
+                )
                 for aborted in result.data.aborted_transactions
             ]
     return data

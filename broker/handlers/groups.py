@@ -27,7 +27,9 @@ def find_coordinator(
 ) -> FindCoordinatorResponse:
     if context.api_version >= _MANY_KEYS_SINCE:
         return FindCoordinatorResponse(
-            coordinators=[_coordinator(broker, context, key, request.key_type) for key in request.coordinator_keys]
+            coordinators=[
+                _coordinator(broker, context, key, request.key_type) for key in request.coordinator_keys
+            ]
         )
     found = _coordinator(broker, context, request.key, request.key_type)
     return FindCoordinatorResponse(

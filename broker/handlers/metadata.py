@@ -10,7 +10,8 @@ from broker.metadata_image import NO_LEADER, MetadataImage, PartitionImage, Topi
 from broker.request import Pending, RequestContext, api
 from broker.services import AUTHORIZED_OPERATIONS_OMITTED, Broker
 from broker.topic_admin import TopicSpec, check_topic_name, is_internal, new_topics
-from config.catalogue.use import AUTO_CREATE_TOPICS_ENABLE, MAX_REQUEST_PARTITION_SIZE_LIMIT
+from config.catalogue.log import AUTO_CREATE_TOPICS_ENABLE
+from config.catalogue.server import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.metadata import (
@@ -54,7 +55,9 @@ def metadata(
     asked = request.topics
     if asked is None or (version == 0 and not asked):
         image = broker.image
-        return _metadata_response(broker, context, request, [_topic(broker, t) for t in image.topics.values()])
+        return _metadata_response(
+            broker, context, request, [_topic(broker, t) for t in image.topics.values()]
+        )
     if any((t.name is None or t.topic_id != ZERO_UUID) and version < _TOPIC_IDS_SINCE for t in asked):
         return _metadata_response(
             broker, context, request, [_no_topic(t.name or "", ErrorCode.INVALID_REQUEST) for t in asked]
@@ -109,7 +112,9 @@ def _why_missing(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _no_topic(name: str | None, code: ErrorCode, topic_id: Uuid = ZERO_UUID) -> Response.MetadataResponseTopic:
+def _no_topic(
+    name: str | None, code: ErrorCode, topic_id: Uuid = ZERO_UUID
+) -> Response.MetadataResponseTopic:
     return MetadataResponse.MetadataResponseTopic(
         error_code=code, name=name, topic_id=topic_id, is_internal=name is not None and is_internal(name)
     )
@@ -122,7 +127,8 @@ def _topic(broker: Broker, topic: TopicImage) -> Response.MetadataResponseTopic:
         topic_id=topic.topic_id,
         is_internal=is_internal(topic.name),
         partitions=[
-            _partition(partition, _offline(broker, topic, partition)) for partition in topic.partitions.values()
+            _partition(partition, _offline(broker, topic, partition))
+            for partition in topic.partitions.values()
         ],
     )
 
@@ -172,7 +178,9 @@ def _metadata_response(
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
         topics=topics,
-        cluster_authorized_operations=CLUSTER_OPERATIONS if include_cluster else AUTHORIZED_OPERATIONS_OMITTED,
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if include_cluster
+        else AUTHORIZED_OPERATIONS_OMITTED,
     )
 
 

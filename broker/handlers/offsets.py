@@ -166,7 +166,7 @@ def offset_for_leader_epoch(
             return response
         end = partition.end_offset_for_epoch(wanted.leader_epoch)
         if end is not None:
-            response.leader_epoch = end.leader_epoch
+            response.leader_epoch = end.epoch
             response.end_offset = end.end_offset
         return response
 

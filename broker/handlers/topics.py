@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from config.describe import describe_topic_configs
+
 from broker.controller import Decision
 from broker.metadata_image import MetadataImage
 from broker.request import Pending, RequestContext, api
 from broker.topic_admin import NewTopic, TopicSpec, new_topics, removal_record
-from config.catalogue.log import DELETE_TOPIC_ENABLE
-from config.describe import describe_topic_configs
+from config.catalogue.server import DELETE_TOPIC_ENABLE
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import RemoveTopicRecord
@@ -146,7 +147,9 @@ def _deletions(
     for topic in doomed:
         try:
             if topic.name is not None and topic.topic_id != ZERO_UUID:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "A topic is named by its name or by its id, not by both.")
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST, "A topic is named by its name or by its id, not by both."
+                )
             name, record = removal_record(image, name=topic.name, topic_id=topic.topic_id)
             if record.topic_id in found:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Topic '{name}' is in the request more than once.")
