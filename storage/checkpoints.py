@@ -7,6 +7,7 @@ CorruptCheckpointError, and the caller goes on as if there were none, which cost
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from protocol.wire import uuid_from_string, uuid_to_string
 from storage.env import Env, write_atomically
 from storage.errors import CorruptCheckpointError, InconsistentMetadataError
 
@@ -112,6 +113,10 @@ class LeaderEpochCheckpointFile:
         self._env = env
         self.path = path
 
+    def in_directory(self, directory: str) -> "LeaderEpochCheckpointFile":
+        """The same file where the directory is now."""
+        return LeaderEpochCheckpointFile(self._env, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+
     def read(self) -> list[tuple[int, int]]:
         """(epoch, start offset) in order; empty when there is no file. Raises CorruptCheckpointError."""
         lines = _read_lines(self._env, self.path)
@@ -146,18 +151,23 @@ class PartitionMetadataFile:
         self._env = env
         self.path = path
 
-    def read(self) -> str | None:
-        """The topic id as text; None when there is no file. Raises CorruptCheckpointError."""
+    def read(self) -> bytes | None:
+        """The topic id; None when there is no file. Raises CorruptCheckpointError."""
         lines = _read_lines(self._env, self.path)
         if lines is None:
             return None
         fields = dict(line.split(": ", 1) for line in lines if ": " in line)
         if fields.get("version") != "0" or not fields.get("topic_id"):
             raise CorruptCheckpointError(f"{self.path} holds no version 0 topic id")
-        return fields["topic_id"]
+        try:
+            return uuid_from_string(fields["topic_id"])
+        except ValueError as error:
+            raise CorruptCheckpointError(f"{self.path}: {fields['topic_id']!r} is no topic id") from error
 
-    def write(self, topic_id: str) -> None:
-        write_atomically(self._env, self.path, f"version: 0\ntopic_id: {topic_id}".encode())
+    def write(self, topic_id: bytes) -> None:
+        """Replaces the file. Raises OSError."""
+        text = f"version: 0\ntopic_id: {uuid_to_string(topic_id)}"
+        write_atomically(self._env, self.path, text.encode())
 
 
 class MetaProperties:

@@ -28,7 +28,7 @@ class File(Protocol):
         """Up to `length` bytes from `position`; fewer at the end of the file."""
 
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
-        """Writes the buffers one after the other at `position`; returns the bytes written, possibly fewer than asked."""
+        """Writes the buffers one after the other at `position`; returns the bytes written, perhaps fewer than asked."""
 
     def truncate(self, size: int) -> None:
         """Cuts or extends (with zeros, sparsely) to `size` bytes."""

@@ -215,6 +215,17 @@ class OffsetIndex(SparseIndex):
             slot = self._count_below(target_offset - self.base_offset)
         return self.entry(slot - 1) if slot else (self.base_offset, 0)
 
+    def first_offset_after_position(self, position: int) -> int | None:
+        """The offset of the first entry at or after a byte position (positions increase too); None when there is none."""
+        low, high = 0, self.entries
+        while low < high:
+            middle = (low + high) >> 1
+            if self.entry(middle)[1] < position:
+                low = middle + 1
+            else:
+                high = middle
+        return self.entry(low)[0] if low < self.entries else None
+
     def entry(self, slot: int) -> tuple[int, int]:
         """(offset, position) of one entry."""
         relative, position = self.ENTRY.unpack_from(self._mapped(), slot * 8)

@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from typing import Final
 
 from storage.checkpoints import LeaderEpochCheckpointFile
+from storage.flush import FlushJob
 from storage.offsets import EpochEndOffset
 
 UNDEFINED_EPOCH: Final = -1
@@ -60,6 +61,15 @@ class LeaderEpochFileCache:
         """Writes the file; durable on return."""
         self._checkpoint.write(self.entries)
         self.is_dirty = False
+
+    def hand_to(self, job: FlushJob) -> None:
+        """Has a flush write the file instead; the recovery point waits for it."""
+        job.include_epochs(self._checkpoint, self.entries)
+        self.is_dirty = False
+
+    def update_directory(self, directory: str) -> None:
+        """The partition's directory has another name now."""
+        self._checkpoint = self._checkpoint.in_directory(directory)
 
     def epoch_for_offset(self, offset: int) -> int:
         """The epoch that wrote `offset`; -1 when unknown."""

@@ -12,7 +12,13 @@ from storage.deletion import DeletionQueue
 from storage.env import Buffer, Env, File
 from storage.errors import OffsetOutOfRangeError
 from storage.flush import FlushJob
-from storage.offsets import FetchDataInfo, FileRecords, LogOffsetMetadata
+from storage.offsets import (
+    AbortedTransaction,
+    FetchDataInfo,
+    FileRecords,
+    LogOffsetMetadata,
+    TimestampAndOffset,
+)
 from storage.segment import AppendedBatch, LogSegment
 
 if TYPE_CHECKING:
@@ -216,6 +222,38 @@ class LocalLog:
             if found is not None:
                 return LogOffsetMetadata(offset, segment.base_offset, found[0])
         return self.log_end_offset_metadata
+
+    def collect_aborted_transactions(self, info: FetchDataInfo) -> list[AbortedTransaction]:
+        """Those that overlap what was read. Where that ends, the offset index says roughly: rather later than sooner."""
+        if info.records.size == 0:
+            return []
+        start = info.fetch_offset_metadata
+        at = self.segments.floor_position(start.segment_base_offset)
+        end = self.segments[at].offset_index.first_offset_after_position(start.position + info.records.size)
+        if end is None:
+            end = self.segments[at + 1].base_offset if at + 1 < len(self.segments) else self.log_end_offset
+        found: list[AbortedTransaction] = []
+        for position in range(at, len(self.segments)):
+            transactions, is_complete = self.segments[position].txn_index.collect(start.message_offset, end)
+            found += transactions
+            if is_complete:
+                break
+        return found
+
+    def fetch_offset_by_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampAndOffset | None:
+        """The first record from `start_offset` on that is at least as young as the timestamp."""
+        for segment in self.segments:
+            if segment.max_timestamp_so_far >= timestamp_ms:
+                found = segment.find_offset_by_timestamp(timestamp_ms, start_offset)
+                if found is not None:
+                    return found
+        return None
+
+    def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
+        """The first record that has the youngest timestamp."""
+        return max(
+            self.segments, key=lambda segment: segment.max_timestamp_so_far
+        ).find_offset_of_max_timestamp()
 
     # -- flush --
 

@@ -9,10 +9,17 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from protocol.records.batch import CorruptRecordError, RecordBatch
+from storage.checkpoints import (
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    LeaderEpochCheckpointFile,
+    PartitionMetadataFile,
+)
+from storage.deletion import DeletionQueue
 from storage.env import Env, remove_if_exists
-from storage.errors import CorruptIndexError
+from storage.errors import CorruptCheckpointError, CorruptIndexError
 from storage.leader_epochs import LeaderEpochFileCache
-from storage.local_log import LogSegments
+from storage.local_log import LocalLog, LogSegments
 from storage.producer_state import ProducerStateManager
 from storage.replay import apply_batch, read_batches, rebuild_producer_state
 from storage.scan import batch_headers
@@ -24,6 +31,8 @@ from storage.segment import (
     TXN_INDEX_SUFFIX,
     LogSegment,
 )
+from storage.snapshots import ProducerSnapshotFiles
+from storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     from config.log_config import LogConfig
@@ -34,6 +43,76 @@ SWAP_SUFFIX: Final = ".swap"
 _INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 logger = logging.getLogger("barnabas.storage")
+
+
+DEFAULT_PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
+
+
+def open_log(
+    env: Env,
+    directory: str,
+    topic: str,
+    partition: int,
+    config: "LogConfig",
+    *,
+    is_clean: bool = False,
+    log_start_offset: int = 0,
+    recovery_point: int = 0,
+    deletions: DeletionQueue | None = None,
+    producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS,
+) -> UnifiedLog:
+    """Opens the log in `directory`, which is made when missing, and recovers it unless `is_clean`.
+
+    `log_start_offset` and `recovery_point` are what the checkpoints of the log directory say. The high watermark
+    is the log start offset until it is updated. Raises OSError, and CorruptRecordError for what cannot be repaired.
+    """
+    env.mkdir(directory)
+    names = env.listdir(directory)
+    epochs = _load_epochs(env, directory)
+    snapshots = ProducerSnapshotFiles(env, directory, names)
+    producers = ProducerStateManager(snapshots, f"{topic}-{partition}", producer_id_expiration_ms)
+    loader = LogLoader(
+        env,
+        directory,
+        config,
+        is_clean=is_clean,
+        log_start_offset=log_start_offset,
+        recovery_point=recovery_point,
+        epochs=epochs,
+        producers=producers,
+        names=names,
+    )
+    offsets = loader.load()
+    local = LocalLog(
+        env,
+        directory,
+        config,
+        loader.segments,
+        recovery_point=offsets.recovery_point,
+        log_end_offset=offsets.log_end_offset,
+        deletions=deletions or DeletionQueue(env),
+    )
+    log = UnifiedLog(
+        env,
+        topic,
+        partition,
+        local,
+        log_start_offset=offsets.log_start_offset,
+        leader_epoch_cache=epochs,
+        producer_state_manager=producers,
+        partition_metadata=PartitionMetadataFile(env, f"{directory}/{PARTITION_METADATA}"),
+    )
+    log.truncated_bytes = offsets.truncated_bytes
+    return log
+
+
+def _load_epochs(env: Env, directory: str) -> LeaderEpochFileCache:
+    checkpoint = LeaderEpochCheckpointFile(env, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+    try:
+        return LeaderEpochFileCache(checkpoint, checkpoint.read())
+    except CorruptCheckpointError as error:
+        logger.warning("%s; leader epochs are known from the recovery point on only", error)
+        return LeaderEpochFileCache(checkpoint)
 
 
 class LoadedLogOffsets:
@@ -163,10 +242,11 @@ class LogLoader:
             end = header.last_offset + 1
         file.close()
         for name in sorted(self._names):
-            if name[:20].isdigit() and name[20:] in (LOG_SUFFIX, *_INDEX_SUFFIXES):
-                if base_offset <= int(name[:20]) < max(end, base_offset + 1):
-                    self._env.remove(f"{self._directory}/{name}")
-                    self._names.discard(name)
+            if not (name[:20].isdigit() and name[20:] in (LOG_SUFFIX, *_INDEX_SUFFIXES)):
+                continue
+            if base_offset <= int(name[:20]) < max(end, base_offset + 1):
+                self._env.remove(f"{self._directory}/{name}")
+                self._names.discard(name)
 
     def _load_segments(self) -> None:
         stems = sorted(name[:20] for name in self._names if name[20:] == LOG_SUFFIX and name[:20].isdigit())

@@ -41,7 +41,7 @@ _LEADER_PREFIX_BYTES: Final = 16
 
 
 class ValidatedRecords:
-    """What is to be written: `buffers` one after the other are `size` bytes; `batches` carry their offsets in the log."""
+    """What is to be written: `buffers`, one after the other, are `size` bytes; `batches` have their offsets in the log."""
 
     __slots__ = (
         "appended",
@@ -127,11 +127,11 @@ class LogValidator:
             first = RecordBatch(records)
             if first.size_in_bytes == len(records):
                 return [first]
-        found = [entry for entry in batches(records)]
+        found = list(batches(records))
         if not found:
             raise InvalidRecordError(f"there is no record batch in what was to be appended to {self._name}")
         if any(entry.magic != MAGIC_V2 for entry in found):
-            found = [entry for entry in batches(self._up_convert(records))]
+            found = list(batches(self._up_convert(records)))
         elif len(found) > 1 and origin is AppendOrigin.CLIENT:
             raise InvalidRecordError(f"{len(found)} record batches for {self._name}; a producer may send one")
         return [entry for entry in found if isinstance(entry, RecordBatch)]
@@ -222,8 +222,8 @@ class LogValidator:
             batch.partition_leader_epoch = leader_epoch
             result.add(batch, (prefix, view[_LEADER_PREFIX_BYTES:]))
             return
-        data = self._restamp(batch, summary, offset, leader_epoch, now_ms)
-        result.add(RecordBatch(data), (data,))
+        copy = self._restamp(batch, summary, offset, leader_epoch, now_ms)
+        result.add(RecordBatch(copy), (copy,))
 
     def _restamp(
         self, batch: RecordBatch, summary: RecordsSummary, offset: int, leader_epoch: int, now_ms: int

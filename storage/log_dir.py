@@ -1,0 +1,169 @@
+"""LogDir: one entry of log.dirs: its lock, its identity, its clean-stop marker, its checkpoints."""
+
+import logging
+from typing import TYPE_CHECKING
+
+from storage.checkpoints import (
+    CLEANER_OFFSET_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOCK,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    CleanShutdownFile,
+    MetaProperties,
+    OffsetCheckpointFile,
+    TopicPartition,
+)
+from storage.env import Env, Lock
+from storage.errors import CorruptCheckpointError, KafkaStorageError, LogDirLockedError
+
+if TYPE_CHECKING:
+    from storage.unified_log import UnifiedLog
+
+logger = logging.getLogger("barnabas.storage")
+
+
+class LogDir:
+    """One log directory and the logs in it."""
+
+    __slots__ = (
+        "_clean_shutdown",
+        "_env",
+        "_high_watermark_checkpoint",
+        "_lock",
+        "_log_start_checkpoint",
+        "_recovery_checkpoint",
+        "had_clean_shutdown",
+        "high_watermarks",
+        "log_start_offsets",
+        "logs",
+        "meta_properties",
+        "path",
+        "recovery_points",
+    )
+
+    def __init__(self, env: Env, path: str) -> None:
+        self._env = env
+        self._lock: Lock | None = None
+        self._clean_shutdown = CleanShutdownFile(env, path)
+        self._recovery_checkpoint = OffsetCheckpointFile(env, f"{path}/{RECOVERY_POINT_CHECKPOINT}")
+        self._log_start_checkpoint = OffsetCheckpointFile(env, f"{path}/{LOG_START_OFFSET_CHECKPOINT}")
+        self._high_watermark_checkpoint = OffsetCheckpointFile(env, f"{path}/{HIGH_WATERMARK_CHECKPOINT}")
+        self.path = path
+        self.meta_properties: MetaProperties | None = None
+        self.had_clean_shutdown = False
+        self.recovery_points: dict[TopicPartition, int] = {}
+        self.log_start_offsets: dict[TopicPartition, int] = {}
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        self.logs: dict[TopicPartition, UnifiedLog] = {}
+
+    # -- whose it is --
+
+    def lock(self) -> None:
+        """Makes the directory when missing and claims it. Raises LogDirLockedError, OSError."""
+        self._env.mkdir(self.path)
+        self._lock = self._env.lock(f"{self.path}/{LOCK}")
+        if self._lock is None:
+            raise LogDirLockedError(f"another process works in {self.path}: it holds {LOCK} there")
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def load_meta_properties(self) -> MetaProperties | None:
+        """Reads meta.properties. Raises InconsistentMetadataError when it makes no sense."""
+        self.meta_properties = MetaProperties.read(self._env, self.path)
+        return self.meta_properties
+
+    def format(self, meta_properties: MetaProperties) -> None:
+        """Writes meta.properties. Raises OSError."""
+        meta_properties.write(self._env, self.path)
+        self.meta_properties = meta_properties
+
+    # -- loading --
+
+    def start_loading(self) -> None:
+        """Reads marker and checkpoints; the marker goes now, so that a crash from here on is seen as one."""
+        self.had_clean_shutdown = self._clean_shutdown.exists()
+        self._clean_shutdown.remove()
+        self.recovery_points = self._read(self._recovery_checkpoint)
+        self.log_start_offsets = self._read(self._log_start_checkpoint)
+        self.high_watermarks = self._read(self._high_watermark_checkpoint)
+        for name in (
+            CLEANER_OFFSET_CHECKPOINT,
+            HIGH_WATERMARK_CHECKPOINT,
+            LOG_START_OFFSET_CHECKPOINT,
+            RECOVERY_POINT_CHECKPOINT,
+        ):
+            if not self._env.exists(f"{self.path}/{name}"):
+                self._env.open(f"{self.path}/{name}", create=True).close()
+
+    def _read(self, checkpoint: OffsetCheckpointFile) -> "dict[TopicPartition, int]":
+        try:
+            return checkpoint.read()
+        except CorruptCheckpointError as error:
+            logger.warning("%s; going on without it", error)
+            return {}
+
+    def forget(self, topic: str, partition: int) -> None:
+        """Makes sure that no checkpoint speaks of a partition that is about to be made anew. Raises OSError."""
+        key = (topic, partition)
+        known = (self.recovery_points, self.log_start_offsets, self.high_watermarks)
+        if any(key in offsets for offsets in known):
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_start_offsets()
+            self.checkpoint_high_watermarks()
+
+    # -- checkpoints --
+
+    def checkpoint_recovery_points(self) -> None:
+        """Raises OSError."""
+        offsets = {key: log.recovery_point for key, log in self.logs.items()}
+        self._recovery_checkpoint.write(offsets)
+        self.recovery_points = offsets
+
+    def checkpoint_log_start_offsets(self) -> None:
+        """Those that do not follow from the first segment's name. Raises OSError."""
+        offsets = {
+            key: log.log_start_offset
+            for key, log in self.logs.items()
+            if log.log_start_offset > log.first_segment_base_offset
+        }
+        self._log_start_checkpoint.write(offsets)
+        self.log_start_offsets = offsets
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Raises OSError."""
+        offsets = {key: log.high_watermark for key, log in self.logs.items()}
+        self._high_watermark_checkpoint.write(offsets)
+        self.high_watermarks = offsets
+
+    # -- the end --
+
+    def shutdown(self, broker_epoch: int) -> None:
+        """Flushes and closes the logs; the marker says so where nothing failed."""
+        try:
+            is_clean = self._close_logs()
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_start_offsets()
+            self.checkpoint_high_watermarks()
+            if is_clean:
+                self._clean_shutdown.write(broker_epoch)
+        except OSError as error:
+            logger.error("%s was not stopped cleanly, the next start recovers it: %s", self.path, error)
+        finally:
+            self.logs.clear()
+            self.unlock()
+
+    def _close_logs(self) -> bool:
+        is_clean = True
+        for log in self.logs.values():
+            try:
+                if not log.is_failed:
+                    log.flush()
+                log.close()
+            except (KafkaStorageError, OSError) as error:
+                logger.error("%s was not closed cleanly: %s", log.name, error)
+            is_clean = is_clean and not log.is_failed
+        return is_clean

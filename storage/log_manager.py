@@ -1,0 +1,279 @@
+"""LogManager: the log directories of one broker, and every log in them.
+
+It locks the directories, reads and writes what says whose they are, loads the logs, makes and deletes them, and keeps
+the checkpoints. It has no threads and no schedule of its own: the broker calls `cleanup_logs`, `checkpoint_*`,
+`take_due_deletions` and the flush of `logs_to_flush` when their time has come.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from storage.checkpoints import MetaProperties, TopicPartition
+from storage.deletion import Deletion, DeletionQueue
+from storage.env import Env
+from storage.errors import InconsistentMetadataError, KafkaStorageError
+from storage.log_dir import LogDir
+from storage.log_loader import DEFAULT_PRODUCER_ID_EXPIRATION_MS, open_log
+from storage.unified_log import UnifiedLog
+
+if TYPE_CHECKING:
+    from config.log_config import LogConfig
+
+DELETE_DIR_SUFFIX: Final = "-delete"
+FUTURE_DIR_SUFFIX: Final = "-future"
+STRAY_DIR_SUFFIX: Final = "-stray"
+CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
+MAX_DIR_NAME: Final = 255
+_PARTITION_DIR: Final = re.compile(r"(.+)-(\d+)")
+_ODD_DIR: Final = re.compile(r".+-\d+\.[0-9a-f]{32}(-delete|-future|-stray)")
+
+logger = logging.getLogger("barnabas.storage")
+
+
+class LogManager:
+    """The logs of one broker, over one or more log directories."""
+
+    __slots__ = (
+        "_config_of",
+        "_deletions",
+        "_env",
+        "_expiration_ms",
+        "_logs",
+        "dirs",
+    )
+
+    def __init__(
+        self,
+        env: Env,
+        log_dirs: Sequence[str],
+        config_of: Callable[[str], "LogConfig"],
+        *,
+        producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS,
+    ) -> None:
+        """`config_of(topic)` is asked for the configuration of each log that is opened. Touches nothing yet."""
+        self._env = env
+        self._config_of = config_of
+        self._expiration_ms = producer_id_expiration_ms
+        self._logs: dict[TopicPartition, UnifiedLog] = {}
+        self._deletions = DeletionQueue(env)
+        self.dirs = [LogDir(env, path.rstrip("/") or "/") for path in log_dirs]
+
+    # -- the directories --
+
+    def lock_dirs(self) -> None:
+        """Makes the directories where they are missing and claims them. Raises LogDirLockedError, OSError."""
+        for directory in self.dirs:
+            directory.lock()
+
+    def load_meta_properties(self) -> MetaProperties | None:
+        """What the directories agree on; None when none of them is formatted. Raises InconsistentMetadataError."""
+        found = [properties for directory in self.dirs if (properties := directory.load_meta_properties())]
+        for other in found[1:]:
+            if (other.cluster_id, other.node_id) != (found[0].cluster_id, found[0].node_id):
+                raise InconsistentMetadataError(
+                    f"log.dirs belong to different brokers: cluster {found[0].cluster_id} node {found[0].node_id}, "
+                    f"and cluster {other.cluster_id} node {other.node_id}"
+                )
+        return found[0] if found else None
+
+    def format_dirs(self, cluster_id: str, node_id: int, new_directory_id: Callable[[], str]) -> None:
+        """Writes meta.properties into each directory that has none. Raises OSError."""
+        for directory in self.dirs:
+            if directory.meta_properties is None:
+                directory.format(MetaProperties(cluster_id, node_id, new_directory_id()))
+
+    # -- loading --
+
+    def load_logs(self, on_loaded: "Callable[[UnifiedLog], None] | None" = None) -> None:
+        """Opens every log in the directories, recovering those that were not stopped cleanly.
+
+        What is no partition directory is left alone. `on_loaded` hears of each, for progress. Raises OSError.
+        """
+        for directory in self.dirs:
+            names = sorted(self._env.listdir(directory.path))
+            directory.start_loading()
+            for name in names:
+                if self._env.is_dir(f"{directory.path}/{name}"):
+                    log = self._load_dir(directory, name)
+                    if log is not None and on_loaded is not None:
+                        on_loaded(log)
+
+    def _load_dir(self, directory: LogDir, name: str) -> UnifiedLog | None:
+        path = f"{directory.path}/{name}"
+        odd = _ODD_DIR.fullmatch(name)
+        if odd is not None:
+            if odd[1] == DELETE_DIR_SUFFIX:
+                self._deletions.add(0, [], path)
+            else:
+                logger.warning("%s is left alone: %s directories are not opened", path, odd[1])
+            return None
+        parsed = _PARTITION_DIR.fullmatch(name)
+        if parsed is None:
+            logger.warning("%s is left alone: it is no partition's directory", path)
+            return None
+        topic, partition = parsed[1], int(parsed[2])
+        if topic == CLUSTER_METADATA_TOPIC:
+            return None  # the metadata log has an owner of its own
+        if (topic, partition) in self._logs:
+            raise InconsistentMetadataError(
+                f"{path} and {self._logs[topic, partition].directory} are logs of the same partition"
+            )
+        log = self._open(directory, topic, partition, is_new=False)
+        log.update_high_watermark(directory.high_watermarks.get((topic, partition), log.log_start_offset))
+        return log
+
+    def _open(self, directory: LogDir, topic: str, partition: int, *, is_new: bool) -> UnifiedLog:
+        key = (topic, partition)
+        log = open_log(
+            self._env,
+            f"{directory.path}/{topic}-{partition}",
+            topic,
+            partition,
+            self._config_of(topic),
+            is_clean=directory.had_clean_shutdown and not is_new,
+            log_start_offset=0 if is_new else directory.log_start_offsets.get(key, 0),
+            recovery_point=0 if is_new else directory.recovery_points.get(key, 0),
+            deletions=self._deletions,
+            producer_id_expiration_ms=self._expiration_ms,
+        )
+        self._logs[key] = log
+        directory.logs[key] = log
+        return log
+
+    # -- the logs --
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    def all_logs(self) -> Iterator[UnifiedLog]:
+        """Every open log."""
+        return iter(list(self._logs.values()))
+
+    def get_log(self, topic: str, partition: int) -> UnifiedLog | None:
+        return self._logs.get((topic, partition))
+
+    def directory_of(self, log: UnifiedLog) -> LogDir:
+        """The log directory that a log lies in."""
+        key = (log.topic, log.partition)
+        return next(directory for directory in self.dirs if directory.logs.get(key) is log)
+
+    def get_or_create_log(self, topic: str, partition: int, topic_id: bytes | None = None) -> UnifiedLog:
+        """The log of a partition; a new one goes into the directory that has the fewest.
+
+        Raises InconsistentTopicIdError when the directory is that of another incarnation, KafkaStorageError.
+        """
+        log = self._logs.get((topic, partition))
+        try:
+            if log is None:
+                directory = min(self.dirs, key=lambda candidate: len(candidate.logs))
+                directory.forget(topic, partition)
+                log = self._open(directory, topic, partition, is_new=True)
+                self._env.sync_dir(directory.path)
+            if topic_id is not None:
+                log.assign_topic_id(topic_id)
+        except OSError as error:
+            raise KafkaStorageError(f"{topic}-{partition} cannot be opened: {error}") from error
+        return log
+
+    def delete_log(self, topic: str, partition: int) -> bool:
+        """Takes a log away: its directory is renamed now and removed after file.delete.delay.ms. False: there was none.
+
+        Raises KafkaStorageError.
+        """
+        return self._take_away(topic, partition, DELETE_DIR_SUFFIX)
+
+    def mark_stray(self, topic: str, partition: int) -> bool:
+        """Puts a log that belongs to no topic aside: its directory is renamed and kept. False: there was none."""
+        return self._take_away(topic, partition, STRAY_DIR_SUFFIX)
+
+    def _take_away(self, topic: str, partition: int, suffix: str) -> bool:
+        log = self._logs.get((topic, partition))
+        if log is None:
+            return False
+        directory = self.directory_of(log)
+        try:
+            log.release()
+            log.rename_dir(f"{directory.path}/{self._odd_name(log, suffix)}")
+        except OSError as error:
+            raise KafkaStorageError(f"{log.name} cannot be renamed: {error}") from error
+        log.fail("it was deleted" if suffix == DELETE_DIR_SUFFIX else "it was put aside")
+        del self._logs[topic, partition], directory.logs[topic, partition]
+        if suffix == DELETE_DIR_SUFFIX:
+            self._deletions.add(log.config.file_delete_delay_ms, [], log.directory)
+        return True
+
+    def _odd_name(self, log: UnifiedLog, suffix: str) -> str:
+        """topic-partition.uniqueid-suffix, as Kafka names it; a long topic is cut so that the name is a file name."""
+        tail = f"-{log.partition}.{self._env.random_bytes(16).hex()}{suffix}"
+        return log.topic[: MAX_DIR_NAME - len(tail)] + tail
+
+    def update_config(self, topic: str, config: "LogConfig") -> None:
+        """Has every log of a topic go by another configuration."""
+        for log in self._logs.values():
+            if log.topic == topic:
+                log.update_config(config)
+
+    # -- what the broker calls on its schedule --
+
+    def cleanup_logs(self) -> int:
+        """Retention: deletes the segments that may go in all logs; how many."""
+        deleted = 0
+        for log in self.all_logs():
+            if not log.is_failed:
+                try:
+                    deleted += log.delete_old_segments()
+                except KafkaStorageError as error:
+                    logger.error("%s", error)
+        return deleted
+
+    def logs_to_flush(self) -> list[UnifiedLog]:
+        """The logs that are due for `prepare_flush`: flush.ms and flush.messages reached, or rolled since the last."""
+        now_ms = self._env.now_ms()
+        return [log for log in self._logs.values() if log.needs_flush(now_ms)]
+
+    def take_due_deletions(self, now_ms: int | None = None) -> list[Deletion]:
+        """Files and directories whose delay is over; the caller has them `run`, in a thread if it likes."""
+        return self._deletions.take_due(self._env.now_ms() if now_ms is None else now_ms)
+
+    def checkpoint_recovery_points(self) -> None:
+        """Saves how far each log is on stable storage. Raises OSError."""
+        for directory in self.dirs:
+            directory.checkpoint_recovery_points()
+
+    def checkpoint_log_start_offsets(self) -> None:
+        """Saves the log start offsets that do not follow from the segments. Raises OSError."""
+        for directory in self.dirs:
+            directory.checkpoint_log_start_offsets()
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Saves the high watermarks. Raises OSError."""
+        for directory in self.dirs:
+            directory.checkpoint_high_watermarks()
+
+    def checkpoint_all(self) -> None:
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_start_offsets()
+        self.checkpoint_high_watermarks()
+
+    def remove_expired_producers(self) -> int:
+        """Forgets producers that have been silent for producer.id.expiration.ms; how many."""
+        now_ms = self._env.now_ms()
+        return sum(log.producer_state_manager.remove_expired_producers(now_ms) for log in self._logs.values())
+
+    # -- the end --
+
+    def shutdown(self, broker_epoch: int = -1) -> None:
+        """Flushes, closes and checkpoints everything, and leaves the marker of a clean stop where all went well."""
+        for directory in self.dirs:
+            directory.shutdown(broker_epoch)
+        self._logs.clear()
+
+    def abandon(self) -> None:
+        """Gives files and locks back without a word: what a killed process does."""
+        for directory in self.dirs:
+            for log in directory.logs.values():
+                log.release()
+            directory.unlock()
+        self._logs.clear()

@@ -1,0 +1,47 @@
+"""Which segments of a log may go: by time, by size, and because the log starts after them."""
+
+from typing import TYPE_CHECKING
+
+from storage.local_log import LocalLog
+from storage.segment import LogSegment
+
+if TYPE_CHECKING:
+    from config.log_config import LogConfig
+
+
+def deletable_segments(
+    local: LocalLog, config: "LogConfig", log_start_offset: int, high_watermark: int, now_ms: int
+) -> list[LogSegment]:
+    """The oldest segments that may go, in order; each must lie below the high watermark.
+
+    cleanup.policy | a segment goes when
+    ---------------+-------------------------------------------------------------------------------
+    any            | the next one begins at or before the log start offset
+    with delete    | its youngest record is older than retention.ms, or
+                   | without it the log still has retention.bytes
+
+    The list may be the whole log, with the active segment at its end unless that is empty: the caller rolls first.
+    """
+    surplus_bytes = local.segments.size - config.retention_bytes if config.retention_bytes >= 0 else -1
+    doomed: list[LogSegment] = []
+    for position in range(len(local.segments)):
+        segment = local.segments[position]
+        is_active = position + 1 == len(local.segments)
+        end = local.log_end_offset if is_active else local.segments[position + 1].base_offset
+        if high_watermark < end or (is_active and segment.size == 0):
+            break
+        is_below_start = not is_active and end <= log_start_offset
+        is_surplus = surplus_bytes - segment.size >= 0 and config.delete
+        if not (is_below_start or is_surplus or _is_expired(segment, config, now_ms)):
+            break
+        surplus_bytes -= segment.size
+        doomed.append(segment)
+    return doomed
+
+
+def _is_expired(segment: LogSegment, config: "LogConfig", now_ms: int) -> bool:
+    return (
+        config.delete
+        and config.retention_ms >= 0
+        and now_ms - segment.largest_timestamp > config.retention_ms
+    )

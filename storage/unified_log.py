@@ -1,0 +1,624 @@
+"""UnifiedLog: one partition's log as the broker knows it.
+
+Over the segments (`LocalLog`) it keeps the offsets that readers and replicas go by, always in the order
+
+    log start offset <= last stable offset <= high watermark <= log end offset
+
+and, for every append, validation, offset assignment, producer states and leader epochs, in one uninterrupted step:
+nothing of a batch is visible until all of it is. Not thread-safe; of a flush, `FlushJob.run` may leave the thread.
+"""
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from protocol.records.batch import CorruptRecordError, RecordBatch, batches
+from protocol.wire import uuid_to_string
+from storage.checkpoints import PARTITION_METADATA, PartitionMetadataFile
+from storage.env import Buffer, Env, remove_tree
+from storage.errors import (
+    CorruptCheckpointError,
+    InconsistentTopicIdError,
+    KafkaStorageError,
+    OffsetOutOfRangeError,
+    OffsetsOutOfOrderError,
+    RecordBatchTooLargeError,
+    UnexpectedAppendOffsetError,
+)
+from storage.flush import FlushJob
+from storage.leader_epochs import LeaderEpochFileCache
+from storage.local_log import LocalLog
+from storage.log_validator import LogValidator, ValidatedRecords
+from storage.offsets import (
+    AppendOrigin,
+    EpochEndOffset,
+    FetchDataInfo,
+    FetchIsolation,
+    LogAppendInfo,
+    LogOffsetMetadata,
+    LogStartOffsetIncrementReason,
+    TimestampAndOffset,
+)
+from storage.producer_state import BatchMetadata, ProducerStateManager
+from storage.replay import apply_batch, rebuild_producer_state
+from storage.retention import deletable_segments
+from storage.segment import DELETED_SUFFIX, LogSegment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from config.log_config import LogConfig
+
+logger = logging.getLogger("barnabas.storage")
+
+
+class UnifiedLog:
+    """The log of one partition. Made by `log_loader.open_log`."""
+
+    __slots__ = (
+        "_env",
+        "_failure",
+        "_high_watermark_metadata",
+        "_local",
+        "_partition_metadata",
+        "_validator",
+        "config",
+        "first_unstable_offset",
+        "high_watermark",
+        "leader_epoch_cache",
+        "log_start_offset",
+        "partition",
+        "producer_state_manager",
+        "topic",
+        "topic_id",
+        "truncated_bytes",
+    )
+
+    def __init__(
+        self,
+        env: Env,
+        topic: str,
+        partition: int,
+        local: LocalLog,
+        *,
+        log_start_offset: int,
+        leader_epoch_cache: LeaderEpochFileCache,
+        producer_state_manager: ProducerStateManager,
+        partition_metadata: PartitionMetadataFile,
+    ) -> None:
+        self._env = env
+        self._local = local
+        self._partition_metadata = partition_metadata
+        self._failure: str | None = None
+        self._validator = LogValidator(f"{topic}-{partition}", local.config)
+        self.config = local.config
+        self.topic = topic
+        self.partition = partition
+        self.topic_id: bytes | None = None
+        self.log_start_offset = log_start_offset
+        self.leader_epoch_cache = leader_epoch_cache
+        self.producer_state_manager = producer_state_manager
+        self.truncated_bytes = 0  # by the recovery that opening did
+        self.high_watermark = log_start_offset
+        self._high_watermark_metadata = LogOffsetMetadata(log_start_offset)
+        self.first_unstable_offset: int | None = None
+        self._update_first_unstable_offset()
+        self._load_topic_id()
+
+    # -- what it is --
+
+    @property
+    def name(self) -> str:
+        """topic-partition."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def directory(self) -> str:
+        return self._local.directory
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._local.log_end_offset
+
+    @property
+    def log_end_offset_metadata(self) -> LogOffsetMetadata:
+        return self._local.log_end_offset_metadata
+
+    @property
+    def recovery_point(self) -> int:
+        """The offset up to which everything is on stable storage."""
+        return self._local.recovery_point
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments' .log files."""
+        return self._local.segments.size
+
+    @property
+    def segments(self) -> "Sequence[LogSegment]":
+        """The segments, oldest first; for reading only."""
+        return list(self._local.segments)
+
+    @property
+    def first_segment_base_offset(self) -> int:
+        return self._local.segments[0].base_offset
+
+    @property
+    def segment_count(self) -> int:
+        return len(self._local.segments)
+
+    @property
+    def latest_epoch(self) -> int:
+        """The epoch of the last leader that is known to have appended; -1 for none."""
+        return self.leader_epoch_cache.latest_epoch
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether the disk failed in a way that could not be undone: no appends until it is loaded again."""
+        return self._failure is not None
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where read_committed ends: the first offset of an undecided transaction, at most the high watermark."""
+        unstable = self.first_unstable_offset
+        return self.high_watermark if unstable is None or unstable > self.high_watermark else unstable
+
+    def __repr__(self) -> str:
+        return (
+            f"UnifiedLog({self.directory}, start={self.log_start_offset}, stable={self.last_stable_offset}, "
+            f"hw={self.high_watermark}, end={self.log_end_offset})"
+        )
+
+    def _check_order(self) -> None:
+        stable = self.last_stable_offset
+        assert self.log_start_offset <= stable <= self.high_watermark <= self._local.log_end_offset, repr(
+            self
+        )
+
+    # -- topic id --
+
+    def _load_topic_id(self) -> None:
+        try:
+            self.topic_id = self._partition_metadata.read()
+        except CorruptCheckpointError as error:
+            logger.warning("%s; it is written anew once the topic id is known", error)
+
+    def assign_topic_id(self, topic_id: bytes) -> None:
+        """Notes which incarnation of the topic this is. Raises InconsistentTopicIdError, OSError."""
+        if self.topic_id is None:
+            self._partition_metadata.write(topic_id)
+            self.topic_id = topic_id
+        elif self.topic_id != topic_id:
+            raise InconsistentTopicIdError(
+                f"{self.directory} belongs to topic id {uuid_to_string(self.topic_id)}, "
+                f"and {self.name} has {uuid_to_string(topic_id)}"
+            )
+
+    def update_config(self, config: "LogConfig") -> None:
+        """Goes by another configuration from now on."""
+        self.config = self._local.config = config
+        self._validator = LogValidator(self.name, config)
+        for segment in self._local.segments:
+            segment.index_interval_bytes = config.index_interval_bytes
+
+    # -- append --
+
+    def append_as_leader(
+        self, records: Buffer, leader_epoch: int, origin: AppendOrigin = AppendOrigin.CLIENT
+    ) -> LogAppendInfo:
+        """Validates batches, numbers them and appends them; answers a repeated one with its first offsets.
+
+        Raises CorruptRecordError, InvalidRecordError, UnsupportedCompressionError (from protocol.records), and
+        RecordTooLargeError, RecordBatchTooLargeError, InvalidTimestampError, OutOfOrderSequenceError,
+        InvalidProducerEpochError, InvalidTxnStateError, KafkaStorageError. Whatever it raises, nothing was appended.
+        """
+        self._check_writable()
+        now_ms = self._env.now_ms()
+        valid = self._validator.validate(records, self._local.log_end_offset, leader_epoch, origin, now_ms)
+        for batch in valid.batches:
+            if batch.producer_id >= 0:
+                known = self.producer_state_manager.check_append(batch, origin)
+                if known is not None:
+                    return self._duplicate(known)
+        return self._append(valid, now_ms)
+
+    def append_as_follower(self, records: Buffer, leader_epoch: int) -> LogAppendInfo:
+        """Appends batches that a leader has numbered, as they are; those of an epoch above `leader_epoch` are left out.
+
+        Raises CorruptRecordError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError, KafkaStorageError.
+        """
+        self._check_writable()
+        valid = ValidatedRecords(self._local.log_end_offset)
+        last_offset = -1
+        for batch in batches(records):
+            batch.ensure_valid()
+            if batch.last_offset <= last_offset:
+                raise OffsetsOutOfOrderError(
+                    f"offset {batch.last_offset} after {last_offset} for {self.name}"
+                )
+            if not isinstance(batch, RecordBatch):
+                raise CorruptRecordError(
+                    f"a message set for {self.name} from a leader that has record batches"
+                )
+            if batch.partition_leader_epoch > leader_epoch:
+                break
+            last_offset = batch.last_offset
+            end = batch.position + batch.size_in_bytes
+            valid.add(batch, (memoryview(batch.buffer)[batch.position : end],))
+        if not valid.batches:
+            return LogAppendInfo(-1, -1, self.log_start_offset)
+        first_offset = valid.batches[0].base_offset
+        if first_offset < self._local.log_end_offset:
+            raise UnexpectedAppendOffsetError(
+                f"{self.name} ends at {self.log_end_offset} and is given offsets {first_offset}..{last_offset}",
+                first_offset,
+                last_offset,
+            )
+        return self._append(valid, self._env.now_ms())
+
+    def _append(self, valid: ValidatedRecords, now_ms: int) -> LogAppendInfo:
+        first, last_offset = valid.batches[0], valid.next_offset - 1
+        info = LogAppendInfo(first.base_offset, last_offset, self.log_start_offset)
+        for batch_last_offset, _, timestamp in valid.appended:
+            if timestamp > info.max_timestamp:
+                info.max_timestamp, info.offset_of_max_timestamp = timestamp, batch_last_offset
+        self._maybe_roll(valid.size, first.base_offset, last_offset, info.max_timestamp, now_ms)
+        segment = self._local.active_segment
+        info.first_offset_metadata = LogOffsetMetadata(first.base_offset, segment.base_offset, segment.size)
+        info.last_leader_epoch = valid.batches[-1].partition_leader_epoch
+        info.log_append_time_ms = valid.log_append_time_ms
+        info.record_count = valid.record_count
+        info.size_in_bytes = valid.size
+        self._write(valid, last_offset)
+        self._take_in(valid, segment)
+        return info
+
+    def _write(self, valid: ValidatedRecords, last_offset: int) -> None:
+        try:
+            self._local.append(last_offset, valid.buffers, valid.size, valid.appended)
+        except KafkaStorageError as error:
+            if not error.undone:
+                self.fail(str(error))
+            raise
+
+    def _take_in(self, valid: ValidatedRecords, segment: LogSegment) -> None:
+        """What follows from batches that are in the log now: epochs, producers, transactions."""
+        producers = self.producer_state_manager
+        epochs = self.leader_epoch_cache
+        for batch in valid.batches:
+            if batch.partition_leader_epoch != epochs.latest_epoch and batch.partition_leader_epoch >= 0:
+                epochs.assign(batch.partition_leader_epoch, batch.base_offset)
+            if batch.producer_id >= 0:
+                try:
+                    apply_batch(producers, batch, segment)
+                except OSError as error:
+                    self.fail(f"{segment.txn_index.path}: {error}")
+                    raise KafkaStorageError(f"{segment.txn_index.path}: {error}") from error
+                self._update_first_unstable_offset()
+        producers.map_end_offset = valid.next_offset
+
+    def _duplicate(self, known: BatchMetadata) -> LogAppendInfo:
+        info = LogAppendInfo(known.first_offset, known.last_offset, self.log_start_offset)
+        info.duplicate = True
+        info.record_count = known.offset_delta + 1
+        if self.config.message_timestamp_type == "LogAppendTime":
+            info.log_append_time_ms = known.timestamp
+        return info
+
+    def _check_writable(self) -> None:
+        if self._failure is not None:
+            raise KafkaStorageError(f"{self.name} takes no appends: {self._failure}")
+
+    def fail(self, why: str) -> None:
+        """Takes no appends any more: what is on disk is in doubt until the log is loaded again."""
+        if self._failure is None:
+            logger.error("%s is offline: %s", self.directory, why)
+            self._failure = why
+
+    # -- roll --
+
+    def _maybe_roll(
+        self, size: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int
+    ) -> None:
+        if size > self.config.segment_bytes:
+            raise RecordBatchTooLargeError(
+                f"{size} bytes for {self.name} in one piece; segment.bytes is {self.config.segment_bytes}"
+            )
+        if self._local.active_segment.should_roll(
+            now_ms=now_ms,
+            size=size,
+            last_offset=last_offset,
+            max_timestamp=max_timestamp,
+            segment_bytes=self.config.segment_bytes,
+            segment_ms=self.config.segment_ms,
+        ):
+            self._roll(first_offset)
+
+    def roll(self) -> None:
+        """Starts a new segment, unless the active one is empty. Raises KafkaStorageError."""
+        if self._local.active_segment.size:
+            self._roll(self._local.log_end_offset)
+
+    def _roll(self, base_offset: int) -> None:
+        """Starts a segment at `base_offset`, with a snapshot of the producers at that point."""
+        try:
+            segment = self._local.roll(base_offset)
+            producers = self.producer_state_manager
+            producers.map_end_offset = max(producers.map_end_offset, segment.base_offset)
+            path = producers.take_snapshot(sync=False)
+        except OSError as error:
+            # The active segment is whole, or a new, empty one is there: loading tells which.
+            self.fail(f"a new segment at {base_offset} could not be made: {error}")
+            raise KafkaStorageError(f"{self.name}: a new segment at {base_offset}: {error}") from error
+        if path is not None:
+            self._local.sync_with_next_flush(path)
+
+    # -- read --
+
+    def read(
+        self, start_offset: int, max_length: int, isolation: FetchIsolation, *, min_one_message: bool
+    ) -> FetchDataInfo:
+        """Batches from the one with `start_offset` on, as far as `isolation` lets the reader see.
+
+        At most `max_length` bytes, though with `min_one_message` the first batch comes whole. Raises
+        OffsetOutOfRangeError; CorruptRecordError where the segment is damaged; KafkaStorageError.
+        """
+        if start_offset < self.log_start_offset or start_offset > self._local.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"offset {start_offset} of {self.name} is not within {self.log_start_offset}..{self.log_end_offset}",
+                start_offset,
+                self.log_start_offset,
+                self._local.log_end_offset,
+            )
+        limit = self._limit(isolation)
+        try:
+            info = self._local.read(start_offset, max_length, limit, min_one_message=min_one_message)
+        except OSError as error:
+            raise KafkaStorageError(f"{self.name}: {error}", undone=True) from error
+        if isolation is FetchIsolation.TXN_COMMITTED:
+            info.aborted_transactions = self._local.collect_aborted_transactions(info)
+        info.high_watermark = self.high_watermark
+        info.last_stable_offset = self.last_stable_offset
+        info.log_start_offset = self.log_start_offset
+        return info
+
+    def _limit(self, isolation: FetchIsolation) -> LogOffsetMetadata:
+        if isolation is FetchIsolation.LOG_END:
+            return self._local.log_end_offset_metadata
+        if isolation is FetchIsolation.TXN_COMMITTED and self.last_stable_offset < self.high_watermark:
+            return self._local.offset_metadata(self.last_stable_offset)
+        return self.high_watermark_metadata
+
+    @property
+    def high_watermark_metadata(self) -> LogOffsetMetadata:
+        """The high watermark with its position, which is looked up when it is not known yet."""
+        metadata = self._high_watermark_metadata
+        if metadata.position < 0:
+            metadata = self._high_watermark_metadata = self._local.offset_metadata(self.high_watermark)
+        return metadata
+
+    # -- by time and by epoch --
+
+    def fetch_offset_by_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
+        """The first record at least as young as the timestamp; None when there is none.
+
+        Raises CorruptRecordError, InvalidRecordError, KafkaStorageError.
+        """
+        try:
+            return self._local.fetch_offset_by_timestamp(timestamp_ms, self.log_start_offset)
+        except OSError as error:
+            raise KafkaStorageError(f"{self.name}: {error}", undone=True) from error
+
+    def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
+        """The first record that has the youngest timestamp; None in an empty log. Raises as the search by time does."""
+        try:
+            return self._local.offset_of_max_timestamp()
+        except OSError as error:
+            raise KafkaStorageError(f"{self.name}: {error}", undone=True) from error
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset | None:
+        """Where the epoch, or the largest one below it, ends (OffsetForLeaderEpoch); None when that is not known."""
+        return self.leader_epoch_cache.end_offset_for(epoch, self.log_end_offset)
+
+    def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
+        """Notes that a leader's epoch begins, as becoming leader does before anything is appended."""
+        self.leader_epoch_cache.assign(epoch, start_offset)
+
+    # -- watermarks --
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Moves the high watermark, within the log start and end offset; returns where it is now."""
+        end = self._local.log_end_offset_metadata
+        if offset >= end.message_offset:
+            self._high_watermark_metadata = end
+            offset = end.message_offset
+        elif offset != self.high_watermark:
+            offset = max(offset, self.log_start_offset)
+            self._high_watermark_metadata = LogOffsetMetadata(offset)
+        self.high_watermark = offset
+        if self.first_unstable_offset is not None:
+            self.producer_state_manager.on_high_watermark_updated(offset)
+            self._update_first_unstable_offset()
+        self._check_order()
+        return offset
+
+    def maybe_update_high_watermark(self, offset: int) -> bool:
+        """Moves the high watermark forward; False when it is there already."""
+        before = self.high_watermark
+        return offset > before and self.update_high_watermark(offset) > before
+
+    def _update_first_unstable_offset(self) -> None:
+        first = self.producer_state_manager.first_unstable_offset
+        self.first_unstable_offset = None if first is None else max(first, self.log_start_offset)
+
+    def maybe_increment_log_start_offset(self, offset: int, reason: LogStartOffsetIncrementReason) -> bool:
+        """Moves the log start offset forward; False when it is there already.
+
+        What is before is not read any more, and its segments go with the next retention round. Raises
+        OffsetOutOfRangeError for an offset above the high watermark.
+        """
+        if offset > self.high_watermark:
+            raise OffsetOutOfRangeError(
+                f"{self.name} cannot start at {offset}, above its high watermark {self.high_watermark}",
+                offset,
+                self.log_start_offset,
+                self.log_end_offset,
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        logger.info("%s starts at offset %d: %s", self.name, offset, reason.value)
+        self.leader_epoch_cache.truncate_from_start(offset)
+        self.producer_state_manager.on_log_start_offset_incremented(offset)
+        self._update_first_unstable_offset()
+        self._check_order()
+        return True
+
+    # -- flush --
+
+    @property
+    def unflushed_messages(self) -> int:
+        return self._local.unflushed_messages
+
+    def needs_flush(self, now_ms: int | None = None) -> bool:
+        """Whether a flush is due: flush.messages, flush.ms (where `now_ms` is given), or a roll since the last one."""
+        unflushed = self._local.unflushed_messages
+        if unflushed >= self.config.flush_messages or self._local.has_rolled_since_flush:
+            return not self.is_failed
+        due_ms = self._local.last_flush_ms + self.config.flush_ms
+        return unflushed > 0 and now_ms is not None and now_ms >= due_ms and not self.is_failed
+
+    def prepare_flush(self) -> FlushJob:
+        """Decides what has to be synced for everything appended so far to be durable. See `storage.flush`."""
+        job = self._local.prepare_flush()
+        if self.leader_epoch_cache.is_dirty:
+            self.leader_epoch_cache.hand_to(job)
+        return job
+
+    def complete_flush(self, job: FlushJob) -> None:
+        """Moves the recovery point to where a job reached.
+
+        Raises KafkaStorageError when it failed; the log is offline then: the kernel may have dropped what it could
+        not write, and a second fsync would not tell.
+        """
+        assert job.is_done, "the job has not run"
+        if job.error is not None:
+            self.fail(f"fsync: {job.error}")
+            raise KafkaStorageError(f"{self.name}: fsync: {job.error}") from job.error
+        self._local.complete_flush(job)
+
+    def flush(self) -> None:
+        """All three steps at once, on the calling thread. Raises KafkaStorageError."""
+        job = self.prepare_flush()
+        job.run()
+        self.complete_flush(job)
+
+    # -- truncation, deletion, end --
+
+    def truncate_to(self, offset: int) -> bool:
+        """Cuts the log so that `offset` is the next to be appended; False when it ended at or before it.
+
+        Durable on return. Raises KafkaStorageError.
+        """
+        if offset >= self.log_end_offset:
+            self.leader_epoch_cache.truncate_from_end(offset)
+            return False
+        if offset < self._local.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return True
+        with self._failing("truncation"):
+            segments = self._local.truncate_to(offset)
+            self._forget_snapshots(segments)
+            self.leader_epoch_cache.truncate_from_end(offset)
+            self._after_truncation(min(self.log_start_offset, offset))
+            rebuild_producer_state(
+                self.producer_state_manager,
+                self._local.segments,
+                self.log_start_offset,
+                offset,
+                self._env.now_ms(),
+            )
+        self._update_first_unstable_offset()
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Empties the log; it goes on at `offset`. Raises KafkaStorageError."""
+        with self._failing("truncation"):
+            segments = self._local.truncate_fully_and_start_at(offset)
+            self._forget_snapshots(segments)
+            self.leader_epoch_cache.clear_and_flush()
+            self.producer_state_manager.truncate_fully_and_start_at(offset)
+        self.first_unstable_offset = None
+        self._after_truncation(offset)
+
+    def _forget_snapshots(self, segments: list[LogSegment]) -> None:
+        for segment in segments:
+            self.producer_state_manager.snapshots.remove(segment.base_offset)
+
+    def _after_truncation(self, log_start_offset: int) -> None:
+        self.log_start_offset = log_start_offset
+        end = self._local.log_end_offset_metadata
+        if self.high_watermark >= end.message_offset or self.high_watermark < log_start_offset:
+            self.high_watermark, self._high_watermark_metadata = end.message_offset, end
+        else:
+            self._high_watermark_metadata = LogOffsetMetadata(self.high_watermark)
+
+    @contextmanager
+    def _failing(self, what: str) -> "Iterator[None]":
+        """A failure of the disk within leaves the log in doubt."""
+        try:
+            yield
+        except OSError as error:
+            self.fail(f"{what}: {error}")
+            raise KafkaStorageError(f"{self.name}: {what}: {error}") from error
+
+    def delete_old_segments(self) -> int:
+        """Deletes the segments that retention lets go, by time, by size and below the log start; how many.
+
+        Their files are renamed at once and removed after file.delete.delay.ms. Raises KafkaStorageError.
+        """
+        with self._failing("retention"):
+            doomed = deletable_segments(
+                self._local, self.config, self.log_start_offset, self.high_watermark, self._env.now_ms()
+            )
+            if not doomed:
+                return 0
+            if len(doomed) == len(self._local.segments):
+                self._roll(self.log_end_offset)
+            start = self._local.segments[len(doomed)].base_offset
+            self.maybe_increment_log_start_offset(start, LogStartOffsetIncrementReason.SEGMENT_DELETION)
+            snapshots = self.producer_state_manager.snapshots
+            paths = [snapshots.detach(segment.base_offset, DELETED_SUFFIX) for segment in doomed]
+            self._local.delete_segments(doomed, [path for path in paths if path])
+        return len(doomed)
+
+    def rename_dir(self, directory: str) -> None:
+        """Gives the partition's directory another name, durably. Raises OSError."""
+        self._env.rename(self.directory, directory)
+        self._env.sync_dir(directory.rpartition("/")[0])
+        self._local.update_directory(directory)
+        self.leader_epoch_cache.update_directory(directory)
+        self.producer_state_manager.snapshots.directory = directory
+        self._partition_metadata.path = f"{directory}/{PARTITION_METADATA}"
+
+    def release(self) -> None:
+        """Gives files and maps back; the next use opens them again."""
+        for segment in self._local.segments:
+            segment.release()
+
+    def close(self) -> None:
+        """Trims the indexes, saves the producers, gives all files back. Flush before for a clean stop. Raises OSError."""
+        if not self.is_failed:
+            producers = self.producer_state_manager
+            producers.map_end_offset = self.log_end_offset
+            producers.take_snapshot(sync=True)
+            if self.leader_epoch_cache.is_dirty:
+                self.leader_epoch_cache.flush()
+        self._local.close()
+
+    def delete(self) -> None:
+        """Removes the log with its directory, at once. Raises OSError."""
+        self.release()
+        self.fail("it was deleted")
+        remove_tree(self._env, self.directory)
