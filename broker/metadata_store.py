@@ -28,7 +28,7 @@ from protocol.messages.topic_records import (
 )
 from protocol.records.batch import CorruptRecordError, RecordBatch, build_batch
 from protocol.schema import Message
-from storage.env import Env, File
+from storage.env import Env, File, write_fully
 
 FILE_NAME: Final = "barnabas.metadata"
 _FRAME_VERSION: Final = 1
@@ -61,10 +61,10 @@ def frame(record: Message, version: int) -> bytes:
 
 
 def unframe(value: bytes) -> Message:
-    """The metadata record in a frame. Raises MetadataStoreError for a frame or a type that is not known here."""
-    frame_version, api_key, version = value[:3]
+    """The metadata record in a frame. Raises MetadataStoreError for a frame, type or version that is not known here."""
+    frame_version, api_key, version = value[:3] if len(value) >= 3 else (0, 0, 0)
     message_type = _RECORD_TYPES.get(api_key)
-    if frame_version != _FRAME_VERSION or message_type is None:
+    if frame_version != _FRAME_VERSION or message_type is None or not message_type.versions.has(version):
         raise MetadataStoreError(
             f"metadata record with frame version {frame_version}, type {api_key} and version {version} is not known "
             f"to this broker; it knows frame version {_FRAME_VERSION} and types {[*_RECORD_TYPES]}"
@@ -118,9 +118,7 @@ class MetadataStore:
         assert self._file is not None, "the metadata store is not open"
         batch = self._batch_of(records)
         try:
-            written = self._file.pwritev([batch], self._end)
-            if written != len(batch):
-                raise OSError(f"wrote {written} of {len(batch)} bytes to {self.path}; is the disk full?")
+            write_fully(self._file, (batch,), self._end, len(batch))
             self._file.sync()
         except OSError:
             self._file.truncate(self._end)
