@@ -26,13 +26,16 @@ FLOATS = (0.0, 1.0, -2.5, 1e300, 5e-324, float("inf"))
 @cache
 def message_types() -> tuple[type[Message], ...]:
     """Every message there is, in the order of module and declaration."""
-    found: list[type[Message]] = []
-    for module in pkgutil.iter_modules(protocol.messages.__path__):
-        loaded = importlib.import_module(f"protocol.messages.{module.name}")
-        for value in vars(loaded).values():
-            if isinstance(value, type) and issubclass(value, Message) and value is not Message:
-                found.append(value)
-    return tuple(found)
+    modules = [
+        importlib.import_module(f"protocol.messages.{module.name}")
+        for module in pkgutil.iter_modules(protocol.messages.__path__)
+    ]
+    return tuple(
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Message) and value is not Message
+    )
 
 
 @cache
