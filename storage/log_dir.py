@@ -1,6 +1,7 @@
 """LogDir: one entry of log.dirs: its lock, its identity, its clean-stop marker, its checkpoints."""
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from storage.checkpoints import (
@@ -117,27 +118,39 @@ class LogDir:
 
     # -- checkpoints --
 
-    def checkpoint_recovery_points(self) -> None:
-        """Raises OSError."""
-        offsets = {key: log.recovery_point for key, log in self.logs.items()}
-        self._recovery_checkpoint.write(offsets)
-        self.recovery_points = offsets
+    # Each of these takes the offsets now and returns the writing of the file, which may go to a thread and raises OSError.
 
-    def checkpoint_log_start_offsets(self) -> None:
-        """Those that do not follow from the first segment's name. Raises OSError."""
+    def recovery_point_job(self) -> Callable[[], None]:
+        offsets = {key: log.recovery_point for key, log in self.logs.items()}
+        self.recovery_points = offsets
+        return lambda: self._recovery_checkpoint.write(offsets)
+
+    def log_start_offset_job(self) -> Callable[[], None]:
+        """Those that do not follow from the first segment's name."""
         offsets = {
             key: log.log_start_offset
             for key, log in self.logs.items()
             if log.log_start_offset > log.first_segment_base_offset
         }
-        self._log_start_checkpoint.write(offsets)
         self.log_start_offsets = offsets
+        return lambda: self._log_start_checkpoint.write(offsets)
+
+    def high_watermark_job(self) -> Callable[[], None]:
+        offsets = {key: log.high_watermark for key, log in self.logs.items()}
+        self.high_watermarks = offsets
+        return lambda: self._high_watermark_checkpoint.write(offsets)
+
+    def checkpoint_recovery_points(self) -> None:
+        """Raises OSError."""
+        self.recovery_point_job()()
+
+    def checkpoint_log_start_offsets(self) -> None:
+        """Raises OSError."""
+        self.log_start_offset_job()()
 
     def checkpoint_high_watermarks(self) -> None:
         """Raises OSError."""
-        offsets = {key: log.high_watermark for key, log in self.logs.items()}
-        self._high_watermark_checkpoint.write(offsets)
-        self.high_watermarks = offsets
+        self.high_watermark_job()()
 
     # -- the end --
 

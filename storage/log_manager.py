@@ -16,6 +16,7 @@ from storage.env import Env
 from storage.errors import InconsistentMetadataError, KafkaStorageError
 from storage.log_dir import LogDir
 from storage.log_loader import DEFAULT_PRODUCER_ID_EXPIRATION_MS, open_log
+from storage.open_segments import DESCRIPTORS_PER_SEGMENT, OpenSegments
 from storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class LogManager:
         "_env",
         "_expiration_ms",
         "_logs",
+        "_open_segments",
         "dirs",
     )
 
@@ -51,13 +53,20 @@ class LogManager:
         config_of: Callable[[str], "LogConfig"],
         *,
         producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS,
+        max_open_segments: int | None = None,
     ) -> None:
-        """`config_of(topic)` is asked for the configuration of each log that is opened. Touches nothing yet."""
+        """`config_of(topic)` is asked for the configuration of each log that is opened. Touches nothing yet.
+
+        `max_open_segments` bounds what is kept open (`OpenSegments`); by default half of the descriptors that the
+        process may have go there.
+        """
         self._env = env
         self._config_of = config_of
         self._expiration_ms = producer_id_expiration_ms
         self._logs: dict[TopicPartition, UnifiedLog] = {}
         self._deletions = DeletionQueue(env)
+        limit = max_open_segments or env.max_open_files() // 2 // DESCRIPTORS_PER_SEGMENT
+        self._open_segments = OpenSegments(limit)
         self.dirs = [LogDir(env, path.rstrip("/") or "/") for path in log_dirs]
 
     # -- the directories --
@@ -136,6 +145,7 @@ class LogManager:
             log_start_offset=0 if is_new else directory.log_start_offsets.get(key, 0),
             recovery_point=0 if is_new else directory.recovery_points.get(key, 0),
             deletions=self._deletions,
+            open_segments=self._open_segments,
             producer_id_expiration_ms=self._expiration_ms,
         )
         self._logs[key] = log
@@ -251,6 +261,16 @@ class LogManager:
         """Saves the high watermarks. Raises OSError."""
         for directory in self.dirs:
             directory.checkpoint_high_watermarks()
+
+    def recovery_point_jobs(self) -> list[Callable[[], None]]:
+        """The same as work for a thread: what is to be written is settled now. Each raises OSError; so below."""
+        return [directory.recovery_point_job() for directory in self.dirs]
+
+    def log_start_offset_jobs(self) -> list[Callable[[], None]]:
+        return [directory.log_start_offset_job() for directory in self.dirs]
+
+    def high_watermark_jobs(self) -> list[Callable[[], None]]:
+        return [directory.high_watermark_job() for directory in self.dirs]
 
     def checkpoint_all(self) -> None:
         self.checkpoint_recovery_points()
