@@ -5,6 +5,7 @@ Exit codes: 0 stopped in order, 1 could not start or had to stop, 2 the command 
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,13 +92,13 @@ def serve(properties: Path | None, overrides: tuple[str, ...], show_config: bool
 
 def load_config(properties: Path | None, overrides: tuple[str, ...]) -> BrokerConfig:
     """The configuration from all its sources. Ends the process with EXIT_USAGE, having named every error."""
-    from config.broker_config import ConfigErrors, load
+    from config.broker_config import BrokerConfig
+    from config.layers import ConfigErrors
 
     try:
-        return load(properties, overrides)
+        return BrokerConfig.load(properties and str(properties), environ=os.environ, overrides=overrides)
     except ConfigErrors as errors:
-        for error in errors.errors:
-            click.echo(f"error: {error}", err=True)
+        click.echo(str(errors), err=True)
         sys.exit(EXIT_USAGE)
 
 

@@ -56,7 +56,9 @@ class _Operation:
 class Controller:
     """Serialises operations on the metadata. Lives on the event loop; only the log's append leaves it."""
 
-    def __init__(self, log: MetadataLog, image: MetadataImage, runner: BlockingRunner, publish: Publisher) -> None:
+    def __init__(
+        self, log: MetadataLog, image: MetadataImage, runner: BlockingRunner, publish: Publisher
+    ) -> None:
         self.image = image
         self._log = log
         self._runner = runner

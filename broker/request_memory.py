@@ -1,13 +1,13 @@
 """The memory that requests take between the socket and their handler, for all connections together.
 
-Requests are read into one buffer that all connections share, and most are handled out of it at once. What has to be
-kept, the beginning of a large request or a request that waits for its turn, is charged to a budget
-(queued.max.request.bytes). While the budget is used up, connections with unfinished large requests stop being read and
-queue; small requests go on as if nothing were the matter.
+Requests are read into one buffer that all connections share, and most are handled out of it at once. What
+has to be kept, the beginning of a large request or a request that waits for its turn, is charged to a
+budget (queued.max.request.bytes). While the budget is used up, connections with unfinished large requests
+stop being read and queue; small requests go on as if nothing were the matter.
 
-Like Kafka's SimpleMemoryPool, the budget may be exceeded by one request: somebody must always be able to finish, or
-many half-read requests would wait for each other forever. Unlike it, only bytes that have arrived are charged, so
-that a claim of 100 MiB costs the other clients nothing.
+Like Kafka's SimpleMemoryPool, the budget may be exceeded by one request: somebody must always be able to
+finish, or many half-read requests would wait for each other forever. Unlike it, only bytes that have
+arrived are charged, so that a claim of 100 MiB costs the other clients nothing.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class MemoryWaiter(Protocol):
 class RequestMemory:
     """The shared read buffer and the budget. `limit_bytes` is what all requests in flight may hold.
 
-    One read buffer is enough for any number of connections: the event loop asks for it, fills it and hands it back in
-    one step for each socket, and nothing refers to it after that.
+    One read buffer is enough for any number of connections: the event loop asks for it, fills it and hands
+    it back in one step for each socket, and nothing refers to it after that.
     """
 
     __slots__ = ("_exception", "_scarce", "_waiters", "buffer", "limit_bytes", "used_bytes", "window")

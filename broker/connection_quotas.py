@@ -1,0 +1,90 @@
+"""How many connections there may be: max.connections, per listener and in all, and max.connections.per.ip.
+
+As in Kafka (`ConnectionQuotas`), an address that has its maximum is turned away, while a listener, or a
+broker, that has its maximum stops accepting: the next clients wait in the listen backlog until somebody
+leaves.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+
+UNLIMITED = 2**31 - 1
+
+
+class ConnectionQuotas:
+    """Counts connections by listener and by client address. Overrides of max.connections.per.ip go by address."""
+
+    def __init__(
+        self,
+        *,
+        max_connections: int = UNLIMITED,
+        max_connections_per_listener: Mapping[str, int] | None = None,
+        max_connections_per_ip: int = UNLIMITED,
+        max_connections_per_ip_overrides: Mapping[str, int] | None = None,
+    ) -> None:
+        self._max = max_connections
+        self._max_of_listener = dict(max_connections_per_listener or {})
+        self._max_per_ip = max_connections_per_ip
+        self._max_of_ip = dict(max_connections_per_ip_overrides or {})
+        self._by_listener: dict[str, int] = {}
+        self._by_ip: dict[str, int] = {}
+        self.total = 0
+
+    def count(self, listener_name: str) -> int:
+        return self._by_listener.get(listener_name, 0)
+
+    def may_accept(self, listener_name: str) -> bool:
+        """Whether the listener may take another connection now."""
+        if self.total >= self._max:
+            return False
+        return self.count(listener_name) < self._max_of_listener.get(listener_name, UNLIMITED)
+
+    def max_of(self, client_host: str) -> int:
+        """The connections that this address may have."""
+        return self._max_of_ip.get(client_host, self._max_per_ip)
+
+    def admit(self, listener_name: str, client_host: str) -> bool:
+        """Counts a new connection, unless its address has its maximum already."""
+        of_ip = self._by_ip.get(client_host, 0)
+        if of_ip >= self.max_of(client_host):
+            return False
+        self._by_ip[client_host] = of_ip + 1
+        self._by_listener[listener_name] = self.count(listener_name) + 1
+        self.total += 1
+        return True
+
+    def release(self, listener_name: str, client_host: str) -> None:
+        """A connection that was admitted has ended."""
+        self.total -= 1
+        self._by_listener[listener_name] -= 1
+        left = self._by_ip.pop(client_host) - 1
+        assert left >= 0
+        assert self.total >= 0
+        if left:
+            self._by_ip[client_host] = left
+
+
+def parse_overrides(entries: Sequence[str]) -> dict[str, int]:
+    """max.connections.per.ip.overrides, "host:count" each, by address. A name stands for all of its addresses.
+
+    Raises ValueError for an entry that is not of this form, or a name that is not known.
+    """
+    overrides: dict[str, int] = {}
+    for entry in entries:
+        host, _, count = entry.strip().rpartition(":")
+        if not host or not count.isdecimal():
+            raise ValueError(f"{entry!r} in max.connections.per.ip.overrides is not of the form host:count")
+        try:
+            found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
+        except socket.gaierror as error:
+            raise ValueError(f"{host} in max.connections.per.ip.overrides is not known: {error}") from error
+        for _, _, _, _, address in found:
+            overrides[plain_address(str(address[0]))] = int(count)
+    return overrides
+
+
+def plain_address(address: str) -> str:
+    """An IPv4 client of a socket that serves both families has an IPv6 address that maps it; it goes by its own."""
+    return address.removeprefix("::ffff:") if "." in address else address

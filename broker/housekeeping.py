@@ -1,0 +1,113 @@
+"""What a broker does now and then: retention, checkpoints, flushes by time, deletions that are due.
+
+Each chore has its interval from the configuration and runs on the event loop, where the state is; what of it blocks goes to
+the BlockingRunner. Source: the scheduled tasks of kafka.log.LogManager and kafka.server.ReplicaManager.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from broker.blocking import BlockingRunner, Work
+from broker.replica_manager import ReplicaManager
+from broker.timer import Timer, TimerHandle
+from config.broker_config import BrokerConfig
+from config.catalogue import log as log_keys
+from config.catalogue import replication as replication_keys
+from config.catalogue.transactions import PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS
+from storage.log_manager import LogManager
+
+logger = logging.getLogger("barnabas.housekeeping")
+
+DELETION_INTERVAL_MS = 1000
+NEVER_MS = 2**63 - 1
+
+
+class Housekeeping:
+    """Schedules the chores on `timer`. start() after the logs are loaded, stop() before they are closed."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        log_manager: LogManager,
+        replica_manager: ReplicaManager,
+        runner: BlockingRunner,
+        timer: Timer,
+    ) -> None:
+        self._log_manager = log_manager
+        self._replica_manager = replica_manager
+        self._runner = runner
+        self._timer = timer
+        self._handles: dict[Callable[[], None], TimerHandle] = {}
+        self._initial_delay_ms = config[log_keys.LOG_INITIAL_TASK_DELAY_MS]
+        self._chores: list[tuple[Callable[[], None], int]] = [
+            (self.retain, config[log_keys.LOG_RETENTION_CHECK_INTERVAL_MS]),
+            (self.flush, config[log_keys.LOG_FLUSH_SCHEDULER_INTERVAL_MS]),
+            (self.checkpoint_recovery_points, config[log_keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS]),
+            (self.checkpoint_log_start_offsets, config[log_keys.LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS]),
+            (
+                self.checkpoint_high_watermarks,
+                config[replication_keys.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS],
+            ),
+            (self.expire_producers, config[PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS]),
+        ]
+
+    def start(self) -> None:
+        """The first round of each chore comes after log.initial.task.delay.ms, or its interval if that is shorter."""
+        self._schedule(self.delete_due, DELETION_INTERVAL_MS, DELETION_INTERVAL_MS)
+        for chore, interval_ms in self._chores:
+            if interval_ms < NEVER_MS:
+                self._schedule(chore, min(self._initial_delay_ms, interval_ms), interval_ms)
+
+    def stop(self) -> None:
+        for handle in self._handles.values():
+            handle.cancel()
+        self._handles.clear()
+
+    def _schedule(self, chore: Callable[[], None], delay_ms: int, interval_ms: int) -> None:
+        def run() -> None:
+            self._schedule(chore, interval_ms, interval_ms)
+            chore()
+
+        self._handles[chore] = self._timer.call_at(self._timer.time() + delay_ms / 1000, run)
+
+    # ---- the chores
+
+    def retain(self) -> None:
+        """Lets go of segments that are too old or too many."""
+        deleted = self._log_manager.cleanup_logs()
+        if deleted:
+            logger.info("retention let go of %d segments", deleted)
+
+    def flush(self) -> None:
+        """Syncs the logs whose flush.ms is over."""
+        for log in self._log_manager.logs_to_flush():
+            self._replica_manager.flush(log)
+
+    def delete_due(self) -> None:
+        """Removes files whose file.delete.delay.ms is over."""
+        for deletion in self._log_manager.take_due_deletions():
+            self._in_background("removing deleted files", deletion.run)
+
+    def checkpoint_recovery_points(self) -> None:
+        for job in self._log_manager.recovery_point_jobs():
+            self._in_background("writing recovery points", job)
+
+    def checkpoint_log_start_offsets(self) -> None:
+        for job in self._log_manager.log_start_offset_jobs():
+            self._in_background("writing log start offsets", job)
+
+    def checkpoint_high_watermarks(self) -> None:
+        for job in self._log_manager.high_watermark_jobs():
+            self._in_background("writing high watermarks", job)
+
+    def expire_producers(self) -> None:
+        self._log_manager.remove_expired_producers()
+
+    def _in_background(self, what: str, work: Work) -> None:
+        def done(error: BaseException | None) -> None:
+            if error is not None:
+                logger.error("%s failed: %s", what, error)
+
+        self._runner.submit(work, done)

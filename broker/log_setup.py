@@ -1,0 +1,122 @@
+"""How the log looks: lines to read on a terminal, JSON for machines elsewhere; structlog over the standard library.
+
+Modules log with `logging.getLogger("barnabas.<part>")`; further facts go into `extra` and come out as
+fields. At the default level there is never a line for a request.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TextIO
+
+ROOT_LOGGER = "barnabas"
+"""The level that users set is this logger's; libraries speak from WARNING on."""
+
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+
+RATE_LIMIT_S = 10.0
+_MAX_REMEMBERED_KEYS = 1000
+
+
+def configure(level: str = "INFO", stream: TextIO | None = None, *, as_json: bool | None = None) -> None:
+    """Sends the log to `stream` (standard output), from `level` on.
+
+    As lines to read if the stream is a terminal, with colours unless NO_COLOR is set, else as JSON;
+    `as_json` decides it the other way. structlog itself is imported with the first line that is written.
+    """
+    stream = stream if stream is not None else sys.stdout
+    terminal = stream.isatty()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        LazyFormatter(
+            as_json=not terminal if as_json is None else as_json,
+            colours=terminal and not os.environ.get("NO_COLOR"),
+        )
+    )
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger(ROOT_LOGGER).setLevel(level.upper())
+
+
+class LazyFormatter(logging.Formatter):
+    """A logging.Formatter that makes structlog's ProcessorFormatter when there is something to format."""
+
+    def __init__(self, *, as_json: bool, colours: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
+        self._colours = colours
+        self._formatter: logging.Formatter | None = None
+
+    def format(self, record: logging.LogRecord) -> str:
+        if self._formatter is None:
+            self._formatter = _structlog_formatter(self._as_json, self._colours)
+        return self._formatter.format(record)
+
+
+def _structlog_formatter(as_json: bool, colours: bool) -> logging.Formatter:
+    structlog = _import_structlog()
+    stdlib, processors = structlog.stdlib, structlog.processors
+    before = [stdlib.add_log_level, stdlib.add_logger_name, stdlib.ExtraAdder()]
+    last: list[Any]
+    if as_json:
+        before.append(processors.TimeStamper(fmt="iso", utc=True))
+        last = [processors.format_exc_info, processors.EventRenamer("message"), processors.JSONRenderer()]
+    else:
+        before.append(processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False))
+        last = [
+            structlog.dev.ConsoleRenderer(
+                colors=colours, exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
+            )
+        ]
+    formatter: logging.Formatter = stdlib.ProcessorFormatter(
+        foreign_pre_chain=before, processors=[stdlib.ProcessorFormatter.remove_processors_meta, *last]
+    )
+    return formatter
+
+
+def _import_structlog() -> Any:
+    """structlog, without rich, which it imports if it can for tracebacks that are not used here.
+
+    That would cost every start 60 ms and 5 MiB for good.
+    """
+    hidden = "rich" not in sys.modules
+    if hidden:
+        sys.modules["rich"] = None  # type: ignore[assignment]  # the import system's way of saying: there is none
+    try:
+        import structlog
+    finally:
+        if hidden:
+            del sys.modules["rich"]
+    return structlog
+
+
+class RateLimit:
+    """Keeps one cause from filling the log: one line in `interval_s` for each key, with a count of those left out."""
+
+    def __init__(self, interval_s: float = RATE_LIMIT_S, now: Callable[[], float] = time.monotonic) -> None:
+        self._interval_s = interval_s
+        self._now = now
+        self._seen: dict[object, tuple[float, int]] = {}
+
+    def warning(self, logger: logging.Logger, key: object, message: str, *args: object) -> None:
+        """Logs a warning unless one with this key was logged a moment ago."""
+        left_out = self.admit(key)
+        if left_out == 0:
+            logger.warning(message, *args)
+        elif left_out is not None:
+            logger.warning(message + " (and %d times more since the last such line)", *args, left_out)
+
+    def admit(self, key: object) -> int | None:
+        """None: keep quiet. Otherwise speak; the number is how often it was kept quiet since the last time."""
+        now = self._now()
+        since, count = self._seen.pop(key, (-self._interval_s, 0))
+        if now - since < self._interval_s:
+            self._seen[key] = (since, count + 1)
+            return None
+        self._seen[key] = (now, 0)
+        if len(self._seen) > _MAX_REMEMBERED_KEYS:
+            del self._seen[next(iter(self._seen))]
+        return count

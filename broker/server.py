@@ -1,0 +1,279 @@
+"""Server: puts a broker together, starts it, serves, and stops it. Source: kafka.server.BrokerServer."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import random
+import signal
+import sys
+import time
+from typing import Final
+
+from broker import log_setup
+from broker.blocking import ThreadRunner
+from broker.connection_quotas import ConnectionQuotas
+from broker.controller import Controller
+from broker.fetch_session import FetchManager, FetchSessionCache
+from broker.housekeeping import Housekeeping
+from broker.kafka_apis import KafkaApis
+from broker.listeners import ListenError
+from broker.metadata_store import MetadataStoreError
+from broker.node_storage import NodeStorage
+from broker.observers import Observers
+from broker.producer_ids import ProducerIdManager
+from broker.purgatory import DelayedOperationPurgatory
+from broker.replica_manager import ReplicaManager
+from broker.request_memory import RequestMemory
+from broker.services import Broker, Endpoint
+from broker.socket_server import SocketServer, SocketSettings
+from broker.topic_admin import TopicDefaults
+from broker.version import broker_version
+from config.broker_config import BrokerConfig
+from config.catalogue import network, replication
+from config.catalogue.barnabas import BARNABAS_LOG_FORMAT, BARNABAS_LOG_LEVEL
+from config.catalogue.log import NUM_PARTITIONS
+from config.catalogue.server import MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS
+from config.layers import ConfigErrors
+from config.messages import MessageKind
+from protocol.records import record as record_module
+from protocol.wire import random_uuid
+from storage.env import Env, RealEnv
+from storage.errors import StorageError
+
+logger = logging.getLogger("barnabas.server")
+
+EXIT_STOPPED: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+DRAIN_TIMEOUT_S: Final = 30.0
+BLOCKING_THREADS: Final = 4
+_CANNOT_START: Final = (ListenError, StorageError, MetadataStoreError, OSError)
+
+
+class Server:
+    """One broker. start() returns when clients are served, stop() when everything is on the disk and closed."""
+
+    def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop, env: Env) -> None:
+        self.config = config
+        self.env = env
+        self.failed: asyncio.Future[str] = loop.create_future()
+        self._loop = loop
+        self._runner = ThreadRunner(loop, BLOCKING_THREADS)
+        self.observers = Observers()
+        self.socket_server = _socket_server(config, loop, self.observers)
+        self.ports: dict[str, int] = {}
+
+    def start(self) -> None:
+        """Raises ConfigErrors or one of the errors that keep a broker from starting."""
+        self.ports = self.socket_server.bind()
+        try:
+            self.storage = NodeStorage(self.config, self.env)
+        except BaseException:
+            self.socket_server.close()
+            raise
+        self._put_together()
+        self.socket_server.start(self.kafka_apis.handle)
+        self.housekeeping.start()
+
+    def _put_together(self) -> None:
+        storage, config, loop = self.storage, self.config, self._loop
+        self.fetch_manager = FetchManager(
+            FetchSessionCache(
+                config[MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], lambda: random.randint(1, 2**31 - 1)
+            ),
+            lambda: int(loop.time() * 1000),
+        )
+        self.replica_manager = ReplicaManager(
+            log_manager=storage.log_manager,
+            node_id=storage.node_id,
+            runner=self._runner,
+            produce_purgatory=DelayedOperationPurgatory("Produce", loop),
+            fetch_purgatory=DelayedOperationPurgatory("Fetch", loop),
+            probe=self.observers.topics,
+            now_ms=lambda: int(loop.time() * 1000),
+            log_dir_failed=self._log_dir_failed,
+        )
+        self.replica_manager.apply(storage.image, storage.everything())
+        self.controller = Controller(storage.store, storage.image, self._runner, self.replica_manager.apply)
+        self.broker = Broker(
+            config=config,
+            node_id=storage.node_id,
+            cluster_id=storage.cluster_id,
+            rack=config[replication.BROKER_RACK],
+            advertised=_advertised(config),
+            controller=self.controller,
+            replica_manager=self.replica_manager,
+            fetch_manager=self.fetch_manager,
+            producer_ids=ProducerIdManager(self.controller, storage.node_id),
+            topic_defaults=TopicDefaults(
+                (storage.node_id,),
+                partition_count=config[NUM_PARTITIONS],
+                replication_factor=min(1, config[replication.DEFAULT_REPLICATION_FACTOR]),
+            ),
+            new_topic_id=lambda: random_uuid(self.env.random_bytes),
+            client_probe=self.observers,
+        )
+        self.kafka_apis = KafkaApis(self.broker, self.observers.requests, time.monotonic)
+        self.housekeeping = Housekeeping(
+            config, storage.log_manager, self.replica_manager, self._runner, loop
+        )
+
+    def _log_dir_failed(self, log_dir: str) -> None:
+        """Without a directory left there is nothing that could be served."""
+        partitions = list(self.replica_manager.partitions())
+        if all(partition.offline for partition in partitions) and not self.failed.done():
+            self.failed.set_result(f"the last log directory, {log_dir}, has failed")
+
+    async def stop(self) -> None:
+        """Takes nothing new, answers what is there, and leaves the directories as a clean stop does."""
+        self.housekeeping.stop()
+        drained = asyncio.ensure_future(self.socket_server.drain(DRAIN_TIMEOUT_S))
+        await asyncio.sleep(0)
+        self.replica_manager.fetch_purgatory.expire_all()
+        cut_off = await drained
+        if cut_off:
+            logger.warning("%d connections did not finish within %.0f s", cut_off, DRAIN_TIMEOUT_S)
+        self.replica_manager.produce_purgatory.expire_all()
+        await self._loop.run_in_executor(None, self._runner.close)
+        self.storage.close()
+
+
+def _socket_server(config: BrokerConfig, loop: asyncio.AbstractEventLoop, observers: Observers) -> SocketServer:
+    return SocketServer(
+        loop=loop,
+        listeners=config.listeners,
+        settings=SocketSettings(
+            connections_max_idle_ms=config[network.CONNECTIONS_MAX_IDLE_MS],
+            socket_listen_backlog_size=config[network.SOCKET_LISTEN_BACKLOG_SIZE],
+            socket_receive_buffer_bytes=config[network.SOCKET_RECEIVE_BUFFER_BYTES],
+            socket_request_max_bytes=config[network.SOCKET_REQUEST_MAX_BYTES],
+            socket_send_buffer_bytes=config[network.SOCKET_SEND_BUFFER_BYTES],
+        ),
+        quotas=ConnectionQuotas(
+            max_connections=config[network.MAX_CONNECTIONS],
+            max_connections_per_ip=config[network.MAX_CONNECTIONS_PER_IP],
+            max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
+        ),
+        memory=RequestMemory(config.max_request_bytes_in_flight),
+        probe=observers.sockets,
+    )
+
+
+def _advertised(config: BrokerConfig) -> dict[str, Endpoint]:
+    """The listeners whose address is configured; the others name to each client the one that it dialled."""
+    return {
+        listener.name: Endpoint(listener.advertised_host, listener.advertised_port or 0)
+        for listener in config.listeners
+        if listener.advertised_host is not None
+    }
+
+
+def run(config: BrokerConfig) -> int:
+    """Serves until a signal comes; returns the exit code."""
+    log_setup.configure(config[BARNABAS_LOG_LEVEL], sys.stderr, as_json=_as_json(config[BARNABAS_LOG_FORMAT]))
+    _say_what_configuration_holds(config)
+    _raise_open_files_limit()
+    with asyncio.Runner(loop_factory=_new_loop) as runner:
+        return runner.run(_serve(config))
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop where it is to be had, else what Python brings."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+async def _serve(config: BrokerConfig) -> int:
+    loop = asyncio.get_running_loop()
+    try:
+        server = Server(config, loop, RealEnv())
+        server.start()
+    except ConfigErrors as error:
+        print(error, file=sys.stderr)
+        return EXIT_USAGE
+    except _CANNOT_START as error:
+        print(f"Barnabas cannot start: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    stopping = _catch_signals(loop)
+    http = server.observers.serve_http(server)
+    print(_ready_line(server, http), flush=True)
+    gc.collect()
+    gc.freeze()  # what is here now stays; the collector need not look at it again and again
+    await asyncio.wait([stopping, server.failed], return_when=asyncio.FIRST_COMPLETED)
+    if server.failed.done():
+        logger.error("stopping: %s", server.failed.result())
+    else:
+        logger.info("stopping on %s; once more stops at once", stopping.result().name)
+    await server.stop()
+    http.close()
+    return EXIT_FAILED if server.failed.done() else EXIT_STOPPED
+
+
+def _catch_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Future[signal.Signals]:
+    """Completes with the first signal that asks to stop; the second ends the process there and then."""
+    stopping: asyncio.Future[signal.Signals] = loop.create_future()
+
+    def caught(number: signal.Signals) -> None:
+        if stopping.done():
+            os._exit(128 + number)
+        stopping.set_result(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, caught, number)
+    return stopping
+
+
+def _ready_line(server: Server, http: object) -> str:
+    addresses = ", ".join(
+        f"{listener.host or '0.0.0.0'}:{server.ports[listener.name]}" for listener in server.config.listeners
+    )
+    data = ", ".join(os.path.abspath(path) for path in server.config.log_dirs)
+    metrics = f", metrics on {http}" if str(http) else ""
+    loop = "compiled" if record_module.COMPILED else "interpreted"
+    return (
+        f"Barnabas {broker_version()} is ready on {addresses}, data in {data}{metrics}, record checks {loop}, "
+        f"started in {_seconds_since_spawn():.2f} s"
+    )
+
+
+def _seconds_since_spawn() -> float:
+    """Since the process began, which is before Python could look at a clock."""
+    try:
+        with open("/proc/self/stat", encoding="ascii") as file:
+            started_ticks = int(file.read().rpartition(")")[2].split()[19])
+    except OSError:  # not Linux
+        return time.process_time()
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started_ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _as_json(log_format: str) -> bool | None:
+    return None if log_format == "auto" else log_format == "json"
+
+
+def _say_what_configuration_holds(config: BrokerConfig) -> None:
+    """A line for each thing to mend, and one for all keys that have no effect here."""
+    inert = []
+    for message in config.messages:
+        if message.kind is MessageKind.INERT:
+            inert.append(message.key)
+        else:
+            logger.warning("%s", message)
+    if inert:
+        logger.info("accepted without effect (`barnabas config check` says why): %s", ", ".join(sorted(inert)))
+
+
+def _raise_open_files_limit() -> None:
+    """Every log has open files; the soft limit is often far below what the system allows."""
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

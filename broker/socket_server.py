@@ -1,0 +1,324 @@
+"""Kafka's SocketServer for one event loop: accepts connections, keeps to the limits, sweeps, drains.
+
+Sockets are accepted here, not by loop.create_server, because a broker that has max.connections must leave
+further clients in the listen backlog, and a client that has its own maximum must be turned away before
+anything is made for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import itertools
+import logging
+import socket
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from broker.connection import Connection, ConnectionContext
+from broker.connection_quotas import ConnectionQuotas, plain_address
+from broker.connection_sweep import ConnectionSweep
+from broker.in_flight import Handler
+from broker.listeners import USE_SYSTEM_BUFFER, bind
+from broker.log_setup import RateLimit
+from broker.probes import ListenerProbe, SocketServerProbe
+from broker.request import ConnectionInfo
+from broker.request_memory import RequestMemory
+
+logger = logging.getLogger("barnabas.network")
+
+SWEEP_INTERVAL_S = 1.0
+_ACCEPTS_AT_ONCE = 64
+_OUT_OF_FILES_PAUSE_S = 1.0
+_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class ListenerAddress(Protocol):
+    """What is needed of config's Listener. An empty host means all interfaces, port 0 any that is free."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+
+
+class SocketSettings:
+    """The network settings, named as their keys: sizes in bytes, -1 for what the system chooses."""
+
+    __slots__ = (
+        "connections_max_idle_ms",
+        "socket_listen_backlog_size",
+        "socket_receive_buffer_bytes",
+        "socket_request_max_bytes",
+        "socket_send_buffer_bytes",
+    )
+
+    def __init__(
+        self,
+        *,
+        connections_max_idle_ms: int = 600_000,
+        socket_listen_backlog_size: int = 50,
+        socket_receive_buffer_bytes: int = 102_400,
+        socket_request_max_bytes: int = 104_857_600,
+        socket_send_buffer_bytes: int = 102_400,
+    ) -> None:
+        self.connections_max_idle_ms = connections_max_idle_ms
+        self.socket_listen_backlog_size = socket_listen_backlog_size
+        self.socket_receive_buffer_bytes = socket_receive_buffer_bytes
+        self.socket_request_max_bytes = socket_request_max_bytes
+        self.socket_send_buffer_bytes = socket_send_buffer_bytes
+
+
+class _Listening:
+    """One listener: its sockets, and what its connections share."""
+
+    __slots__ = ("accepting", "context", "name", "port", "probe", "sockets")
+
+    def __init__(self, name: str, sockets: list[socket.socket], probe: ListenerProbe) -> None:
+        self.name = name
+        self.sockets = sockets
+        self.port: int = sockets[0].getsockname()[1]
+        self.probe = probe
+        self.accepting = False
+        self.context: ConnectionContext
+
+
+class SocketServer:
+    """All listeners and connections of the broker.
+
+    bind() as early as possible, so that a taken port is known before any work is done; start() when the
+    handler can answer; drain() and close() at the end.
+    """
+
+    def __init__(
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        listeners: Sequence[ListenerAddress],
+        settings: SocketSettings,
+        quotas: ConnectionQuotas,
+        memory: RequestMemory,
+        probe: SocketServerProbe,
+    ) -> None:
+        self._loop = loop
+        self._addresses = listeners
+        self._settings = settings
+        self._quotas = quotas
+        self._memory = memory
+        self._probe = probe
+        self._listening: dict[str, _Listening] = {}
+        self._connections: set[Connection] = set()
+        self._connection_ids = itertools.count(1)
+        self._connecting: set[asyncio.Task[object]] = set()
+        self._complaints = RateLimit()
+        self._sweep = ConnectionSweep(settings.connections_max_idle_ms, memory, self._complaints)
+        self._all_closed: asyncio.Future[None] | None = None
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._stopping = False
+
+    # ---- life
+
+    def bind(self) -> dict[str, int]:
+        """Binds every listener; returns their ports by name. Raises ListenError."""
+        try:
+            for address in self._addresses:
+                sockets = bind(
+                    address.host,
+                    address.port,
+                    backlog=self._settings.socket_listen_backlog_size,
+                    receive_buffer_bytes=self._settings.socket_receive_buffer_bytes,
+                )
+                self._listening[address.name] = _Listening(
+                    address.name, sockets, self._probe.listener(address.name)
+                )
+        except BaseException:
+            self._close_listeners()
+            raise
+        return {name: listening.port for name, listening in self._listening.items()}
+
+    def start(self, handle: Handler) -> None:
+        """Begins to accept connections; `handle` answers their requests (KafkaApis.handle)."""
+        for listening in self._listening.values():
+            listening.context = ConnectionContext(
+                handle=handle,
+                memory=self._memory,
+                max_request_bytes=self._settings.socket_request_max_bytes,
+                probe=listening.probe,
+                complaints=self._complaints,
+                call_soon=self._loop.call_soon,
+                closed=self._closed,
+            )
+        self._resume_accepting()
+        self._sweep_later()
+
+    async def drain(self, timeout_s: float) -> int:
+        """Accepts and reads nothing more, and closes each connection when its requests have been answered.
+
+        Returns the number of connections that had to be cut off because `timeout_s` was over.
+        """
+        self._stopping = True
+        self._close_listeners()
+        for connection in list(self._connections):
+            connection.drain()
+        if self._connections:
+            self._all_closed = self._loop.create_future()
+            await asyncio.wait([self._all_closed], timeout=timeout_s)
+        left = len(self._connections)
+        self.close()
+        return left
+
+    def close(self) -> None:
+        """Closes everything at once."""
+        self._stopping = True
+        self._close_listeners()
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        for connection in list(self._connections):
+            connection.abort()
+
+    def _close_listeners(self) -> None:
+        for listening in self._listening.values():
+            for listener in listening.sockets:
+                if listening.accepting:
+                    self._loop.remove_reader(listener)
+                listener.close()
+            listening.accepting = False
+            listening.sockets = []
+
+    # ---- what the metrics ask
+
+    def connections(self) -> Iterable[ConnectionInfo]:
+        """The connections that are open, as a copy."""
+        return [connection.info for connection in self._connections]
+
+    @property
+    def request_queue_size(self) -> int:
+        """Requests that have arrived and wait to be handled, over all connections."""
+        return sum(connection.backlog for connection in self._connections)
+
+    # ---- accepting
+
+    def _resume_accepting(self) -> None:
+        """Listens on each listener that may have a connection more, and on no other."""
+        for listening in self._listening.values():
+            accepting = not self._stopping and self._quotas.may_accept(listening.name)
+            if accepting is listening.accepting:
+                continue
+            listening.accepting = accepting
+            for listener in listening.sockets:
+                if accepting:
+                    self._loop.add_reader(listener, self._accept, listening, listener)
+                else:
+                    self._loop.remove_reader(listener)
+            if not accepting and not self._stopping:
+                self._complaints.warning(
+                    logger,
+                    listening.name,
+                    "listener %s is full: %d connections, %d in all; others wait",
+                    listening.name,
+                    self._quotas.count(listening.name),
+                    self._quotas.total,
+                )
+
+    def _accept(self, listening: _Listening, listener: socket.socket) -> None:
+        for _ in range(_ACCEPTS_AT_ONCE):
+            try:
+                accepted, address = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._accept_failed(listening, error)
+                return
+            self._admit(listening, accepted, plain_address(address[0]), address[1])
+            if not self._quotas.may_accept(listening.name):
+                self._resume_accepting()
+                return
+
+    def _accept_failed(self, listening: _Listening, error: OSError) -> None:
+        """Nothing can be accepted: waits a moment rather than spin, for the client stays in the backlog."""
+        if error.errno not in _OUT_OF_FILES:
+            raise error
+        self._complaints.warning(
+            logger,
+            "accept",
+            "cannot accept connections: %s; raise the limit of open files (ulimit -n)",
+            error,
+        )
+        listening.accepting = False
+        for listener in listening.sockets:
+            self._loop.remove_reader(listener)
+        self._loop.call_later(_OUT_OF_FILES_PAUSE_S, self._resume_accepting)
+
+    def _admit(self, listening: _Listening, accepted: socket.socket, host: str, port: int) -> None:
+        if not self._quotas.admit(listening.name, host):
+            accepted.close()
+            self._complaints.warning(
+                logger,
+                ("per ip", host),
+                "turned away a connection of %s, which has its maximum of %d",
+                host,
+                self._quotas.max_of(host),
+            )
+            return
+        try:
+            local = accepted.getsockname()
+            self._set_options(accepted)
+        except OSError:  # the client has gone already
+            self._quotas.release(listening.name, host)
+            accepted.close()
+            return
+        info = ConnectionInfo(
+            connection_id=next(self._connection_ids),
+            listener_name=listening.name,
+            client_host=host,
+            client_port=port,
+            local_host=plain_address(local[0]),
+            local_port=local[1],
+        )
+        connection = Connection(listening.context, info)
+        self._connections.add(connection)
+        self._sweep.watch(connection, self._loop.time())
+        listening.probe.connections_created += 1
+        task = self._loop.create_task(self._connect(connection, accepted))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+
+    async def _connect(self, connection: Connection, accepted: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(lambda: connection, accepted)
+        except OSError:
+            accepted.close()
+            if connection in self._connections:
+                connection.connection_lost(None)
+
+    def _set_options(self, accepted: socket.socket) -> None:
+        accepted.setblocking(False)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self._settings.socket_send_buffer_bytes != USE_SYSTEM_BUFFER:
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._settings.socket_send_buffer_bytes)
+
+    # ---- looking after connections
+
+    def _closed(self, connection: Connection) -> None:
+        info = connection.info
+        self._connections.discard(connection)
+        self._sweep.forget(connection)
+        self._probe.listener(info.listener_name).connections_closed += 1
+        self._quotas.release(info.listener_name, info.client_host)
+        if not self._connections and self._all_closed is not None and not self._all_closed.done():
+            self._all_closed.set_result(None)
+        if not self._stopping and not self._listening[info.listener_name].accepting:
+            self._resume_accepting()
+
+    def _sweep_later(self) -> None:
+        interval_s = min(SWEEP_INTERVAL_S, self._settings.connections_max_idle_ms / 4000)
+        self._sweep_timer = self._loop.call_later(interval_s, self._sweep_now)
+
+    def _sweep_now(self) -> None:
+        now = self._loop.time()
+        self._sweep.sweep(now)
+        self._probe.sample(now)
+        self._sweep_later()
