@@ -73,9 +73,9 @@ class ManualTimer:
 class FakeTransport(asyncio.Transport):
     """A transport whose peer is the test.
 
-    `sent` is what has reached the peer. A peer that does not read is `FakeTransport.peer_window = n`: after
-    n more bytes the rest stays in the transport, and the protocol is paused above `high_water` bytes as
-    asyncio does it.
+    `sent` is what has reached the peer, `unread` what the protocol has not read of what the peer sent. A
+    peer that does not read is `FakeTransport.peer_window = n`: after n more bytes the rest stays in the
+    transport, and the protocol is paused above `high_water` bytes as asyncio does it.
     """
 
     high_water = 65_536
@@ -96,6 +96,7 @@ class FakeTransport(asyncio.Transport):
         self.closed = False
         self.aborted = False
         self.writing_paused = False
+        self.unread = bytearray()
         self._unsent = bytearray()
 
     # ---- what the protocol calls
@@ -134,15 +135,22 @@ class FakeTransport(asyncio.Transport):
     # ---- what the test, as the peer, does
 
     def receive(self, data: bytes) -> None:
-        """The peer sends `data`; the protocol takes it in as many reads as its buffer asks for."""
-        assert isinstance(self.protocol, asyncio.BufferedProtocol)
-        while data and not self.closed:
-            assert self.reading, "the protocol has stopped reading"
+        """The peer sends `data`, which stays in the system's buffers while the protocol does not read."""
+        self.unread += data
+        self.deliver()
+
+    def deliver(self) -> bool:
+        """Hands over what has been sent, in as many reads as the protocol's buffer asks for; whether there was any."""
+        delivered = False
+        while self.unread and self.reading and not self.closed:
+            assert isinstance(self.protocol, asyncio.BufferedProtocol)
             view = memoryview(self.protocol.get_buffer(-1))
-            taken = min(len(view), len(data))
-            view[:taken] = data[:taken]
+            taken = min(len(view), len(self.unread))
+            view[:taken] = self.unread[:taken]
+            del self.unread[:taken]
             self.protocol.buffer_updated(taken)
-            data = data[taken:]
+            delivered = True
+        return delivered
 
     def read(self, count: int | None = None) -> bytes:
         """The peer reads `count` bytes of what waits for it, or all from now on."""

@@ -1,0 +1,174 @@
+"""A handler whose requests say what it is to do, and a client's end of a connection, for dialogues without sockets.
+
+client >> "echo one"        the client sends a request
+client << "one"             and has received this answer, and no more
+"""
+
+from __future__ import annotations
+
+from broker.connection import Connection, ConnectionContext
+from broker.in_flight import Answer
+from broker.log_setup import RateLimit
+from broker.probes import ListenerProbe
+from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, Pending
+from broker.request_memory import RequestMemory
+from protocol.errors import ProtocolError
+from protocol.framing import Framer, size_prefix
+from protocol.wire import Chunk, RecordsChunk
+from tests.broker.fakes import FakeTransport, ManualTimer
+
+
+class FakeRecords:
+    """Records on an imaginary disk: `size` bytes of one letter. `reads` are the sizes that were read."""
+
+    def __init__(self, size: int, letter: bytes = b"r", reads: list[int] | None = None) -> None:
+        self.size = size
+        self.letter = letter
+        self.reads: list[int] = [] if reads is None else reads
+        self.truncated_by = 0
+        self.error: OSError | None = None
+
+    def read(self) -> bytes:
+        if self.error is not None:
+            raise self.error
+        self.reads.append(self.size)
+        return self.letter * (self.size - self.truncated_by)
+
+
+class SliceableRecords(FakeRecords):
+    """The same, readable in parts."""
+
+    def slice(self, position: int, size: int) -> RecordsChunk:
+        assert 0 <= position <= position + size <= self.size
+        return SliceableRecords(size, self.letter, self.reads)
+
+
+class ScriptedHandler:
+    """Does what the request says.
+
+    "echo X"; "wait X", until `pending[X]` completes; "done X", pending but complete already; "none"; "close"; "bad";
+    "bug"; "big N", an answer of N bytes; "records NAME", what `records[NAME]` holds, behind three bytes.
+    """
+
+    def __init__(self) -> None:
+        self.handled: list[str] = []
+        self.pending: dict[str, Pending[list[Chunk]]] = {}
+        self.records: dict[str, RecordsChunk] = {}
+
+    def __call__(self, info: ConnectionInfo, frame: bytes) -> Answer:
+        verb, _, rest = frame.partition(b" ")
+        self.handled.append(frame[:20].decode())
+        match verb:
+            case b"echo":
+                return [rest[:1], memoryview(rest[1:])]
+            case b"wait":
+                pending: Pending[list[Chunk]] = Pending()
+                self.pending[rest[:20].decode()] = pending
+                return pending
+            case b"done":
+                done: Pending[list[Chunk]] = Pending()
+                done.complete([rest])
+                return done
+            case b"none":
+                return NO_RESPONSE
+            case b"close":
+                return CLOSE_CONNECTION
+            case b"big":
+                return [bytes(int(rest))]
+            case b"records":
+                return [b"abc", self.records[rest.decode()]]
+            case b"bug":
+                raise ZeroDivisionError("a bug of ours")
+            case _:
+                raise ProtocolError("no such thing")
+
+    def complete(self, name: str) -> None:
+        self.pending.pop(name).complete([name.encode()])
+
+
+class Client:
+    """The client's end of one Connection."""
+
+    def __init__(
+        self,
+        handler: ScriptedHandler | None = None,
+        *,
+        memory: RequestMemory | None = None,
+        timer: ManualTimer | None = None,
+        max_request_bytes: int = 1 << 24,
+        host: str = "192.0.2.7",
+    ) -> None:
+        self.handler = handler or ScriptedHandler()
+        self.timer = timer or ManualTimer()
+        self.memory = memory or RequestMemory(1 << 30)
+        self.probe = ListenerProbe("PLAINTEXT")
+        self.lost: list[Connection] = []
+        context = ConnectionContext(
+            handle=self.handler,
+            memory=self.memory,
+            max_request_bytes=max_request_bytes,
+            probe=self.probe,
+            complaints=RateLimit(now=self.timer.time),
+            call_soon=self.timer.call_soon,
+            closed=self.lost.append,
+        )
+        info = ConnectionInfo(
+            connection_id=1,
+            listener_name="PLAINTEXT",
+            client_host=host,
+            client_port=50_000,
+            local_host="192.0.2.1",
+            local_port=9092,
+        )
+        self.connection = Connection(context, info)
+        self.transport = FakeTransport(self.connection)
+        self.connection.connection_made(self.transport)
+        self._answers = Framer(1 << 30)
+
+    def send(self, data: bytes) -> None:
+        """Sends bytes, and lets the broker do with them what it can."""
+        self.transport.receive(data)
+        self.settle()
+
+    def settle(self) -> None:
+        """Lets the event loop turn until nothing more happens."""
+        self.timer.run_soon()
+        while self.transport.deliver():
+            self.timer.run_soon()
+
+    def __rshift__(self, requests: str) -> Client:
+        """Sends requests, separated by commas, in one go."""
+        self.send(b"".join(framed(request.strip().encode()) for request in requests.split(",")))
+        return self
+
+    def __lshift__(self, answers: str) -> Client:
+        """Has received these answers, separated by commas, since the last look; the empty string for none."""
+        expected = [answer.strip() for answer in answers.split(",")] if answers else []
+        assert [answer.decode() for answer in self.answers()] == expected
+        return self
+
+    def answers(self) -> list[bytes]:
+        """The answers received since the last look."""
+        self.settle()
+        received = bytes(self.transport.sent)
+        self.transport.sent.clear()
+        frames: list[bytes] = []
+        self._answers.feed(memoryview(received), frames)
+        return frames
+
+    def completes(self, name: str) -> None:
+        """What the request "wait NAME" waits for happens."""
+        self.handler.complete(name)
+        self.settle()
+
+    def is_read(self) -> bool:
+        """Whether the broker reads what this client sends."""
+        return self.transport.reading
+
+    @property
+    def closed(self) -> bool:
+        return self.transport.closed
+
+
+def framed(request: bytes) -> bytes:
+    return size_prefix(len(request)) + request
