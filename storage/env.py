@@ -40,18 +40,8 @@ class File(Protocol):
         """Gives the descriptor back. Idempotent."""
 
 
-class Mapping(Protocol):
-    """A file's bytes as memory, for the sparse indexes; `struct` packs into it and unpacks from it."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, key: slice, /) -> bytes: ...
-
-    def __setitem__(self, key: slice, value: bytes, /) -> None: ...
-
-    def __buffer__(self, flags: int, /) -> memoryview: ...
-
-    def close(self) -> None: ...
+Mapping = mmap.mmap | memoryview
+"""A file's bytes as memory, for the sparse indexes; `struct` packs into it and unpacks from it."""
 
 
 class Lock(Protocol):
@@ -73,6 +63,12 @@ class Env(Protocol):
 
     def map(self, path: str, size: int, *, write: bool) -> Mapping:
         """Maps the first `size` bytes (at least one) of a file that is at least that long."""
+
+    def unmap(self, mapping: Mapping) -> None:
+        """Gives a map back; it is not to be touched any more."""
+
+    def max_open_files(self) -> int:
+        """How many descriptors this process may have."""
 
     def read_file(self, path: str) -> bytes: ...
 
@@ -184,6 +180,16 @@ class RealEnv:
             return mmap.mmap(fd, size, access=access)
         finally:
             os.close(fd)
+
+    def unmap(self, mapping: Mapping) -> None:
+        if isinstance(mapping, mmap.mmap):
+            mapping.close()
+
+    def max_open_files(self) -> int:
+        import resource
+
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return soft if soft != resource.RLIM_INFINITY else sys.maxsize
 
     def read_file(self, path: str) -> bytes:
         with open(path, "rb") as file:

@@ -5,8 +5,14 @@
 may not be covered, and the recovery point moves no further than the log's end was at the first step.
 """
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from storage.checkpoints import LeaderEpochCheckpointFile
 from storage.env import Env, File
+
+if TYPE_CHECKING:
+    from storage.segment import LogSegment
 
 
 class FlushJob:
@@ -35,7 +41,7 @@ class FlushJob:
         files: list[File],
         paths: list[str],
         directory: str | None,
-        sealed_segments: int,
+        sealed_segments: "Sequence[LogSegment]",
     ) -> None:
         self._env = env
         self._files = files

@@ -108,7 +108,7 @@ class SparseIndex:
     def unmap(self) -> None:
         """Gives map (and descriptor) back; the next use maps again."""
         if self._map is not None:
-            self._map.close()
+            self._env.unmap(self._map)
             self._map = None
 
     def trim_to_valid_size(self) -> None:
@@ -216,7 +216,7 @@ class OffsetIndex(SparseIndex):
         return self.entry(slot - 1) if slot else (self.base_offset, 0)
 
     def first_offset_after_position(self, position: int) -> int | None:
-        """The offset of the first entry at or after a byte position (positions increase too); None when there is none."""
+        """The offset of the first entry at or after a byte position; None when there is none."""
         low, high = 0, self.entries
         while low < high:
             middle = (low + high) >> 1

@@ -19,6 +19,7 @@ from storage.offsets import (
     LogOffsetMetadata,
     TimestampAndOffset,
 )
+from storage.open_segments import OpenSegments
 from storage.segment import AppendedBatch, LogSegment
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class LocalLog:
         "_deletions",
         "_env",
         "_generation",
+        "_open_segments",
         "_sealed_since_flush",
         "_unsynced_paths",
         "config",
@@ -101,8 +103,10 @@ class LocalLog:
         recovery_point: int,
         log_end_offset: int,
         deletions: DeletionQueue,
+        open_segments: OpenSegments,
     ) -> None:
         self._env = env
+        self._open_segments = open_segments
         self._deletions = deletions
         self._generation = (
             0  # truncations so far: a flush prepared before one says nothing about what came after
@@ -142,6 +146,7 @@ class LocalLog:
             self._env,
             self.directory,
             base_offset,
+            open_segments=self._open_segments,
             index_interval_bytes=self.config.index_interval_bytes,
             index_bytes=self.config.segment_index_bytes,
             roll_jitter_ms=self._random_jitter_ms(),
@@ -224,7 +229,7 @@ class LocalLog:
         return self.log_end_offset_metadata
 
     def collect_aborted_transactions(self, info: FetchDataInfo) -> list[AbortedTransaction]:
-        """Those that overlap what was read. Where that ends, the offset index says roughly: rather later than sooner."""
+        """Those that overlap what was read. Where that ends, the offset index says roughly, later than sooner."""
         if info.records.size == 0:
             return []
         start = info.fetch_offset_metadata
@@ -286,7 +291,7 @@ class LocalLog:
             files=files,
             paths=paths + self._unsynced_paths,
             directory=self.directory if has_new_files else None,
-            sealed_segments=len(self._sealed_since_flush),
+            sealed_segments=tuple(self._sealed_since_flush),
         )
         self._unsynced_paths = []
         return job
@@ -294,8 +299,9 @@ class LocalLog:
     def complete_flush(self, job: FlushJob) -> None:
         """Moves the recovery point to where the job reached."""
         self.last_flush_ms = self._env.now_ms()
+        covered = job.sealed_segments
+        self._sealed_since_flush = [segment for segment in self._sealed_since_flush if segment not in covered]
         if job.generation == self._generation:
-            del self._sealed_since_flush[: job.sealed_segments]
             self.recovery_point = max(self.recovery_point, job.up_to_offset)
 
     # -- truncation and deletion --
@@ -307,7 +313,6 @@ class LocalLog:
             self.segments.remove(segment)
             if segment in self._sealed_since_flush:
                 self._sealed_since_flush.remove(segment)
-                self._generation += 1
             doomed += segment.mark_deleted()
         self._deletions.add(self.config.file_delete_delay_ms, doomed)
 

@@ -164,7 +164,7 @@ class LogDir:
             if is_clean:
                 self._clean_shutdown.write(broker_epoch)
         except OSError as error:
-            logger.error("%s was not stopped cleanly, the next start recovers it: %s", self.path, error)
+            logger.warning("%s was not stopped cleanly, so the next start recovers: %s", self.path, error)
         finally:
             self.logs.clear()
             self.unlock()
@@ -177,6 +177,6 @@ class LogDir:
                     log.flush()
                 log.close()
             except (KafkaStorageError, OSError) as error:
-                logger.error("%s was not closed cleanly: %s", log.name, error)
+                logger.warning("%s was not closed cleanly: %s", log.name, error)
             is_clean = is_clean and not log.is_failed
         return is_clean

@@ -20,6 +20,7 @@ from storage.env import Env, remove_if_exists
 from storage.errors import CorruptCheckpointError, CorruptIndexError
 from storage.leader_epochs import LeaderEpochFileCache
 from storage.local_log import LocalLog, LogSegments
+from storage.open_segments import OpenSegments
 from storage.producer_state import ProducerStateManager
 from storage.replay import apply_batch, read_batches, rebuild_producer_state
 from storage.scan import batch_headers
@@ -59,6 +60,7 @@ def open_log(
     log_start_offset: int = 0,
     recovery_point: int = 0,
     deletions: DeletionQueue | None = None,
+    open_segments: OpenSegments | None = None,
     producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS,
 ) -> UnifiedLog:
     """Opens the log in `directory`, which is made when missing, and recovers it unless `is_clean`.
@@ -66,6 +68,7 @@ def open_log(
     `log_start_offset` and `recovery_point` are what the checkpoints of the log directory say. The high watermark
     is the log start offset until it is updated. Raises OSError, and CorruptRecordError for what cannot be repaired.
     """
+    open_segments = open_segments or OpenSegments()
     env.mkdir(directory)
     names = env.listdir(directory)
     epochs = _load_epochs(env, directory)
@@ -80,6 +83,7 @@ def open_log(
         recovery_point=recovery_point,
         epochs=epochs,
         producers=producers,
+        open_segments=open_segments,
         names=names,
     )
     offsets = loader.load()
@@ -91,6 +95,7 @@ def open_log(
         recovery_point=offsets.recovery_point,
         log_end_offset=offsets.log_end_offset,
         deletions=deletions or DeletionQueue(env),
+        open_segments=open_segments,
     )
     log = UnifiedLog(
         env,
@@ -140,6 +145,7 @@ class LogLoader:
         "_is_clean",
         "_log_start_offset",
         "_names",
+        "_open_segments",
         "_producers",
         "_recovery_point",
         "_replay_from",
@@ -158,6 +164,7 @@ class LogLoader:
         recovery_point: int,
         epochs: LeaderEpochFileCache,
         producers: ProducerStateManager,
+        open_segments: OpenSegments,
         names: list[str],
     ) -> None:
         self._env = env
@@ -168,6 +175,7 @@ class LogLoader:
         self._recovery_point = recovery_point
         self._epochs = epochs
         self._producers = producers
+        self._open_segments = open_segments
         self._names = set(names)
         self._replay_from = 0
         self._truncated_bytes = 0
@@ -263,6 +271,7 @@ class LogLoader:
             self._env,
             self._directory,
             base_offset,
+            open_segments=self._open_segments,
             size=size,
             index_interval_bytes=self._config.index_interval_bytes,
             index_bytes=self._config.segment_index_bytes,
@@ -273,6 +282,7 @@ class LogLoader:
             self._env,
             self._directory,
             base_offset,
+            open_segments=self._open_segments,
             index_interval_bytes=self._config.index_interval_bytes,
             index_bytes=self._config.segment_index_bytes,
         )
@@ -352,12 +362,10 @@ class LogLoader:
         try:
             for batch in read_batches(segment.file, 0, segment.size):
                 batch.ensure_valid()
-                last_offset = batch.last_offset
-                if last_offset < next_offset or not segment.can_convert_to_relative_offset(last_offset):
-                    raise CorruptRecordError(f"offset {last_offset} after {next_offset - 1}")
+                segment.check_next_offset(batch.last_offset, next_offset)
                 self._take_in(segment, batch, valid_bytes)
                 valid_bytes += batch.size_in_bytes
-                next_offset = last_offset + 1
+                next_offset = batch.last_offset + 1
         except CorruptRecordError as error:
             logger.warning("%s is damaged at byte %d: %s", segment.path, valid_bytes, error)
         self._producers.map_end_offset = max(next_offset, self._replay_from)

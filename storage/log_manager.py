@@ -235,7 +235,7 @@ class LogManager:
                 try:
                     deleted += log.delete_old_segments()
                 except KafkaStorageError as error:
-                    logger.error("%s", error)
+                    logger.warning("%s", error)
         return deleted
 
     def logs_to_flush(self) -> list[UnifiedLog]:

@@ -41,7 +41,7 @@ _LEADER_PREFIX_BYTES: Final = 16
 
 
 class ValidatedRecords:
-    """What is to be written: `buffers`, one after the other, are `size` bytes; `batches` have their offsets in the log."""
+    """What is to be written: `buffers` are `size` bytes together; `batches` have the offsets they get in the log."""
 
     __slots__ = (
         "appended",

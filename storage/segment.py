@@ -19,6 +19,7 @@ from storage.offsets import (
     LogOffsetMetadata,
     TimestampAndOffset,
 )
+from storage.open_segments import OpenSegments
 from storage.scan import BatchHeader, batch_headers, find_batch
 
 LOG_SUFFIX: Final = ".log"
@@ -59,6 +60,7 @@ class LogSegment:
         "_max_timestamp",
         "_offset_index",
         "_offset_of_max_timestamp",
+        "_open_segments",
         "_rolling_timestamp",
         "_time_index",
         "_txn_index",
@@ -69,6 +71,7 @@ class LogSegment:
         "is_deleted",
         "roll_jitter_ms",
         "size",
+        "was_used",
     )
 
     def __init__(
@@ -77,6 +80,7 @@ class LogSegment:
         directory: str,
         base_offset: int,
         *,
+        open_segments: OpenSegments,
         size: int,
         index_interval_bytes: int,
         index_bytes: int,
@@ -84,6 +88,7 @@ class LogSegment:
     ) -> None:
         """A segment whose files exist (see `create`)."""
         self._env = env
+        self._open_segments = open_segments
         self._file: File | None = None
         self._index_bytes = index_bytes
         self._offset_index: OffsetIndex | None = None
@@ -100,6 +105,7 @@ class LogSegment:
         self.roll_jitter_ms = roll_jitter_ms
         self.created_ms = env.now_ms()
         self.is_deleted = False
+        self.was_used = False  # since `OpenSegments` looked last
 
     @classmethod
     def create(
@@ -108,6 +114,7 @@ class LogSegment:
         directory: str,
         base_offset: int,
         *,
+        open_segments: OpenSegments,
         index_interval_bytes: int,
         index_bytes: int,
         roll_jitter_ms: int = 0,
@@ -120,6 +127,7 @@ class LogSegment:
             env,
             directory,
             base_offset,
+            open_segments=open_segments,
             size=0,
             index_interval_bytes=index_interval_bytes,
             index_bytes=index_bytes,
@@ -130,9 +138,9 @@ class LogSegment:
         segment._time_index = segment._new_time_index()
         segment._offset_index.preallocate()
         segment._time_index.preallocate()
-        segment._file = env.open(segment.path, create=True)
+        log = env.open(segment.path, create=True)
         if preallocate_bytes:
-            segment._file.truncate(preallocate_bytes)
+            log.truncate(preallocate_bytes)
         segment._max_timestamp = NO_TIMESTAMP
         return segment
 
@@ -151,6 +159,7 @@ class LogSegment:
     def file(self) -> File:
         """The .log, opened at first use."""
         if self._file is None:
+            self._open_segments.add(self)
             self._file = self._env.open(self.path)
         return self._file
 
@@ -207,10 +216,6 @@ class LogSegment:
 
     # -- appending --
 
-    def can_convert_to_relative_offset(self, offset: int) -> bool:
-        """Whether the offset fits the indexes' 31 bits."""
-        return 0 <= offset - self.base_offset <= MAX_RELATIVE_OFFSET
-
     def append(self, buffers: Sequence[Buffer], size: int, batches: Sequence[AppendedBatch]) -> None:
         """Writes whole batches, `size` bytes of them, at the end, then their index entries.
 
@@ -218,6 +223,7 @@ class LogSegment:
         that worked. Until it returns, no reader sees anything of it.
         """
         position = self.size
+        self.was_used = True
         try:
             write_fully(self._file or self.file, buffers, position, size)
             self._index(batches, position)
@@ -227,18 +233,17 @@ class LogSegment:
 
     def _index(self, batches: Sequence[AppendedBatch], position: int) -> None:
         """Notes batches that begin at `position`: the youngest timestamp, and an index entry now and then."""
-        if self._max_timestamp is None:
-            self._read_max_timestamp()
+        youngest = self.max_timestamp_so_far if self._max_timestamp is None else self._max_timestamp
         for last_offset, size, max_timestamp in batches:
-            if max_timestamp > self._max_timestamp:  # type: ignore[operator]
-                self._max_timestamp = max_timestamp
+            if max_timestamp > youngest:
+                self._max_timestamp = youngest = max_timestamp
                 self._offset_of_max_timestamp = last_offset
             if (
                 self._bytes_since_last_index_entry > self.index_interval_bytes
                 and not self.offset_index.is_full
             ):
                 self.offset_index.append(last_offset, position)
-                self.time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp)  # type: ignore[arg-type]
+                self.time_index.maybe_append(youngest, self._offset_of_max_timestamp)
                 self._bytes_since_last_index_entry = 0
             position += size
             self._bytes_since_last_index_entry += size
@@ -314,6 +319,7 @@ class LogSegment:
         At most `max_bytes`, though the first batch comes whole under `min_one_message`; nothing at or after
         `max_position`. The slice may end within a batch, as Kafka's do: clients skip what is cut off.
         """
+        self.was_used = True
         found = self.translate_offset(start_offset)
         if found is None:
             return None
@@ -425,6 +431,13 @@ class LogSegment:
         self.txn_index.reset()
         self._start_indexes_anew()
 
+    def check_next_offset(self, last_offset: int, next_offset: int) -> None:
+        """Raises CorruptRecordError unless a batch that ends at `last_offset` can stand where `next_offset` is due."""
+        if last_offset < next_offset or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            raise CorruptRecordError(
+                f"{self.path}: offset {last_offset} where {next_offset} or a later one is due"
+            )
+
     def index_recovered(self, last_offset: int, size: int, max_timestamp: int, position: int) -> None:
         """Indexes a batch that was found good."""
         self._index(((last_offset, size, max_timestamp),), position)
@@ -484,6 +497,7 @@ class LogSegment:
                 continue
             doomed.append(path + DELETED_SUFFIX)
         self.is_deleted = True
+        self._open_segments.discard(self)
         self._rename_indexes()
         return doomed
 
@@ -493,6 +507,7 @@ class LogSegment:
             self._append_last_time_index_entry()
             self.offset_index.trim_to_valid_size()
             self.time_index.trim_to_valid_size()
+        self._open_segments.discard(self)
         self.release()
 
     def __repr__(self) -> str:

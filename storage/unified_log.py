@@ -9,16 +9,12 @@ nothing of a batch is visible until all of it is. Not thread-safe; of a flush, `
 """
 
 import logging
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from protocol.records.batch import CorruptRecordError, RecordBatch, batches
-from protocol.wire import uuid_to_string
-from storage.checkpoints import PARTITION_METADATA, PartitionMetadataFile
-from storage.env import Buffer, Env, remove_tree
+from storage.checkpoints import PARTITION_METADATA
+from storage.env import Buffer, remove_tree
 from storage.errors import (
-    CorruptCheckpointError,
-    InconsistentTopicIdError,
     KafkaStorageError,
     OffsetOutOfRangeError,
     OffsetsOutOfOrderError,
@@ -26,9 +22,8 @@ from storage.errors import (
     UnexpectedAppendOffsetError,
 )
 from storage.flush import FlushJob
-from storage.leader_epochs import LeaderEpochFileCache
-from storage.local_log import LocalLog
-from storage.log_validator import LogValidator, ValidatedRecords
+from storage.log_state import LogState
+from storage.log_validator import ValidatedRecords
 from storage.offsets import (
     AppendOrigin,
     EpochEndOffset,
@@ -39,168 +34,21 @@ from storage.offsets import (
     LogStartOffsetIncrementReason,
     TimestampAndOffset,
 )
-from storage.producer_state import BatchMetadata, ProducerStateManager
+from storage.producer_state import BatchMetadata
 from storage.replay import apply_batch, rebuild_producer_state
 from storage.retention import deletable_segments
 from storage.segment import DELETED_SUFFIX, LogSegment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from config.log_config import LogConfig
+    pass
 
 logger = logging.getLogger("barnabas.storage")
 
 
-class UnifiedLog:
+class UnifiedLog(LogState):
     """The log of one partition. Made by `log_loader.open_log`."""
 
-    __slots__ = (
-        "_env",
-        "_failure",
-        "_high_watermark_metadata",
-        "_local",
-        "_partition_metadata",
-        "_validator",
-        "config",
-        "first_unstable_offset",
-        "high_watermark",
-        "leader_epoch_cache",
-        "log_start_offset",
-        "partition",
-        "producer_state_manager",
-        "topic",
-        "topic_id",
-        "truncated_bytes",
-    )
-
-    def __init__(
-        self,
-        env: Env,
-        topic: str,
-        partition: int,
-        local: LocalLog,
-        *,
-        log_start_offset: int,
-        leader_epoch_cache: LeaderEpochFileCache,
-        producer_state_manager: ProducerStateManager,
-        partition_metadata: PartitionMetadataFile,
-    ) -> None:
-        self._env = env
-        self._local = local
-        self._partition_metadata = partition_metadata
-        self._failure: str | None = None
-        self._validator = LogValidator(f"{topic}-{partition}", local.config)
-        self.config = local.config
-        self.topic = topic
-        self.partition = partition
-        self.topic_id: bytes | None = None
-        self.log_start_offset = log_start_offset
-        self.leader_epoch_cache = leader_epoch_cache
-        self.producer_state_manager = producer_state_manager
-        self.truncated_bytes = 0  # by the recovery that opening did
-        self.high_watermark = log_start_offset
-        self._high_watermark_metadata = LogOffsetMetadata(log_start_offset)
-        self.first_unstable_offset: int | None = None
-        self._update_first_unstable_offset()
-        self._load_topic_id()
-
-    # -- what it is --
-
-    @property
-    def name(self) -> str:
-        """topic-partition."""
-        return f"{self.topic}-{self.partition}"
-
-    @property
-    def directory(self) -> str:
-        return self._local.directory
-
-    @property
-    def log_end_offset(self) -> int:
-        """The offset that the next record gets."""
-        return self._local.log_end_offset
-
-    @property
-    def log_end_offset_metadata(self) -> LogOffsetMetadata:
-        return self._local.log_end_offset_metadata
-
-    @property
-    def recovery_point(self) -> int:
-        """The offset up to which everything is on stable storage."""
-        return self._local.recovery_point
-
-    @property
-    def size(self) -> int:
-        """Bytes of all segments' .log files."""
-        return self._local.segments.size
-
-    @property
-    def segments(self) -> "Sequence[LogSegment]":
-        """The segments, oldest first; for reading only."""
-        return list(self._local.segments)
-
-    @property
-    def first_segment_base_offset(self) -> int:
-        return self._local.segments[0].base_offset
-
-    @property
-    def segment_count(self) -> int:
-        return len(self._local.segments)
-
-    @property
-    def latest_epoch(self) -> int:
-        """The epoch of the last leader that is known to have appended; -1 for none."""
-        return self.leader_epoch_cache.latest_epoch
-
-    @property
-    def is_failed(self) -> bool:
-        """Whether the disk failed in a way that could not be undone: no appends until it is loaded again."""
-        return self._failure is not None
-
-    @property
-    def last_stable_offset(self) -> int:
-        """Where read_committed ends: the first offset of an undecided transaction, at most the high watermark."""
-        unstable = self.first_unstable_offset
-        return self.high_watermark if unstable is None or unstable > self.high_watermark else unstable
-
-    def __repr__(self) -> str:
-        return (
-            f"UnifiedLog({self.directory}, start={self.log_start_offset}, stable={self.last_stable_offset}, "
-            f"hw={self.high_watermark}, end={self.log_end_offset})"
-        )
-
-    def _check_order(self) -> None:
-        stable = self.last_stable_offset
-        assert self.log_start_offset <= stable <= self.high_watermark <= self._local.log_end_offset, repr(
-            self
-        )
-
-    # -- topic id --
-
-    def _load_topic_id(self) -> None:
-        try:
-            self.topic_id = self._partition_metadata.read()
-        except CorruptCheckpointError as error:
-            logger.warning("%s; it is written anew once the topic id is known", error)
-
-    def assign_topic_id(self, topic_id: bytes) -> None:
-        """Notes which incarnation of the topic this is. Raises InconsistentTopicIdError, OSError."""
-        if self.topic_id is None:
-            self._partition_metadata.write(topic_id)
-            self.topic_id = topic_id
-        elif self.topic_id != topic_id:
-            raise InconsistentTopicIdError(
-                f"{self.directory} belongs to topic id {uuid_to_string(self.topic_id)}, "
-                f"and {self.name} has {uuid_to_string(topic_id)}"
-            )
-
-    def update_config(self, config: "LogConfig") -> None:
-        """Goes by another configuration from now on."""
-        self.config = self._local.config = config
-        self._validator = LogValidator(self.name, config)
-        for segment in self._local.segments:
-            segment.index_interval_bytes = config.index_interval_bytes
+    __slots__ = ()
 
     # -- append --
 
@@ -306,16 +154,6 @@ class UnifiedLog:
             info.log_append_time_ms = known.timestamp
         return info
 
-    def _check_writable(self) -> None:
-        if self._failure is not None:
-            raise KafkaStorageError(f"{self.name} takes no appends: {self._failure}")
-
-    def fail(self, why: str) -> None:
-        """Takes no appends any more: what is on disk is in doubt until the log is loaded again."""
-        if self._failure is None:
-            logger.error("%s is offline: %s", self.directory, why)
-            self._failure = why
-
     # -- roll --
 
     def _maybe_roll(
@@ -341,16 +179,23 @@ class UnifiedLog:
             self._roll(self._local.log_end_offset)
 
     def _roll(self, base_offset: int) -> None:
-        """Starts a segment at `base_offset`, with a snapshot of the producers at that point."""
+        """Starts a segment at `base_offset`, with a snapshot of the producers at that point.
+
+        When that fails, the active segment stays what it was and takes appends that still fit.
+        """
         try:
             segment = self._local.roll(base_offset)
-            producers = self.producer_state_manager
-            producers.map_end_offset = max(producers.map_end_offset, segment.base_offset)
+        except OSError as error:
+            raise KafkaStorageError(
+                f"{self.name}: a new segment at {base_offset}: {error}", undone=True
+            ) from error
+        producers = self.producer_state_manager
+        producers.map_end_offset = max(producers.map_end_offset, segment.base_offset)
+        try:
             path = producers.take_snapshot(sync=False)
         except OSError as error:
-            # The active segment is whole, or a new, empty one is there: loading tells which.
-            self.fail(f"a new segment at {base_offset} could not be made: {error}")
-            raise KafkaStorageError(f"{self.name}: a new segment at {base_offset}: {error}") from error
+            logger.warning("%s: no snapshot of the producers at %d: %s", self.name, base_offset, error)
+            return  # an older one does, with more to replay
         if path is not None:
             self._local.sync_with_next_flush(path)
 
@@ -371,32 +216,17 @@ class UnifiedLog:
                 self.log_start_offset,
                 self._local.log_end_offset,
             )
-        limit = self._limit(isolation)
         try:
+            limit = self._limit(isolation)
             info = self._local.read(start_offset, max_length, limit, min_one_message=min_one_message)
+            if isolation is FetchIsolation.TXN_COMMITTED:
+                info.aborted_transactions = self._local.collect_aborted_transactions(info)
         except OSError as error:
             raise KafkaStorageError(f"{self.name}: {error}", undone=True) from error
-        if isolation is FetchIsolation.TXN_COMMITTED:
-            info.aborted_transactions = self._local.collect_aborted_transactions(info)
         info.high_watermark = self.high_watermark
         info.last_stable_offset = self.last_stable_offset
         info.log_start_offset = self.log_start_offset
         return info
-
-    def _limit(self, isolation: FetchIsolation) -> LogOffsetMetadata:
-        if isolation is FetchIsolation.LOG_END:
-            return self._local.log_end_offset_metadata
-        if isolation is FetchIsolation.TXN_COMMITTED and self.last_stable_offset < self.high_watermark:
-            return self._local.offset_metadata(self.last_stable_offset)
-        return self.high_watermark_metadata
-
-    @property
-    def high_watermark_metadata(self) -> LogOffsetMetadata:
-        """The high watermark with its position, which is looked up when it is not known yet."""
-        metadata = self._high_watermark_metadata
-        if metadata.position < 0:
-            metadata = self._high_watermark_metadata = self._local.offset_metadata(self.high_watermark)
-        return metadata
 
     # -- by time and by epoch --
 
@@ -425,56 +255,6 @@ class UnifiedLog:
         """Notes that a leader's epoch begins, as becoming leader does before anything is appended."""
         self.leader_epoch_cache.assign(epoch, start_offset)
 
-    # -- watermarks --
-
-    def update_high_watermark(self, offset: int) -> int:
-        """Moves the high watermark, within the log start and end offset; returns where it is now."""
-        end = self._local.log_end_offset_metadata
-        if offset >= end.message_offset:
-            self._high_watermark_metadata = end
-            offset = end.message_offset
-        elif offset != self.high_watermark:
-            offset = max(offset, self.log_start_offset)
-            self._high_watermark_metadata = LogOffsetMetadata(offset)
-        self.high_watermark = offset
-        if self.first_unstable_offset is not None:
-            self.producer_state_manager.on_high_watermark_updated(offset)
-            self._update_first_unstable_offset()
-        self._check_order()
-        return offset
-
-    def maybe_update_high_watermark(self, offset: int) -> bool:
-        """Moves the high watermark forward; False when it is there already."""
-        before = self.high_watermark
-        return offset > before and self.update_high_watermark(offset) > before
-
-    def _update_first_unstable_offset(self) -> None:
-        first = self.producer_state_manager.first_unstable_offset
-        self.first_unstable_offset = None if first is None else max(first, self.log_start_offset)
-
-    def maybe_increment_log_start_offset(self, offset: int, reason: LogStartOffsetIncrementReason) -> bool:
-        """Moves the log start offset forward; False when it is there already.
-
-        What is before is not read any more, and its segments go with the next retention round. Raises
-        OffsetOutOfRangeError for an offset above the high watermark.
-        """
-        if offset > self.high_watermark:
-            raise OffsetOutOfRangeError(
-                f"{self.name} cannot start at {offset}, above its high watermark {self.high_watermark}",
-                offset,
-                self.log_start_offset,
-                self.log_end_offset,
-            )
-        if offset <= self.log_start_offset:
-            return False
-        self.log_start_offset = offset
-        logger.info("%s starts at offset %d: %s", self.name, offset, reason.value)
-        self.leader_epoch_cache.truncate_from_start(offset)
-        self.producer_state_manager.on_log_start_offset_incremented(offset)
-        self._update_first_unstable_offset()
-        self._check_order()
-        return True
-
     # -- flush --
 
     @property
@@ -490,8 +270,14 @@ class UnifiedLog:
         return unflushed > 0 and now_ms is not None and now_ms >= due_ms and not self.is_failed
 
     def prepare_flush(self) -> FlushJob:
-        """Decides what has to be synced for everything appended so far to be durable. See `storage.flush`."""
-        job = self._local.prepare_flush()
+        """Decides what has to be synced for everything appended so far to be durable. See `storage.flush`.
+
+        One job of a log at a time. Raises KafkaStorageError when a file cannot be opened.
+        """
+        try:
+            job = self._local.prepare_flush()
+        except OSError as error:
+            raise KafkaStorageError(f"{self.name}: {error}", undone=True) from error
         if self.leader_epoch_cache.is_dirty:
             self.leader_epoch_cache.hand_to(job)
         return job
@@ -564,15 +350,6 @@ class UnifiedLog:
         else:
             self._high_watermark_metadata = LogOffsetMetadata(self.high_watermark)
 
-    @contextmanager
-    def _failing(self, what: str) -> "Iterator[None]":
-        """A failure of the disk within leaves the log in doubt."""
-        try:
-            yield
-        except OSError as error:
-            self.fail(f"{what}: {error}")
-            raise KafkaStorageError(f"{self.name}: {what}: {error}") from error
-
     def delete_old_segments(self) -> int:
         """Deletes the segments that retention lets go, by time, by size and below the log start; how many.
 
@@ -608,7 +385,7 @@ class UnifiedLog:
             segment.release()
 
     def close(self) -> None:
-        """Trims the indexes, saves the producers, gives all files back. Flush before for a clean stop. Raises OSError."""
+        """Trims the indexes, saves the producers, gives files back. Flush first for a clean stop. Raises OSError."""
         if not self.is_failed:
             producers = self.producer_state_manager
             producers.map_end_offset = self.log_end_offset

@@ -1,0 +1,274 @@
+"""LogState: what a log knows of itself, and the order that its offsets keep.
+
+    log start offset <= last stable offset <= high watermark <= log end offset
+
+The half of `UnifiedLog` that every other part of it stands on; it is of no use alone.
+"""
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from protocol.wire import uuid_to_string
+from storage.checkpoints import PartitionMetadataFile
+from storage.env import Env
+from storage.errors import (
+    CorruptCheckpointError,
+    InconsistentTopicIdError,
+    KafkaStorageError,
+    OffsetOutOfRangeError,
+)
+from storage.leader_epochs import LeaderEpochFileCache
+from storage.local_log import LocalLog
+from storage.log_validator import LogValidator
+from storage.offsets import (
+    FetchIsolation,
+    LogOffsetMetadata,
+    LogStartOffsetIncrementReason,
+)
+from storage.producer_state import ProducerStateManager
+from storage.segment import LogSegment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from config.log_config import LogConfig
+
+logger = logging.getLogger("barnabas.storage")
+
+
+class LogState:
+    """Identity, health and offsets of one partition's log."""
+
+    __slots__ = (
+        "_env",
+        "_failure",
+        "_high_watermark_metadata",
+        "_local",
+        "_partition_metadata",
+        "_validator",
+        "config",
+        "first_unstable_offset",
+        "high_watermark",
+        "leader_epoch_cache",
+        "log_start_offset",
+        "partition",
+        "producer_state_manager",
+        "topic",
+        "topic_id",
+        "truncated_bytes",
+    )
+
+    def __init__(
+        self,
+        env: Env,
+        topic: str,
+        partition: int,
+        local: LocalLog,
+        *,
+        log_start_offset: int,
+        leader_epoch_cache: LeaderEpochFileCache,
+        producer_state_manager: ProducerStateManager,
+        partition_metadata: PartitionMetadataFile,
+    ) -> None:
+        self._env = env
+        self._local = local
+        self._partition_metadata = partition_metadata
+        self._failure: str | None = None
+        self._validator = LogValidator(f"{topic}-{partition}", local.config)
+        self.config = local.config
+        self.topic = topic
+        self.partition = partition
+        self.topic_id: bytes | None = None
+        self.log_start_offset = log_start_offset
+        self.leader_epoch_cache = leader_epoch_cache
+        self.producer_state_manager = producer_state_manager
+        self.truncated_bytes = 0  # by the recovery that opening did
+        self.high_watermark = log_start_offset
+        self._high_watermark_metadata = LogOffsetMetadata(log_start_offset)
+        self.first_unstable_offset: int | None = None
+        self._update_first_unstable_offset()
+        self._load_topic_id()
+
+    # -- what it is --
+
+    @property
+    def name(self) -> str:
+        """topic-partition."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def directory(self) -> str:
+        return self._local.directory
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._local.log_end_offset
+
+    @property
+    def log_end_offset_metadata(self) -> LogOffsetMetadata:
+        return self._local.log_end_offset_metadata
+
+    @property
+    def recovery_point(self) -> int:
+        """The offset up to which everything is on stable storage."""
+        return self._local.recovery_point
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments' .log files."""
+        return self._local.segments.size
+
+    @property
+    def segments(self) -> "Sequence[LogSegment]":
+        """The segments, oldest first; for reading only."""
+        return list(self._local.segments)
+
+    @property
+    def first_segment_base_offset(self) -> int:
+        return self._local.segments[0].base_offset
+
+    @property
+    def segment_count(self) -> int:
+        return len(self._local.segments)
+
+    @property
+    def latest_epoch(self) -> int:
+        """The epoch of the last leader that is known to have appended; -1 for none."""
+        return self.leader_epoch_cache.latest_epoch
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether the disk failed in a way that could not be undone: no appends until it is loaded again."""
+        return self._failure is not None
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where read_committed ends: the first offset of an undecided transaction, at most the high watermark."""
+        unstable = self.first_unstable_offset
+        return self.high_watermark if unstable is None or unstable > self.high_watermark else unstable
+
+    def __repr__(self) -> str:
+        return (
+            f"UnifiedLog({self.directory}, start={self.log_start_offset}, stable={self.last_stable_offset}, "
+            f"hw={self.high_watermark}, end={self.log_end_offset})"
+        )
+
+    def _check_order(self) -> None:
+        stable = self.last_stable_offset
+        assert self.log_start_offset <= stable <= self.high_watermark <= self._local.log_end_offset, repr(
+            self
+        )
+
+    # -- topic id --
+
+    def _load_topic_id(self) -> None:
+        try:
+            self.topic_id = self._partition_metadata.read()
+        except CorruptCheckpointError as error:
+            logger.warning("%s; it is written anew once the topic id is known", error)
+
+    def assign_topic_id(self, topic_id: bytes) -> None:
+        """Notes which incarnation of the topic this is. Raises InconsistentTopicIdError, OSError."""
+        if self.topic_id is None:
+            self._partition_metadata.write(topic_id)
+            self.topic_id = topic_id
+        elif self.topic_id != topic_id:
+            raise InconsistentTopicIdError(
+                f"{self.directory} belongs to topic id {uuid_to_string(self.topic_id)}, "
+                f"and {self.name} has {uuid_to_string(topic_id)}"
+            )
+
+    def update_config(self, config: "LogConfig") -> None:
+        """Goes by another configuration from now on."""
+        self.config = self._local.config = config
+        self._validator = LogValidator(self.name, config)
+        for segment in self._local.segments:
+            segment.index_interval_bytes = config.index_interval_bytes
+
+    # -- failure --
+
+    def _check_writable(self) -> None:
+        if self._failure is not None:
+            raise KafkaStorageError(f"{self.name} takes no appends: {self._failure}")
+
+    def fail(self, why: str) -> None:
+        """Takes no appends any more: what is on disk is in doubt until the log is loaded again."""
+        if self._failure is None:
+            logger.error("%s is offline: %s", self.directory, why)
+            self._failure = why
+
+    @contextmanager
+    def _failing(self, what: str) -> "Iterator[None]":
+        """A failure of the disk within leaves the log in doubt."""
+        try:
+            yield
+        except OSError as error:
+            self.fail(f"{what}: {error}")
+            raise KafkaStorageError(f"{self.name}: {what}: {error}") from error
+
+    # -- watermarks --
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Moves the high watermark, within the log start and end offset; returns where it is now."""
+        end = self._local.log_end_offset_metadata
+        if offset >= end.message_offset:
+            self._high_watermark_metadata = end
+            offset = end.message_offset
+        elif offset != self.high_watermark:
+            offset = max(offset, self.log_start_offset)
+            self._high_watermark_metadata = LogOffsetMetadata(offset)
+        self.high_watermark = offset
+        if self.first_unstable_offset is not None:
+            self.producer_state_manager.on_high_watermark_updated(offset)
+            self._update_first_unstable_offset()
+        self._check_order()
+        return offset
+
+    def maybe_update_high_watermark(self, offset: int) -> bool:
+        """Moves the high watermark forward; False when it is there already."""
+        before = self.high_watermark
+        return offset > before and self.update_high_watermark(offset) > before
+
+    def _update_first_unstable_offset(self) -> None:
+        first = self.producer_state_manager.first_unstable_offset
+        self.first_unstable_offset = None if first is None else max(first, self.log_start_offset)
+
+    def maybe_increment_log_start_offset(self, offset: int, reason: LogStartOffsetIncrementReason) -> bool:
+        """Moves the log start offset forward; False when it is there already.
+
+        What is before is not read any more, and its segments go with the next retention round. Raises
+        OffsetOutOfRangeError for an offset above the high watermark.
+        """
+        if offset > self.high_watermark:
+            raise OffsetOutOfRangeError(
+                f"{self.name} cannot start at {offset}, above its high watermark {self.high_watermark}",
+                offset,
+                self.log_start_offset,
+                self.log_end_offset,
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        logger.info("%s starts at offset %d: %s", self.name, offset, reason.value)
+        self.leader_epoch_cache.truncate_from_start(offset)
+        self.producer_state_manager.on_log_start_offset_incremented(offset)
+        self._update_first_unstable_offset()
+        self._check_order()
+        return True
+
+    def _limit(self, isolation: FetchIsolation) -> LogOffsetMetadata:
+        if isolation is FetchIsolation.LOG_END:
+            return self._local.log_end_offset_metadata
+        if isolation is FetchIsolation.TXN_COMMITTED and self.last_stable_offset < self.high_watermark:
+            return self._local.offset_metadata(self.last_stable_offset)
+        return self.high_watermark_metadata
+
+    @property
+    def high_watermark_metadata(self) -> LogOffsetMetadata:
+        """The high watermark with its position, which is looked up when it is not known yet."""
+        metadata = self._high_watermark_metadata
+        if metadata.position < 0:
+            metadata = self._high_watermark_metadata = self._local.offset_metadata(self.high_watermark)
+        return metadata
