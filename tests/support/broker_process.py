@@ -32,6 +32,8 @@ class BrokerDidNotStartError(Exception):
 class BrokerProcess:
     """One broker on one data directory, at most one process at a time."""
 
+    clean_status = 0
+
     def __init__(
         self, data_dir: Path, overrides: Mapping[str, str] | None = None, *, host: str = "127.0.0.1"
     ) -> None:

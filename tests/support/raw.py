@@ -9,8 +9,12 @@ import socket
 import struct
 from types import TracebackType
 
-API_VERSIONS = 18
+from crc32c import crc32c
+
+PRODUCE = 0
+FETCH = 1
 METADATA = 3
+API_VERSIONS = 18
 
 
 class RawConnection:
@@ -105,3 +109,18 @@ def brokers_in(response: bytes) -> int:
     (count,) = struct.unpack_from(">i", response, 4)
     assert isinstance(count, int)
     return count
+
+
+def produce_request(topic: str, partition: int, payload: bytes, *, codec: int = 1, acks: int = 1) -> bytes:
+    """Produce v3 of one batch with one record; `payload` is what stands behind the batch's header, as compressed."""
+    batch = record_batch(payload, codec=codec)
+    head = header_v1(PRODUCE, 3, 1) + struct.pack(">hhii", -1, acks, 10_000, 1) + string(topic)
+    return frame(head + struct.pack(">iii", 1, partition, len(batch)) + batch)
+
+
+def record_batch(payload: bytes, *, codec: int = 0, count: int = 1) -> bytes:
+    """A v2 batch around a payload, with the CRC-32C that belongs to it."""
+    now_ms = 1_700_000_000_000
+    tail = struct.pack(">hiqqqhii", codec, count - 1, now_ms, now_ms, -1, -1, -1, count) + payload
+    length = 4 + 1 + 4 + len(tail)
+    return struct.pack(">qiibI", 0, length, -1, 2, crc32c(tail)) + tail

@@ -1,0 +1,244 @@
+"""Clients that take and do not give: the broker's memory stays bounded, and the others do not notice."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import socket
+import statistics
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tests.interop.clients.aio import Aiokafka
+from tests.interop.clients.confluent import NewTopic
+from tests.interop.workload import assert_same
+from tests.support.broker_process import BrokerProcess
+from tests.support.raw import (
+    FETCH,
+    RawConnection,
+    frame,
+    header_v1,
+    metadata_request,
+    produce_request,
+    string,
+)
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(120)]
+
+MIB = 1 << 20
+GROWTH_LIMIT = 64 * MIB
+"""What any of these attacks may cost in memory; each of them asks for gigabytes."""
+
+SLOWEST_S = 2.0
+USUAL_S = 0.25
+"""What another client may come to wait for an answer at most, and in the middle, on two busy cores."""
+
+TOPIC = "loot"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def loot(broker: BrokerProcess) -> None:
+    """A topic with twenty partitions and some megabytes that can be asked for again and again."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, 20, 1)])[TOPIC].result(30)
+    client = Aiokafka()
+    workload = client.workload(2000, 20)
+    produced = client.produce(broker.bootstrap, TOPIC, workload, "none")
+    assert_same(produced, client.consume(broker.bootstrap, TOPIC, 20, 2000))
+
+
+class Bystander(threading.Thread):
+    """A well-behaved client that asks all the time and notes how long each answer took."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(name="bystander", daemon=True)
+        self.waits: list[float] = []
+        self.error: Exception | None = None
+        self._servers = bootstrap
+        self._stop_asked = threading.Event()
+
+    def run(self) -> None:
+        """Metadata for one topic, every ten milliseconds."""
+        try:
+            with RawConnection(self._servers) as connection:
+                while not self._stop_asked.wait(0.01):
+                    started = time.perf_counter()
+                    connection.send(metadata_request(1, [TOPIC]))
+                    connection.read_frame()
+                    self.waits.append(time.perf_counter() - started)
+        except (OSError, EOFError) as error:
+            self.error = error
+
+    def finish(self) -> None:
+        """Fails when it was not served, or not in time."""
+        self._stop_asked.set()
+        self.join(20)
+        assert self.error is None, f"after {len(self.waits)} answers: {self.error!r}"
+        assert self.waits
+        assert max(self.waits) < SLOWEST_S, f"waited {max(self.waits):.3f} s"
+        assert statistics.median(self.waits) < USUAL_S
+
+
+@contextlib.contextmanager
+def unnoticed(broker: BrokerProcess) -> Iterator[None]:
+    """Around an attack: memory and another client's waiting stay within their limits."""
+    before = broker.rss_bytes()
+    bystander = Bystander(broker.bootstrap)
+    bystander.start()
+    peak = before
+    watching = threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not watching.wait(0.02):
+            peak = max(peak, broker.rss_bytes())
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        watching.set()
+        watcher.join()
+    bystander.finish()
+    growth = max(peak, broker.rss_bytes()) - before
+    assert growth < GROWTH_LIMIT, f"memory grew by {growth / MIB:.0f} MiB from {before / MIB:.0f} MiB"
+
+
+@contextlib.contextmanager
+def connections(
+    bootstrap: str, count: int, *, receive_buffer_bytes: int = 0
+) -> Iterator[list[RawConnection]]:
+    """Many of them, closed in the end."""
+    with contextlib.ExitStack() as stack:
+        yield [
+            stack.enter_context(RawConnection(bootstrap, receive_buffer_bytes=receive_buffer_bytes))
+            for _ in range(count)
+        ]
+
+
+def stuff(connection: RawConnection, request: bytes, count: int) -> bool:
+    """Sends up to `count` requests without reading an answer; True when the broker stopped taking them."""
+    connection.socket.settimeout(0.5)
+    try:
+        for _ in range(count):
+            connection.send(request)
+    except (TimeoutError, ConnectionError):
+        return True
+    return False
+
+
+def fetch_everything() -> bytes:
+    """Fetch v4 of all partitions from the beginning, 50 MiB at once."""
+    partitions = b"".join(struct.pack(">iqi", number, 0, 10 * MIB) for number in range(20))
+    body = struct.pack(">iiiib", -1, 100, 1, 50 * MIB, 0)
+    return frame(
+        header_v1(FETCH, 4, 1)
+        + body
+        + struct.pack(">i", 1)
+        + string(TOPIC)
+        + struct.pack(">i", 20)
+        + partitions
+    )
+
+
+def test_claims_of_huge_requests_cost_nothing(broker: BrokerProcess) -> None:
+    with unnoticed(broker), connections(broker.bootstrap, 200) as claimants:
+        for connection in claimants:
+            connection.send(struct.pack(">i", 100 * MIB) + bytes(4096))
+
+
+def test_half_sent_requests_are_bounded(broker: BrokerProcess) -> None:
+    """Each connection really sends 8 MiB of a request of 90; together they send far more than may be kept."""
+    with unnoticed(broker), connections(broker.bootstrap, 4) as senders:
+        for connection in senders:
+            connection.socket.settimeout(2)
+            connection.send(struct.pack(">i", 90 * MIB))
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                connection.send(bytes(8 * MIB))
+
+
+def test_who_never_reads_metadata_is_no_longer_read_from(broker: BrokerProcess) -> None:
+    request = metadata_request(1, [TOPIC]) * 100
+    with unnoticed(broker), connections(broker.bootstrap, 20, receive_buffer_bytes=4096) as deaf:
+        for connection in deaf[:3]:
+            assert stuff(connection, request, 5000), (
+                "the broker took half a million requests of a deaf client"
+            )
+        for connection in deaf[3:]:
+            stuff(connection, request, 20)
+
+
+def test_who_never_reads_fetches_is_no_longer_read_from(broker: BrokerProcess) -> None:
+    with unnoticed(broker), connections(broker.bootstrap, 20, receive_buffer_bytes=4096) as deaf:
+        for connection in deaf:
+            stuff(connection, fetch_everything(), 200)
+
+
+def test_a_request_byte_by_byte_is_answered(broker: BrokerProcess) -> None:
+    request = metadata_request(9, [TOPIC])
+    with unnoticed(broker), connections(broker.bootstrap, 50) as slow:
+        for byte in request:
+            for connection in slow:
+                connection.send(bytes([byte]))
+        for connection in slow:
+            assert connection.read_frame().startswith(b"\0\0\0\x09")
+
+
+def test_silent_clients_cost_little(broker: BrokerProcess) -> None:
+    with unnoticed(broker), connections(broker.bootstrap, 400) as silent:
+        silent[-1].send(metadata_request())
+        silent[-1].read_frame()
+
+
+def test_closed_connections_leave_nothing_behind(broker: BrokerProcess) -> None:
+    def descriptors() -> int:
+        return len(list(Path(f"/proc/{broker.pid}/fd").iterdir()))
+
+    before = descriptors()
+    with unnoticed(broker):
+        for number in range(1500):
+            connection = RawConnection(broker.bootstrap)
+            if number % 3 == 0:
+                connection.send(metadata_request())
+            if number % 3 == 1:
+                # An abrupt end, by RST.
+                connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+        deadline = time.monotonic() + 20
+        while descriptors() > before + 5:
+            assert time.monotonic() < deadline, f"{descriptors()} descriptors, {before} before"
+            time.sleep(0.02)
+
+
+def test_a_record_that_swells_is_refused_or_taken_within_bounds(broker: BrokerProcess) -> None:
+    """Half a gigabyte of zeros, gzipped, as one record of one batch."""
+    with unnoticed(broker), RawConnection(broker.bootstrap, timeout_s=60) as connection:
+        connection.send(produce_request(TOPIC, 0, gzip_bomb(512 * MIB)))
+        connection.read_frame()
+
+
+def gzip_bomb(size: int) -> bytes:
+    """The payload of a batch with one record, whose value is `size` zeros."""
+    prefix = b"\0\0\0\x01" + varint(size)
+    record = varint(len(prefix) + size + 1) + prefix
+    packer = gzip.compress(record)
+    zeros = gzip.compress(bytes(8 * MIB))
+    # The members of a gzip file follow each other; the last one is the number of headers.
+    return packer + zeros * (size // (8 * MIB)) + gzip.compress(b"\0")
+
+
+def varint(number: int) -> bytes:
+    """Zigzag, as in a record."""
+    rest, out = (number << 1) ^ (number >> 63), bytearray()
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)

@@ -1,0 +1,170 @@
+"""A real Apache Kafka broker of one node (KRaft, loopback only), for tests that hold Barnabas against it."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from tests.support.broker_process import rss_bytes
+from tests.support.raw import RawConnection, brokers_in, metadata_request
+
+START_LIMIT_S = 90.0
+STOP_LIMIT_S = 60.0
+HEAP = "512m"
+
+_LOGGING = """\
+rootLogger.level=INFO
+rootLogger.appenderRef.out.ref=out
+appender.out.type=File
+appender.out.name=out
+appender.out.fileName={file}
+appender.out.layout.type=PatternLayout
+appender.out.layout.pattern=[%d] %p %m (%c)%n
+"""
+
+
+class ApacheKafka:
+    """One broker and controller in one JVM; the same verbs as `BrokerProcess`.
+
+    `classpath` must hold kafka_2.13 with all it needs, kafka-tools, and log4j 2.
+    """
+
+    # A JVM says which signal ended it.
+    clean_status = 128 + signal.SIGTERM
+
+    def __init__(self, directory: Path, classpath: str, overrides: Mapping[str, str] | None = None) -> None:
+        self.directory = directory
+        self.data_dir = directory / "data"
+        self.port, self._controller_port = free_ports(2)
+        self.overrides = dict(overrides or {})
+        self._classpath = classpath
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """host:port for a client's bootstrap.servers."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """Of the running process."""
+        assert self._process is not None
+        assert self._process.poll() is None, self._log_tail()
+        return self._process.pid
+
+    def start(self) -> ApacheKafka:
+        """Formats the directory when it is new, starts the broker and waits until Metadata names it."""
+        self._write_configuration()
+        if not (self.data_dir / "meta.properties").exists():
+            self._format()
+        self.spawn()
+        deadline = time.monotonic() + START_LIMIT_S
+        while not answers_metadata(self.bootstrap):
+            assert self.pid
+            assert time.monotonic() < deadline, self._log_tail()
+            time.sleep(0.02)
+        return self
+
+    def spawn(self) -> None:
+        """Starts the process without waiting for it to be ready."""
+        flags = [f"-Xmx{HEAP}", f"-Xms{HEAP}", "-XX:+UseG1GC", "-Djava.awt.headless=true"]
+        with (self.directory / "console.log").open("ab") as console:
+            self._process = subprocess.Popen(
+                [*self._java(*flags), "kafka.Kafka", str(self._properties)],
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+            )
+
+    def stop(self) -> int:
+        """SIGTERM, then waits; the exit status."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(STOP_LIMIT_S)
+
+    def kill(self) -> None:
+        """kill -9, if it still runs."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def rss_bytes(self) -> int:
+        """Resident memory of the process now."""
+        return rss_bytes(self.pid)
+
+    @property
+    def _properties(self) -> Path:
+        return self.directory / "server.properties"
+
+    def _java(self, *flags: str) -> list[str]:
+        logging = f"-Dlog4j2.configurationFile=file:{self.directory / 'log4j2.properties'}"
+        return ["java", *flags, logging, "-cp", self._classpath]
+
+    def _write_configuration(self) -> None:
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        log = self.directory / "server.log"
+        (self.directory / "log4j2.properties").write_text(_LOGGING.format(file=log))
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{self._controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.data_dir),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            **self.overrides,
+        }
+        self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+
+    def _format(self) -> None:
+        cluster_id = base64.urlsafe_b64encode(b"\x01" + os.urandom(15)).rstrip(b"=").decode()
+        words = ["format", "-t", cluster_id, "-c", str(self._properties)]
+        subprocess.run(
+            [*self._java("-Xmx256m"), "kafka.tools.StorageTool", *words],
+            check=True,
+            capture_output=True,
+            timeout=START_LIMIT_S,
+        )
+
+    def _log_tail(self) -> str:
+        texts = [path.read_text(errors="replace")[-2000:] for path in sorted(self.directory.glob("*.log"))]
+        return "Apache Kafka is not there:\n" + "\n".join(texts)
+
+    def __enter__(self) -> ApacheKafka:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+
+def answers_metadata(bootstrap: str) -> bool:
+    """True once a Metadata request is answered with at least one broker."""
+    try:
+        with RawConnection(bootstrap, timeout_s=2) as connection:
+            connection.send(metadata_request())
+            return brokers_in(connection.read_frame()) > 0
+    except (OSError, EOFError):
+        return False
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on just now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
