@@ -15,8 +15,8 @@ broker runs, of KIP-226.
 from enum import Enum, IntEnum
 from typing import Any, Generic, Self, TypeVar, cast
 
-from config.validators import ListOf, Validator
-from config.values import TYPE_REQUIREMENTS, ConfigType, format_value, parse_value
+from config.validators import ListOf, Range, Validator
+from config.values import HIGHEST, TYPE_REQUIREMENTS, ConfigType, format_value, parse_value
 
 T = TypeVar("T")
 
@@ -63,8 +63,8 @@ class ConfigError(ValueError):
         self.value = value
         self.requirement = requirement
         self.place = place
-        where = f"{place}: " if place else ""
-        super().__init__(f"{where}{key}={'' if value is None else value}: {requirement}")
+        setting = key if value is None else f"{key}={value}"
+        super().__init__(f"{place}: {setting} {requirement}" if place else f"{setting} {requirement}")
 
     def at(self, place: str) -> "ConfigError":
         """The same error with the place where the value stands."""
@@ -145,7 +145,10 @@ class ConfigKey(Generic[T]):
             return TYPE_REQUIREMENTS[self.type]
         if self.type in {ConfigType.STRING, ConfigType.LIST}:
             return self.validator.requirement
-        return f"{TYPE_REQUIREMENTS[self.type]}, {self.validator.requirement}"
+        noun = "a decimal number" if self.type is ConfigType.DOUBLE else "a whole number"
+        if isinstance(self.validator, Range) and self.validator.high is None and self.type in HIGHEST:
+            return f"{noun} from {self.validator.low} to {HIGHEST[self.type]}"
+        return f"{noun}, {self.validator.requirement}"
 
     def parse(self, text: str) -> T:
         """The value that `text` stands for; raises ConfigError when it is of another type or out of range."""

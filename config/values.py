@@ -25,8 +25,8 @@ class ConfigType(IntEnum):
 
 TYPE_REQUIREMENTS = {
     ConfigType.BOOLEAN: "true or false",
-    ConfigType.INT: "a whole number of 32 bits",
-    ConfigType.SHORT: "a whole number of 16 bits",
+    ConfigType.INT: "a whole number from -2147483648 to 2147483647",
+    ConfigType.SHORT: "a whole number from -32768 to 32767",
     ConfigType.LONG: "a whole number of 64 bits",
     ConfigType.DOUBLE: "a decimal number",
     ConfigType.STRING: "text",
@@ -34,6 +34,9 @@ TYPE_REQUIREMENTS = {
     ConfigType.CLASS: "a class name",
     ConfigType.PASSWORD: "text",
 }
+
+# The end of the range that a user may reach by accident, and then wonders about.
+HIGHEST = {ConfigType.INT: (1 << 31) - 1, ConfigType.SHORT: (1 << 15) - 1}
 
 _BITS = {ConfigType.INT: 32, ConfigType.SHORT: 16, ConfigType.LONG: 64}
 

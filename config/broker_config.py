@@ -1,0 +1,239 @@
+"""The effective configuration of a broker, and everything there is to say about how it came to be."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from config import environment, layers, profiles
+from config.catalogue import BROKER_KEYS
+from config.catalogue.barnabas import BARNABAS_PROFILE, BARNABAS_QUEUED_MAX_REQUEST_BYTES
+from config.catalogue.controller import CONTROLLER_LISTENER_NAMES
+from config.catalogue.log import LOG_DIR, LOG_DIRS
+from config.catalogue.network import (
+    ADVERTISED_LISTENERS,
+    LISTENER_SECURITY_PROTOCOL_MAP,
+    LISTENERS,
+    QUEUED_MAX_REQUEST_BYTES,
+)
+from config.catalogue.server import BROKER_ID, NODE_ID
+from config.checks import UnreadableValueError, relation_errors
+from config.keys import ConfigError, ConfigKey
+from config.layers import InvalidConfigError, Setting, Source
+from config.listeners import Listener, build_listeners
+from config.messages import ConfigMessage, message_about, repeated
+
+T = TypeVar("T")
+
+FIRST_NODE_ID = 1
+
+
+class BrokerConfig:
+    """What a broker was told, resolved: `config[NUM_PARTITIONS]` is the effective value, typed by its key.
+
+    `BrokerConfig()` is Apache Kafka's defaults, `BrokerConfig.load(...)` what `barnabas serve` starts from. Keys are
+    looked up by constant (config[KEY]) or by name (value_of). `messages` are the things to tell the user; errors raise
+    InvalidConfigError, all of them at once.
+    """
+
+    __slots__ = ("_settings", "_values", "cluster_id", "listeners", "messages", "profile", "unknown")
+
+    def __init__(
+        self, settings: Iterable[Setting] = (), *, profile: str = "kafka", cluster_id: str | None = None
+    ) -> None:
+        """Resolves settings, weakest first; raises InvalidConfigError naming every one that cannot stand."""
+        self.profile = profile
+        self.cluster_id = cluster_id
+        self._settings: dict[str, Setting] = {}
+        self._values: dict[str, Any] = {}
+        self.unknown: dict[str, Setting] = {}
+        self.messages: list[ConfigMessage] = []
+        errors = list(self._resolve(settings))
+        self._agree_on_node_id()
+        sound = _SoundValues(self, {error.key for error in errors})
+        self.listeners: list[Listener] = self._listeners(sound, errors)
+        errors += [error.at(self.place(BROKER_KEYS[error.key])) for error in relation_errors(sound)]
+        if errors:
+            raise InvalidConfigError(errors)
+
+    @classmethod
+    def load(
+        cls,
+        file_name: str | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        overrides: Iterable[str] = (),
+    ) -> "BrokerConfig":
+        """The configuration from a server.properties file, if any, KAFKA_* variables and `key=value` overrides.
+
+        Raises InvalidConfigError, and OSError when the file cannot be read.
+        """
+        data = None
+        if file_name is not None:
+            with open(file_name, "rb") as file:
+                data = file.read()
+        return cls.of(data, file_name=file_name or "", environ=environ, overrides=overrides)
+
+    @classmethod
+    def of(
+        cls,
+        data: bytes | None,
+        *,
+        file_name: str = "server.properties",
+        environ: Mapping[str, str] | None = None,
+        overrides: Iterable[str] = (),
+    ) -> "BrokerConfig":
+        """Like load(), from the bytes of the file; None for no file."""
+        environ = environ or {}
+        explicit = list(layers.from_file(file_name, data)) if data is not None else []
+        explicit += layers.from_environment(environ)
+        explicit += layers.from_overrides(overrides)
+        profile = _chosen_profile(explicit) or (profiles.WITHOUT_FILE if data is None else profiles.WITH_FILE)
+        settings = [*layers.from_profile(profile), *explicit]
+        return cls(settings, profile=profile, cluster_id=environment.cluster_id_from(environ))
+
+    def __getitem__(self, key: ConfigKey[T]) -> T:
+        value: T = self._values.get(key.name, key.default)
+        return value
+
+    def value_of(self, name: str) -> Any:
+        """The effective value of a broker key by name, for what is generic over keys."""
+        return self._values[name] if name in self._values else BROKER_KEYS[name].default
+
+    def setting(self, key: ConfigKey[Any]) -> Setting | None:
+        """Where and how the key is set; None when it has its default."""
+        return self._settings.get(key.name)
+
+    def is_set(self, key: ConfigKey[Any]) -> bool:
+        """True when any layer sets the key, even to its default."""
+        return key.name in self._settings
+
+    def source(self, key: ConfigKey[Any]) -> Source:
+        """The layer that the effective value comes from."""
+        setting = self._settings.get(key.name)
+        return Source.DEFAULT if setting is None else setting.source
+
+    def place(self, key: ConfigKey[Any]) -> str:
+        """The place that the effective value comes from, for messages."""
+        setting = self._settings.get(key.name)
+        return "default" if setting is None else setting.place
+
+    def settings(self) -> Iterator[Setting]:
+        """The settings that hold, of all known keys that any layer sets, by name."""
+        for name in sorted(self._settings):
+            yield self._settings[name]
+
+    @property
+    def warnings(self) -> list[ConfigMessage]:
+        """The messages that `config check --strict` fails on."""
+        return [message for message in self.messages if message.is_warning]
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        """The data directories: log.dirs, or log.dir when that is not set."""
+        return self[LOG_DIRS] or self[LOG_DIR]
+
+    @property
+    def max_request_bytes_in_flight(self) -> int:
+        """The bound on the memory of requests in flight; there always is one."""
+        bound = self[QUEUED_MAX_REQUEST_BYTES]
+        return bound if bound > 0 else self[BARNABAS_QUEUED_MAX_REQUEST_BYTES]
+
+    @property
+    def node_id(self) -> int | None:
+        """The configured node id; None when nothing sets it (then settle_node_id decides)."""
+        return self[NODE_ID]
+
+    def settle_node_id(self, stored: int | None, directory: str) -> int:
+        """Decides the node id, given the one that the data directory was formatted with, and remembers it.
+
+        Raises InvalidConfigError when the configuration asks for another one than is stored.
+        """
+        configured = self[NODE_ID]
+        if configured is None:
+            configured = FIRST_NODE_ID if stored is None else stored
+            place = "default" if stored is None else f"{directory}/meta.properties"
+            self._set(NODE_ID, configured, Setting(NODE_ID.name, str(configured), Source.PROFILE, place))
+            self._agree_on_node_id()
+        if stored is not None and configured != stored:
+            advice = f"must be {stored}, or unset: {directory} was formatted with node.id={stored}"
+            raise InvalidConfigError(
+                [ConfigError(NODE_ID.name, str(configured), advice, self.place(NODE_ID))]
+            )
+        return configured
+
+    def _resolve(self, settings: Iterable[Setting]) -> Iterator[ConfigError]:
+        """Takes the settings that hold in the end; yields the errors. What a stronger layer replaces may be
+        anything."""
+        holding: dict[str, Setting] = {}
+        for setting in settings:
+            earlier = holding.get(setting.key)
+            if earlier is not None and earlier.source is setting.source is Source.FILE:
+                self.messages.append(repeated(earlier, setting))
+            holding[setting.key] = setting
+        for setting in holding.values():
+            key = BROKER_KEYS.get(setting.key)
+            if setting.source is not Source.PROFILE and (message := message_about(setting, key)):
+                self.messages.append(message)
+            if key is None:
+                self.unknown[setting.key] = setting
+                continue
+            try:
+                self._set(key, key.parse(setting.text), setting)
+            except ConfigError as error:
+                yield error.at(setting.place)
+
+    def _set(self, key: ConfigKey[T], value: T, setting: Setting) -> None:
+        self._values[key.name] = value
+        self._settings[key.name] = setting
+
+    def _agree_on_node_id(self) -> None:
+        """node.id and broker.id are one: where only one is set, the other follows
+        (AbstractKafkaConfig.populateSynonyms)."""
+        node, broker = self.setting(NODE_ID), self.setting(BROKER_ID)
+        if node is None and broker is not None and self[BROKER_ID] >= 0:
+            self._set(
+                NODE_ID, self[BROKER_ID], Setting(NODE_ID.name, broker.text, broker.source, broker.place)
+            )
+        elif broker is None and node is not None and self[NODE_ID] is not None:
+            self._set(
+                BROKER_ID, self[NODE_ID] or 0, Setting(BROKER_ID.name, node.text, node.source, node.place)
+            )
+
+    def _listeners(self, sound: "_SoundValues", errors: list[ConfigError]) -> list[Listener]:
+        try:
+            listeners, advertised = sound[LISTENERS], sound[ADVERTISED_LISTENERS]
+            controllers = sound[CONTROLLER_LISTENER_NAMES]
+            return build_listeners(
+                listeners, advertised, sound[LISTENER_SECURITY_PROTOCOL_MAP], controllers or ()
+            )
+        except UnreadableValueError:
+            return []
+        except ConfigError as error:
+            errors.append(error.at(self.place(BROKER_KEYS[error.key])))
+            return []
+
+
+class _SoundValues:
+    """The values of a configuration, but for those that are wrong by themselves: reading one of them raises.
+
+    So every error is reported at once, and none that only follows from another.
+    """
+
+    __slots__ = ("_config", "_wrong")
+
+    def __init__(self, config: BrokerConfig, wrong: set[str]) -> None:
+        self._config = config
+        self._wrong = wrong
+
+    def __getitem__(self, key: ConfigKey[T]) -> T:
+        if key.name in self._wrong:
+            raise UnreadableValueError(key.name)
+        return self._config[key]
+
+    def is_set(self, key: ConfigKey[Any]) -> bool:
+        return self._config.is_set(key)
+
+
+def _chosen_profile(settings: Iterable[Setting]) -> str | None:
+    """The profile that the strongest layer names; None when none does, or when it is no profile (an error later on)."""
+    named = [setting.text.strip() for setting in settings if setting.key == BARNABAS_PROFILE.name]
+    return named[-1] if named and named[-1] in profiles.PROFILES else None

@@ -1,0 +1,78 @@
+"""The layers that make a configuration, weakest first, each setting with the place that it comes from.
+
+    defaults < profile < server.properties < KAFKA_* environment < --override
+
+A layer is a list of settings as text. What they mean is decided in broker_config.py.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import IntEnum
+
+from config import environment, profiles
+from config.keys import ConfigError
+from config.properties import PropertiesError, decode, read_properties
+
+
+class Source(IntEnum):
+    """The layer that an effective value comes from; a greater one wins."""
+
+    DEFAULT = 0
+    PROFILE = 1
+    FILE = 2
+    ENVIRONMENT = 3
+    OVERRIDE = 4
+
+
+class Setting:
+    """A key and its value as text, with its layer and the place to name in messages ("server.properties line 4")."""
+
+    __slots__ = ("key", "place", "source", "text")
+
+    def __init__(self, key: str, text: str, source: Source, place: str) -> None:
+        self.key = key
+        self.text = text
+        self.source = source
+        self.place = place
+
+    def __repr__(self) -> str:
+        return f"<Setting {self.key} from {self.place}>"
+
+
+class InvalidConfigError(Exception):
+    """Everything that is wrong with a configuration, found in one go; one line for each in the message."""
+
+    def __init__(self, errors: list[ConfigError]) -> None:
+        super().__init__("\n".join(str(error) for error in errors))
+        self.errors = errors
+
+
+def from_profile(name: str) -> Iterator[Setting]:
+    """The settings of a profile, which must exist, and its name as the first of them."""
+    yield Setting("barnabas.profile", name, Source.PROFILE, f"profile {name}")
+    for key, text in profiles.PROFILES[name].items():
+        yield Setting(key, text, Source.PROFILE, f"profile {name}")
+
+
+def from_file(name: str, data: bytes) -> Iterator[Setting]:
+    """The settings of a properties file; raises InvalidConfigError when it cannot be read as one."""
+    try:
+        properties = read_properties(decode(data))
+    except PropertiesError as error:
+        raise InvalidConfigError([ConfigError(f"line {error.line}", None, error.message, name)]) from None
+    for property_ in properties:
+        yield Setting(property_.key, property_.value, Source.FILE, f"{name} line {property_.line}")
+
+
+def from_environment(environ: Mapping[str, str]) -> Iterator[Setting]:
+    """The settings that KAFKA_* variables make."""
+    for key, text, variable in environment.settings_from(environ):
+        yield Setting(key, text, Source.ENVIRONMENT, f"environment variable {variable}")
+
+
+def from_overrides(overrides: Iterable[str]) -> Iterator[Setting]:
+    """The settings of `--override key=value` arguments; raises InvalidConfigError for one without `=`."""
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not equals or not key.strip():
+            raise InvalidConfigError([ConfigError(override, None, "is not key=value", "--override")])
+        yield Setting(key.strip(), text, Source.OVERRIDE, "--override")

@@ -1,0 +1,109 @@
+"""What there is to say about a configuration that is no error: unknown keys, keys without effect, and the like."""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any
+
+from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS
+from config.catalogue.gone import GONE, GONE_PREFIXES, OPEN_PREFIXES
+from config.keys import ConfigKey
+from config.layers import Setting
+
+
+class MessageKind(Enum):
+    """What a message is about. The first three are warnings: the file says something other than its author thinks."""
+
+    UNKNOWN = "unknown"
+    GONE = "gone"
+    REPEATED = "repeated"
+    INERT = "no effect"
+    CLAMPED = "clamped"
+
+
+class ConfigMessage:
+    """One message: its kind, the key, what to say about it, and the place where it is set."""
+
+    __slots__ = ("key", "kind", "place", "text")
+
+    def __init__(self, kind: MessageKind, key: str, text: str, place: str = "") -> None:
+        self.kind = kind
+        self.key = key
+        self.text = text
+        self.place = place
+
+    @property
+    def is_warning(self) -> bool:
+        """True for what `config check --strict` fails on; the other kinds are good to know."""
+        return self.kind in {MessageKind.UNKNOWN, MessageKind.GONE, MessageKind.REPEATED}
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.key} {self.text}" if self.place else f"{self.key} {self.text}"
+
+    def __repr__(self) -> str:
+        return f"<ConfigMessage {self.kind.value}: {self}>"
+
+
+def message_about(setting: Setting, key: ConfigKey[Any] | None) -> ConfigMessage | None:
+    """What to say about a setting by itself: nothing when Barnabas acts on its key."""
+    if key is not None:
+        return None if key.acted_on else _inert(setting, key.use.note)
+    name = setting.key
+    if remedy := GONE.get(name) or _by_prefix(name, GONE_PREFIXES):
+        return ConfigMessage(MessageKind.GONE, name, f"is not a key of Kafka 4.3: {remedy}", setting.place)
+    if name in DYNAMIC_BROKER_KEYS:
+        return _inert(setting, "it is only set while the broker runs, with kafka-configs")
+    if note := _by_prefix(name, OPEN_PREFIXES):
+        return _inert(setting, note)
+    if (listener_key := key_of_listener(name)) is not None:
+        return _inert(setting, listener_key.use.note or "it acts for all listeners alike, without the prefix")
+    return ConfigMessage(MessageKind.UNKNOWN, name, _unknown(name), setting.place)
+
+
+def repeated(first: Setting, second: Setting) -> ConfigMessage:
+    """The message for a key that one file sets twice: the last one holds."""
+    first_line = first.place.rpartition(" ")[2]
+    text = f"is set again; it is also on line {first_line}, and the last one holds"
+    return ConfigMessage(MessageKind.REPEATED, second.key, text, second.place)
+
+
+def key_of_listener(name: str) -> ConfigKey[Any] | None:
+    """The key behind listener.name.<listener>.<key> or listener.name.<listener>.<mechanism>.<key>; None if unknown."""
+    if not name.startswith("listener.name."):
+        return None
+    _, _, rest = name.removeprefix("listener.name.").partition(".")
+    return BROKER_KEYS.get(rest) or BROKER_KEYS.get(rest.partition(".")[2])
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that `name` is most likely a slip of, if any is near."""
+    from difflib import get_close_matches  # only needed once something is wrong
+
+    found = get_close_matches(name, candidates, n=1, cutoff=0.75)
+    return found[0] if found else None
+
+
+def inert_summary(messages: Iterable[ConfigMessage]) -> str | None:
+    """One line on all settings without effect, for the start of the broker; None when there are none."""
+    names = sorted({message.key for message in messages if message.kind is MessageKind.INERT})
+    if not names:
+        return None
+    count = "1 setting has" if len(names) == 1 else f"{len(names)} settings have"
+    return f"{count} no effect here, `barnabas config check` says why: {', '.join(names)}"
+
+
+def _inert(setting: Setting, note: str) -> ConfigMessage:
+    return ConfigMessage(MessageKind.INERT, setting.key, f"has no effect: {note}", setting.place)
+
+
+def _by_prefix(name: str, prefixes: Mapping[str, str]) -> str | None:
+    return next((text for prefix, text in prefixes.items() if name.startswith(prefix)), None)
+
+
+def _unknown(name: str) -> str:
+    topic_key = TOPIC_KEYS.get(name)
+    if topic_key is not None and topic_key.synonyms:
+        return f"is a key of topics; the broker's own is {topic_key.synonyms[0].name}"
+    if topic_key is not None:
+        return "is a key of topics, not of the broker"
+    near = nearest(name, BROKER_KEYS)
+    return "is not a configuration key" + (f"; did you mean {near}?" if near else "")

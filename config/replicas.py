@@ -1,0 +1,42 @@
+"""Replication factors on fewer brokers than they ask for.
+
+Kafka's defaults for its internal topics want three brokers, and on one of them the first consumer group waits for ever.
+Here every factor counts as at most the number of brokers there are, and one line at the start says so.
+"""
+
+from config.broker_config import BrokerConfig
+from config.catalogue.groups import OFFSETS_TOPIC_REPLICATION_FACTOR
+from config.catalogue.replication import DEFAULT_REPLICATION_FACTOR
+from config.catalogue.share import (
+    SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR,
+    SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR,
+)
+from config.catalogue.transactions import (
+    TRANSACTION_STATE_LOG_MIN_ISR,
+    TRANSACTION_STATE_LOG_REPLICATION_FACTOR,
+)
+from config.keys import ConfigKey
+
+REPLICA_COUNTS: tuple[ConfigKey[int], ...] = (
+    DEFAULT_REPLICATION_FACTOR,
+    OFFSETS_TOPIC_REPLICATION_FACTOR,
+    TRANSACTION_STATE_LOG_REPLICATION_FACTOR,
+    TRANSACTION_STATE_LOG_MIN_ISR,
+    SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR,
+    SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR,
+)
+
+
+def replicas_of(config: BrokerConfig, key: ConfigKey[int], brokers: int = 1) -> int:
+    """What one of REPLICA_COUNTS comes to with so many brokers."""
+    return min(config[key], brokers)
+
+
+def clamp_replication(config: BrokerConfig, brokers: int = 1) -> list[str]:
+    """The line to say at the start when REPLICA_COUNTS ask for more brokers than there are; none when they do not."""
+    clamped = [key for key in REPLICA_COUNTS if config[key] > brokers]
+    if not clamped:
+        return []
+    there_are = "there is 1 broker" if brokers == 1 else f"there are {brokers} brokers"
+    names = ", ".join(f"{key.name}={config[key]}" for key in clamped)
+    return [f"{there_are}, so each of these counts as {brokers}: {names}"]
