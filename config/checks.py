@@ -195,7 +195,6 @@ def _security(values: Values) -> Iterator[ConfigError]:
 
 
 CHECKS: tuple[Callable[[Values], Iterator[ConfigError]], ...] = (
-    _order,
     _identity,
     _times,
     _network,
