@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from protocol.records.errors import (
     CorruptRecordError,
@@ -33,13 +33,8 @@ SNAPPY_BLOCK_BYTES = 32 * 1024
 # A copy element of three bytes yields at most 64, so no honest block claims to unpack to more times itself.
 SNAPPY_MAX_RATIO = 22
 
-LZ4_MAGIC = 0x184D2204
-LZ4_BLOCK_BYTES = 64 * 1024
-LZ4_STORED = 0x80000000
 LZ4_DEFAULT_LEVEL = 9
-# Magic; version 1, independent blocks, no checksums; blocks of 64 KiB; the checksum of those two bytes.
-LZ4_HEADER = struct.pack("<I3B", LZ4_MAGIC, 0x60, 0x40, 0x82)
-LZ4_END_MARK = bytes(4)
+LZ4_FAST_LEVEL = 1
 LZ4_INDEPENDENT_BLOCKS = 0x20
 LZ4_CONTENT_SIZE = 0x08
 LZ4_DICTIONARY_ID = 0x01
@@ -99,7 +94,7 @@ def compress(codec: CompressionType, data: Buffer, level: int | None = None) -> 
         case CompressionType.SNAPPY:
             return _compress_snappy(cramjam.snappy, memoryview(data))
         case CompressionType.LZ4:
-            return _compress_lz4(cramjam.lz4, memoryview(data), level)
+            return _compress_lz4(cramjam.lz4, data, level)
         case CompressionType.ZSTD:
             zstd_level = ZSTD_DEFAULT_LEVEL if level is None else level
             return bytes(cramjam.zstd.compress(data, level=zstd_level))
@@ -213,22 +208,15 @@ def _snappy_blocks(data: memoryview) -> list[memoryview]:
 # -- lz4 --
 
 
-def _compress_lz4(lz4: ModuleType, data: memoryview, level: int | None) -> bytes:
-    """An LZ4 frame by hand: Kafka's reader refuses the linked blocks that libraries default to."""
-    options: dict[str, Any] = {"store_size": False}
-    # Level 9, Kafka's default, means its fast compressor; every other level the high compression one.
-    if level is not None and level != LZ4_DEFAULT_LEVEL:
-        options |= {"mode": "high_compression", "compression": level}
-    parts = [LZ4_HEADER]
-    for start in range(0, len(data), LZ4_BLOCK_BYTES):
-        block = data[start : start + LZ4_BLOCK_BYTES]
-        packed = bytes(lz4.compress_block(block, **options))
-        if len(packed) < len(block):
-            parts += (len(packed).to_bytes(4, "little"), packed)
-        else:
-            parts += ((len(block) | LZ4_STORED).to_bytes(4, "little"), bytes(block))
-    parts.append(LZ4_END_MARK)
-    return b"".join(parts)
+def _compress_lz4(lz4: ModuleType, data: Buffer, level: int | None) -> bytes:
+    """An LZ4 frame of independent blocks of 64 KiB: Kafka's reader refuses the linked ones that are the default."""
+    # Level 9, Kafka's default, stands for its fast compressor, which is below 3 on the library's scale.
+    fast = level is None or level == LZ4_DEFAULT_LEVEL
+    compressor = lz4.Compressor(
+        level=LZ4_FAST_LEVEL if fast else level, block_linked=False, content_checksum=False
+    )
+    compressor.compress(data)
+    return bytes(compressor.finish())
 
 
 def _check_lz4_descriptor(data: Buffer) -> None:

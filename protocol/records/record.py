@@ -337,9 +337,9 @@ def _skip_headers(data: Buffer, position: int, raw: int) -> int:
     """The position after the headers, whose count begins with the byte `raw`."""
     if raw > 0x7F:
         raw, position = _long_varint(data, position, raw, 32)
-    if raw & 1 or raw >> 1 > len(data) - position:
-        raise InvalidRecordError(f"a header count of {(raw >> 1) ^ -(raw & 1)} is not possible")
-    left = raw >> 1
+    left = (raw >> 1) ^ -(raw & 1)
+    if not 0 <= left <= len(data) - position:
+        raise InvalidRecordError(f"a header count of {left} is not possible")
     while left:
         raw = data[position]
         position += 1
