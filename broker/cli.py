@@ -93,11 +93,11 @@ def serve(properties: Path | None, overrides: tuple[str, ...], show_config: bool
 def load_config(properties: Path | None, overrides: tuple[str, ...]) -> BrokerConfig:
     """The configuration from all its sources. Ends the process with EXIT_USAGE, having named every error."""
     from config.broker_config import BrokerConfig
-    from config.layers import ConfigErrors
+    from config.layers import InvalidConfigError
 
     try:
         return BrokerConfig.load(properties and str(properties), environ=os.environ, overrides=overrides)
-    except ConfigErrors as errors:
+    except InvalidConfigError as errors:
         click.echo(str(errors), err=True)
         sys.exit(EXIT_USAGE)
 

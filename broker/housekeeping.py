@@ -45,7 +45,10 @@ class Housekeeping:
             (self.retain, config[log_keys.LOG_RETENTION_CHECK_INTERVAL_MS]),
             (self.flush, config[log_keys.LOG_FLUSH_SCHEDULER_INTERVAL_MS]),
             (self.checkpoint_recovery_points, config[log_keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS]),
-            (self.checkpoint_log_start_offsets, config[log_keys.LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS]),
+            (
+                self.checkpoint_log_start_offsets,
+                config[log_keys.LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS],
+            ),
             (
                 self.checkpoint_high_watermarks,
                 config[replication_keys.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS],

@@ -35,9 +35,9 @@ class NodeStorage:
     __slots__ = ("cluster_id", "image", "log_manager", "node_id", "store", "was_recovered")
 
     def __init__(self, config: BrokerConfig, env: Env) -> None:
-        """Opens everything. 
+        """Opens everything.
 
-        Raises ConfigErrors, StorageError, MetadataStoreError or OSError, with a text for the person who starts it.
+        Raises InvalidConfigError, StorageError, MetadataStoreError or OSError, with a text for the person who starts it.
         """
         log_dirs = config.log_dirs
         self.image = MetadataImage.empty()
@@ -87,7 +87,9 @@ class NodeStorage:
             count += 1
             recovered += not self.log_manager.directory_of(log).had_clean_shutdown
             if log.truncated_bytes:
-                logger.warning("%s: cut off %d bytes that were never acknowledged", log.name, log.truncated_bytes)
+                logger.warning(
+                    "%s: cut off %d bytes that were never acknowledged", log.name, log.truncated_bytes
+                )
             now = time.monotonic()
             if now - last_said >= PROGRESS_INTERVAL_S:
                 logger.info("opening logs: %d after %.0f s, at %s", count, now - started, log.name)
@@ -96,7 +98,9 @@ class NodeStorage:
         self.log_manager.load_logs(loaded)
         if recovered:
             logger.info(
-                "recovered %d logs in %.2f s: the broker was not shut down in order", recovered, time.monotonic() - started
+                "recovered %d logs in %.2f s: the broker was not shut down in order",
+                recovered,
+                time.monotonic() - started,
             )
         return recovered > 0
 
@@ -107,7 +111,9 @@ class NodeStorage:
             known = topic is not None and log.partition in topic.partitions
             if known and topic is not None and log.topic_id in (None, topic.topic_id):
                 continue
-            logger.warning("%s belongs to no topic; its directory is renamed to ...-stray and kept", log.directory)
+            logger.warning(
+                "%s belongs to no topic; its directory is renamed to ...-stray and kept", log.directory
+            )
             self.log_manager.mark_stray(log.topic, log.partition)
 
 
@@ -144,7 +150,9 @@ def _adopted_topics(log_manager: LogManager, node_id: int, env: Env) -> list[Mes
 def _adopted_topic(name: str, logs: Mapping[int, UnifiedLog], node_id: int, env: Env) -> list[Message]:
     ids = {log.topic_id for log in logs.values() if log.topic_id is not None}
     if len(ids) > 1:
-        raise InconsistentMetadataError(f"the directories of topic {name} hold different topic ids; keep one set of them")
+        raise InconsistentMetadataError(
+            f"the directories of topic {name} hold different topic ids; keep one set of them"
+        )
     topic_id = ids.pop() if ids else random_uuid(env.random_bytes)
     records: list[Message] = [TopicRecord(name=name, topic_id=topic_id)]
     for index in range(max(logs) + 1):

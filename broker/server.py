@@ -36,7 +36,7 @@ from config.catalogue import network, replication
 from config.catalogue.barnabas import BARNABAS_LOG_FORMAT, BARNABAS_LOG_LEVEL
 from config.catalogue.log import NUM_PARTITIONS
 from config.catalogue.server import MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS
-from config.layers import ConfigErrors
+from config.layers import InvalidConfigError
 from config.messages import MessageKind
 from protocol.records import record as record_module
 from protocol.wire import random_uuid
@@ -67,7 +67,7 @@ class Server:
         self.ports: dict[str, int] = {}
 
     def start(self) -> None:
-        """Raises ConfigErrors or one of the errors that keep a broker from starting."""
+        """Raises InvalidConfigError or one of the errors that keep a broker from starting."""
         self.ports = self.socket_server.bind()
         try:
             self.storage = NodeStorage(self.config, self.env)
@@ -141,7 +141,9 @@ class Server:
         self.storage.close()
 
 
-def _socket_server(config: BrokerConfig, loop: asyncio.AbstractEventLoop, observers: Observers) -> SocketServer:
+def _socket_server(
+    config: BrokerConfig, loop: asyncio.AbstractEventLoop, observers: Observers
+) -> SocketServer:
     return SocketServer(
         loop=loop,
         listeners=config.listeners,
@@ -194,7 +196,7 @@ async def _serve(config: BrokerConfig) -> int:
     try:
         server = Server(config, loop, RealEnv())
         server.start()
-    except ConfigErrors as error:
+    except InvalidConfigError as error:
         print(error, file=sys.stderr)
         return EXIT_USAGE
     except _CANNOT_START as error:
@@ -265,7 +267,9 @@ def _say_what_configuration_holds(config: BrokerConfig) -> None:
         else:
             logger.warning("%s", message)
     if inert:
-        logger.info("accepted without effect (`barnabas config check` says why): %s", ", ".join(sorted(inert)))
+        logger.info(
+            "accepted without effect (`barnabas config check` says why): %s", ", ".join(sorted(inert))
+        )
 
 
 def _raise_open_files_limit() -> None:
