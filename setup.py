@@ -7,10 +7,12 @@ try:
 except ImportError:
     extensions = []
 else:
-    extensions = cythonize(
-        [Extension("protocol.records.record", ["protocol/records/record.py"], optional=True)],
-        build_dir="build/cython",
-        language_level=3,
+    record = Extension(
+        "protocol.records.record",
+        ["protocol/records/record.py"],
+        depends=["protocol/records/record.pxd"],
+        optional=True,
     )
+    extensions = cythonize([record], build_dir="build/cython", language_level=3)
 
 setup(ext_modules=extensions)
