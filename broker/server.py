@@ -10,7 +10,7 @@ import random
 import signal
 import sys
 import time
-from typing import Final
+from typing import Any, Final
 
 from broker import log_setup
 from broker.blocking import ThreadRunner
@@ -35,7 +35,8 @@ from config.broker_config import BrokerConfig
 from config.catalogue import network, replication
 from config.catalogue.barnabas import BARNABAS_LOG_FORMAT, BARNABAS_LOG_LEVEL
 from config.catalogue.log import NUM_PARTITIONS
-from config.catalogue.server import MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS
+from config.catalogue.server import BROKER_RACK, MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS
+from config.checks import parse_connection_overrides
 from config.layers import InvalidConfigError
 from config.messages import MessageKind
 from protocol.records import record as record_module
@@ -102,7 +103,7 @@ class Server:
             config=config,
             node_id=storage.node_id,
             cluster_id=storage.cluster_id,
-            rack=config[replication.BROKER_RACK],
+            rack=config[BROKER_RACK],
             advertised=_advertised(config),
             controller=self.controller,
             replica_manager=self.replica_manager,
@@ -157,7 +158,9 @@ def _socket_server(
         quotas=ConnectionQuotas(
             max_connections=config[network.MAX_CONNECTIONS],
             max_connections_per_ip=config[network.MAX_CONNECTIONS_PER_IP],
-            max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
+            max_connections_per_ip_overrides=parse_connection_overrides(
+                config[network.MAX_CONNECTIONS_PER_IP_OVERRIDES]
+            ),
         ),
         memory=RequestMemory(config.max_request_bytes_in_flight),
         probe=observers.sockets,
@@ -207,7 +210,8 @@ async def _serve(config: BrokerConfig) -> int:
     print(_ready_line(server, http), flush=True)
     gc.collect()
     gc.freeze()  # what is here now stays; the collector need not look at it again and again
-    await asyncio.wait([stopping, server.failed], return_when=asyncio.FIRST_COMPLETED)
+    endings: list[asyncio.Future[Any]] = [stopping, server.failed]
+    await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
     if server.failed.done():
         logger.error("stopping: %s", server.failed.result())
     else:
