@@ -1,7 +1,7 @@
 """What a broker does now and then: retention, checkpoints, flushes by time, deletions that are due.
 
-Each chore has its interval from the configuration and runs on the event loop, where the state is; what of it blocks goes to
-the BlockingRunner. Source: the scheduled tasks of kafka.log.LogManager and kafka.server.ReplicaManager.
+Each chore has its interval from the configuration and runs on the event loop, where the state is; what of it blocks
+goes to the BlockingRunner. Source: the scheduled tasks of kafka.log.LogManager and kafka.server.ReplicaManager.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Group commit: fsyncs of logs run off the event loop, one at a time for each log, shared by all who wait.
 
-Whoever needs an offset on the disk asks for it. While one fsync of a log is under way further requests only note how far
-they need the next one to reach; that one then serves all of them. So a loaded log is synced back to back, and each
-acknowledgement costs a fraction of an fsync.
+Whoever needs an offset on the disk asks for it. While one fsync of a log is under way further requests only note how
+far they need the next one to reach; that one then serves all of them. So a loaded log is synced back to back, and
+each acknowledgement costs a fraction of an fsync.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class NodeStorage:
     def __init__(self, config: BrokerConfig, env: Env) -> None:
         """Opens everything.
 
-        Raises InvalidConfigError, StorageError, MetadataStoreError or OSError, with a text for the person who starts it.
+        Raises InvalidConfigError, StorageError, MetadataStoreError or OSError; the text is for whoever starts it.
         """
         log_dirs = config.log_dirs
         self.image = MetadataImage.empty()
@@ -105,7 +105,7 @@ class NodeStorage:
         return recovered > 0
 
     def _put_strays_aside(self) -> None:
-        """Logs that belong to no topic: its deletion was decided, or the directory came from elsewhere. Never deleted."""
+        """Logs of no topic: its deletion was decided, or the directory came from elsewhere. They are kept."""
         for log in self.log_manager.all_logs():
             topic = self.image.topics.get(log.topic)
             known = topic is not None and log.partition in topic.partitions
@@ -139,8 +139,8 @@ def _adopted_topics(log_manager: LogManager, node_id: int, env: Env) -> list[Mes
         records += _adopted_topic(name, logs, node_id, env)
     if records:
         logger.warning(
-            "adopted %d topics found in log.dirs; settings of their own that lie in %s-0 are not read yet, the broker's "
-            "defaults hold for them",
+            "adopted %d topics found in log.dirs; settings of their own that lie in %s-0 are not read yet, "
+            "the broker's defaults hold for them",
             len(found),
             CLUSTER_METADATA_TOPIC,
         )
@@ -151,7 +151,7 @@ def _adopted_topic(name: str, logs: Mapping[int, UnifiedLog], node_id: int, env:
     ids = {log.topic_id for log in logs.values() if log.topic_id is not None}
     if len(ids) > 1:
         raise InconsistentMetadataError(
-            f"the directories of topic {name} hold different topic ids; keep one set of them"
+            f"the directories of topic {name} hold different topic ids; keep those of one of them"
         )
     topic_id = ids.pop() if ids else random_uuid(env.random_bytes)
     records: list[Message] = [TopicRecord(name=name, topic_id=topic_id)]

@@ -34,12 +34,12 @@ _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class ListenerAddress(Protocol):
-    """What is needed of config's Listener. An empty host means all interfaces, port 0 any that is free."""
+    """What is needed of config's Listener. No host means all interfaces, port 0 any that is free."""
 
     @property
     def name(self) -> str: ...
     @property
-    def host(self) -> str: ...
+    def host(self) -> str | None: ...
     @property
     def port(self) -> int: ...
 
@@ -125,7 +125,7 @@ class SocketServer:
         try:
             for address in self._addresses:
                 sockets = bind(
-                    address.host,
+                    address.host or "",
                     address.port,
                     backlog=self._settings.socket_listen_backlog_size,
                     receive_buffer_bytes=self._settings.socket_receive_buffer_bytes,

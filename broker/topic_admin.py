@@ -31,7 +31,7 @@ USE_DEFAULT: Final = -1
 
 
 class TopicSpec:
-    """A topic somebody wishes for: counts of USE_DEFAULT take the broker's; `assignments` maps partition to replicas."""
+    """A topic somebody wishes for. Counts of USE_DEFAULT take the broker's; `assignments`: partition to replicas."""
 
     __slots__ = ("assignments", "configs", "name", "partition_count", "replication_factor")
 

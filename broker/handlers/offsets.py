@@ -90,7 +90,7 @@ def _list_offset(
     wanted: ListOffsetsRequest.ListOffsetsPartition,
     version: int,
 ) -> FoundOffset:
-    """The offset that `wanted.timestamp` names. Raises ApiError, among others for names that came later than `version`."""
+    """The offset that `wanted.timestamp` names. Raises ApiError, also for names that are newer than `version`."""
     partition.check_leader(wanted.current_leader_epoch)
     timestamp = wanted.timestamp
     if version < _SINCE_VERSION.get(timestamp, 1) or timestamp < EARLIEST_PENDING_UPLOAD:
