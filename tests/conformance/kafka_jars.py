@@ -1,0 +1,143 @@
+"""Apache Kafka's own jars, brought by Maven into build/, for every check that holds Barnabas against Kafka itself.
+
+    classpath = require_classpath()   # in a test: skips with the reason where there is no Java or no Maven
+    jar = require_jar("kafka-clients")
+
+With BARNABAS_REQUIRE_CONFORMANCE=1 in the environment a missing Java or Maven is a failure instead of a skip, so
+that a check which nobody could run does not pass for one that succeeded.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+KAFKA_VERSION = "4.3.1"
+LOG4J_VERSION = "2.25.3"
+BUILD = Path(__file__).parents[2] / "build"
+MAVEN_LIMIT_S = 900
+
+# The broker with all that it needs, its tools, and slf4j 1.7 bound to log4j 2.
+ARTIFACTS = (
+    f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
+    f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",
+    f"org.apache.logging.log4j:log4j-slf4j-impl:{LOG4J_VERSION}",
+    f"org.apache.logging.log4j:log4j-core:{LOG4J_VERSION}",
+    f"org.apache.logging.log4j:log4j-1.2-api:{LOG4J_VERSION}",
+)
+
+_DEPENDENCY = """\
+    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>
+"""
+
+_POM = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>barnabas</groupId>
+  <artifactId>conformance</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>
+{dependencies}  </dependencies>
+  <build>
+    <plugins>
+      <plugin>
+        <groupId>org.apache.maven.plugins</groupId>
+        <artifactId>maven-dependency-plugin</artifactId>
+        <version>3.8.1</version>
+      </plugin>
+    </plugins>
+  </build>
+</project>
+"""
+
+
+class KafkaMissingError(Exception):
+    """There is no Apache Kafka to compare with; the message says what is missing."""
+
+
+def jars_directory() -> Path:
+    """The folder with Kafka's jars; Maven fills it the first time. Raises KafkaMissingError where that cannot be."""
+    directory = BUILD / f"apache-kafka-{KAFKA_VERSION}"
+    if not directory.is_dir():
+        _install(directory)
+    return directory
+
+
+def classpath() -> str:
+    """All jars, as java takes them after -cp. Raises KafkaMissingError."""
+    _need("java", "a Java 17 runtime")
+    return os.pathsep.join(str(jar) for jar in sorted(jars_directory().glob("*.jar")))
+
+
+@cache
+def require_classpath() -> str:
+    """The class path, or the end of this test: a skip, or a failure where conformance is required."""
+    try:
+        return classpath()
+    except KafkaMissingError as error:
+        _give_up(str(error))
+
+
+@cache
+def require_jar(artifact: str) -> Path:
+    """The jar of one of Kafka's modules, on the same terms."""
+    require_classpath()
+    return jars_directory() / f"{artifact}-{KAFKA_VERSION}.jar"
+
+
+@cache
+def require_compiled(source: Path) -> str:
+    """A class path on which the classes of a Java source file are in front of Kafka's, on the same terms."""
+    jars = require_classpath()
+    try:
+        _need("javac", "a Java 17 compiler")
+    except KafkaMissingError as error:
+        _give_up(str(error))
+    target = BUILD / "conformance" / source.stem
+    target.mkdir(parents=True, exist_ok=True)
+    _run(["javac", "-nowarn", "-cp", jars, "-d", str(target), str(source)])
+    return f"{target}{os.pathsep}{jars}"
+
+
+def _give_up(reason: str) -> NoReturn:
+    if os.environ.get("BARNABAS_REQUIRE_CONFORMANCE") == "1":
+        pytest.fail(f"conformance with Apache Kafka is required here: {reason}")
+    pytest.skip(f"no Apache Kafka to compare with: {reason}")
+
+
+def _need(program: str, what: str) -> None:
+    if shutil.which(program) is None:
+        raise KafkaMissingError(f"{what} is needed, and there is no {program} on the path")
+
+
+def _install(directory: Path) -> None:
+    """Has Maven copy the jars beside their final place, and moves them there in one step."""
+    _need("java", "a Java 17 runtime")
+    _need("mvn", "Maven")
+    BUILD.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=BUILD, prefix="jars-") as temporary:
+        pom, jars = Path(temporary) / "pom.xml", Path(temporary) / "jars"
+        dependencies = "".join(_DEPENDENCY.format(*artifact.split(":")) for artifact in ARTIFACTS)
+        pom.write_text(_POM.format(dependencies=dependencies))
+        goal = "dependency:copy-dependencies"
+        _run(["mvn", "-B", "-q", "-f", str(pom), "-DincludeScope=runtime", f"-DoutputDirectory={jars}", goal])
+        try:
+            jars.rename(directory)
+        except OSError:
+            if not directory.is_dir():  # otherwise another run was first
+                raise
+
+
+def _run(command: list[str]) -> None:
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=MAVEN_LIMIT_S, check=False)
+    if ran.returncode != 0:
+        tail = "\n".join((ran.stdout + ran.stderr).strip().splitlines()[-5:])
+        raise KafkaMissingError(f"{command[0]} failed:\n{tail}")
