@@ -131,27 +131,35 @@ class Partition:
     def diverging_epoch(self, last_fetched_epoch: int, fetch_offset: int) -> EpochEndOffset | None:
         """Where a reader, whose last record is of `last_fetched_epoch`, parts from this log; None where it does not.
 
-        Raises ApiError(OFFSET_OUT_OF_RANGE) when the epoch is older than anything kept here (KIP-595).
+        Raises ApiError(OFFSET_OUT_OF_RANGE) when the log cannot know the epoch, or no longer has the offset (KIP-595).
         """
         end = self.end_offset_for_epoch(last_fetched_epoch)
         if end is None:
             raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self} keeps nothing of epoch {last_fetched_epoch} or before it.",
+                f"{self} cannot tell where epoch {last_fetched_epoch} ends.",
+            )
+        if fetch_offset < self.log.log_start_offset:
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self} begins at {self.log.log_start_offset}, after the fetch offset {fetch_offset}.",
             )
         if end.epoch < last_fetched_epoch or end.end_offset < fetch_offset:
             return end
         return None
 
-    def follower_fetched(self, node_id: int, fetch_offset: int, log_start_offset: int, now_ms: int) -> None:
-        """A follower has everything before `fetch_offset`. Raises ApiError when the node holds no replica."""
+    def follower_fetched(self, node_id: int, fetch_offset: int, log_start_offset: int, now_ms: int) -> bool:
+        """A follower has everything before `fetch_offset`; says whether that moved the high watermark.
+
+        Raises ApiError when the node holds no replica.
+        """
         follower = self._followers.get(node_id)
         if follower is None:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"Node {node_id} has no replica of {self}.")
         follower.log_end_offset = fetch_offset
         follower.log_start_offset = log_start_offset
         follower.last_fetch_ms = now_ms
-        self.maybe_advance_high_watermark()
+        return self.maybe_advance_high_watermark()
 
     def maybe_advance_high_watermark(self) -> bool:
         """Raises the high watermark to the lowest log end offset of the ISR; says whether it moved."""

@@ -15,13 +15,13 @@ from broker.delayed_operations import DelayedFetch, DelayedProduce
 from broker.error_map import MAPPED_ERRORS, error_code_of
 from broker.fetch_session import FetchPartition
 from broker.log_flusher import LogFlusher
-from broker.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from broker.metadata_image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
 from broker.partition import ACKS_ALL, Partition
 from broker.purgatory import DelayedOperationPurgatory
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.wire import ZERO_UUID, Uuid
-from storage.errors import KafkaStorageError
+from storage.errors import InconsistentTopicIdError, KafkaStorageError
 from storage.log_manager import LogManager
 from storage.offsets import AppendOrigin, EpochEndOffset, FetchDataInfo, FetchIsolation, LogAppendInfo
 from storage.unified_log import UnifiedLog
@@ -30,6 +30,7 @@ logger = logging.getLogger("barnabas.replica_manager")
 
 PartitionId = tuple[str, int]
 NO_REPLICA: Final = -1
+_UNKNOWN_PARTITION: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class TopicProbe(Protocol):
@@ -108,6 +109,14 @@ def log_dir_of(log: UnifiedLog) -> str:
     return log.directory.rpartition("/")[0]
 
 
+def _say_offline(key: PartitionId, error: Exception) -> None:
+    logger.error("partition %s-%d is offline: %s", *key, error)
+
+
+def _say_not_deleted(partition: Partition, error: Exception) -> None:
+    logger.error("the files of %s, which was deleted, are still there: %s", partition, error)
+
+
 class ReplicaManager:
     """Partitions by topic and index, their purgatories, and the flushes that acknowledgements wait for."""
 
@@ -131,6 +140,7 @@ class ReplicaManager:
         self._now_ms = now_ms
         self._log_dir_failed = log_dir_failed
         self._partitions: dict[PartitionId, Partition] = {}
+        self._without_log: set[PartitionId] = set()
         self._flusher = LogFlusher(runner, self._flushed, self._flush_failed)
 
     # ---- which partitions there are
@@ -142,6 +152,10 @@ class ReplicaManager:
         """The partition. Raises ApiError when it is not here, or when `topic_id` is given and is another's."""
         partition = self._partitions.get((topic, index))
         if partition is None:
+            if (topic, index) in self._without_log:
+                raise ApiError(
+                    ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {topic}-{index} could not be opened."
+                )
             code = ErrorCode.UNKNOWN_TOPIC_ID if not topic else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise ApiError(code, f"This broker has no partition {index} of topic '{topic}'.")
         if topic_id not in (ZERO_UUID, partition.topic_id):
@@ -168,24 +182,33 @@ class ReplicaManager:
             if partition is not None:
                 partition.update(partition_image)
                 self._complete_waiting((topic.name, index))
-                continue
-            try:
-                log = self.log_manager.get_or_create_log(topic.name, index, topic.topic_id)
-            except KafkaStorageError as error:
-                logger.error("partition %s-%d is offline: %s", topic.name, index, error)
-                continue
-            self._partitions[topic.name, index] = Partition(
-                topic.name, topic.topic_id, partition_image, log, self._node_id
-            )
+            else:
+                self._open(topic, partition_image)
+
+    def _open(self, topic: TopicImage, image: PartitionImage) -> None:
+        """Makes the partition over its log; without one it stays offline, and the others go on."""
+        key = (topic.name, image.partition)
+        try:
+            log = self.log_manager.get_or_create_log(*key, topic.topic_id)
+        except (KafkaStorageError, InconsistentTopicIdError) as error:
+            self._without_log.add(key)
+            _say_offline(key, error)
+            return
+        self._without_log.discard(key)
+        self._partitions[key] = Partition(topic.name, topic.topic_id, image, log, self._node_id)
 
     def _remove(self, topic: TopicImage) -> None:
         for index in topic.partitions:
+            self._without_log.discard((topic.name, index))
             partition = self._partitions.pop((topic.name, index), None)
             if partition is None:
                 continue
             partition.leader_id = NO_REPLICA
             self._complete_waiting((topic.name, index))
-            self.log_manager.delete_log(topic.name, index)
+            try:
+                self.log_manager.delete_log(topic.name, index)
+            except KafkaStorageError as error:
+                _say_not_deleted(partition, error)
 
     def _complete_waiting(self, key: PartitionId) -> None:
         self.produce_purgatory.check_and_complete(key)
@@ -233,7 +256,7 @@ class ReplicaManager:
         log = partition.log
         info = partition.append_as_leader(records, required_acks, AppendOrigin.CLIENT)
         result.info = info
-        result.required_offset = log.log_end_offset if info.duplicate else info.last_offset + 1
+        result.required_offset = info.last_offset + 1
         if log.needs_flush():
             # After a roll the old segment is synced as well, but nobody waits for that.
             result.needs_flush = log.unflushed_messages >= log.config.flush_messages
@@ -283,7 +306,7 @@ class ReplicaManager:
     ) -> list[FetchResult] | Pending[list[FetchResult]]:
         """Reads every partition of `requests`, in order; pending while there is less than `min_bytes` to give."""
         results = self._read(params, requests)
-        if self._is_answer(params, requests, results):
+        if self._is_answer(params, results):
             return results
         waiting = [
             (request, self._partitions[request.topic, request.partition], result.data.fetch_offset_metadata)
@@ -297,14 +320,17 @@ class ReplicaManager:
         return pending
 
     @staticmethod
-    def _is_answer(
-        params: FetchParams, requests: Sequence[FetchPartition], results: Sequence[FetchResult]
-    ) -> bool:
-        """Whether `results` go out as they are: nobody waits, or there is enough, or something is wrong."""
-        if params.max_wait_ms <= 0 or not requests:
+    def _is_answer(params: FetchParams, results: Sequence[FetchResult]) -> bool:
+        """Whether `results` go out as they are: nobody waits, or there is enough, or something is wrong.
+
+        A partition that nobody knows is not worth an answer of its own while others can be waited for: a reader that
+        was not told yet that one of its topics is gone must not be sent round in circles.
+        """
+        known = [result for result in results if result.error not in _UNKNOWN_PARTITION]
+        if params.max_wait_ms <= 0 or not known:
             return True
         total = 0
-        for result in results:
+        for result in known:
             if result.error is not ErrorCode.NONE or result.diverging_epoch is not None:
                 return True
             total += result.size
@@ -344,10 +370,6 @@ class ReplicaManager:
         partition = self.partition(request.topic, request.partition, request.topic_id)
         partition.check_leader(request.current_leader_epoch)
         log = partition.log
-        if params.replica_id >= 0:
-            partition.follower_fetched(
-                params.replica_id, request.fetch_offset, request.fetcher_log_start_offset, self._now_ms()
-            )
         result.log_start_offset = log.log_start_offset
         result.high_watermark = log.high_watermark
         result.last_stable_offset = log.last_stable_offset
@@ -360,3 +382,7 @@ class ReplicaManager:
         result.data = partition.read(
             request.fetch_offset, limit, params.isolation, min_one_message=min_one_message
         )
+        if params.replica_id >= 0 and partition.follower_fetched(
+            params.replica_id, request.fetch_offset, request.fetcher_log_start_offset, self._now_ms()
+        ):
+            self._complete_waiting((partition.topic, partition.index))

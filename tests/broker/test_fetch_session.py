@@ -404,7 +404,8 @@ class Broker:
         key = (partition.topic, partition.partition)
         if key in self.failed:
             return error(partition)
-        return nothing(partition, *self.state[key], records=b"batch" if key in self.records else b"")
+        high_watermark, log_start_offset = self.state[key]
+        return nothing(partition, high_watermark, log_start_offset, b"batch" if key in self.records else b"")
 
 
 class IncrementalReader:
