@@ -4,7 +4,8 @@ All are replaced atomically (`env.write_atomically`). None carries a checksum: a
 CorruptCheckpointError, and the caller goes on as if there were none, which costs recovery time and loses nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from threading import Lock
 from typing import Final
 
 from protocol.wire import uuid_from_string, uuid_to_string
@@ -67,10 +68,13 @@ class OffsetCheckpointFile:
     An empty file (Kafka makes them so at first start) has no entries.
     """
 
-    __slots__ = ("_env", "_written", "path")
+    __slots__ = ("_env", "_last_prepared", "_last_written", "_lock", "_written", "path")
 
     def __init__(self, env: Env, path: str) -> None:
         self._env = env
+        self._lock = Lock()
+        self._last_prepared = 0
+        self._last_written = 0
         self._written: bytes | None = None
         self.path = path
 
@@ -86,14 +90,27 @@ class OffsetCheckpointFile:
                 raise CorruptCheckpointError(f"{self.path}: {' '.join(entry)!r} is no entry") from error
         return offsets
 
+    def prepare(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], None]:
+        """The writing of these offsets, for any thread. It raises OSError.
+
+        It writes nothing when the file holds the same already, or what was prepared later.
+        """
+        rows = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
+        data = _format_checkpoint(rows)
+        self._last_prepared += 1
+        number = self._last_prepared
+        return lambda: self._write(number, data)
+
+    def _write(self, number: int, data: bytes) -> None:
+        with self._lock:
+            if number > self._last_written and data != self._written:
+                write_atomically(self._env, self.path, data)
+                self._written = data
+            self._last_written = max(number, self._last_written)
+
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replaces the file; does nothing when this object wrote the same before. Raises OSError."""
-        data = _format_checkpoint(
-            f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()
-        )
-        if data != self._written:
-            write_atomically(self._env, self.path, data)
-            self._written = data
+        """Replaces the file. Raises OSError."""
+        self.prepare(offsets)()
 
 
 class LeaderEpochCheckpointFile:

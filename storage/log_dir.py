@@ -62,7 +62,9 @@ class LogDir:
 
     def lock(self) -> None:
         """Makes the directory when missing and claims it. Raises LogDirLockedError, OSError."""
-        self._env.mkdir(self.path)
+        if not self._env.exists(self.path):
+            self._env.mkdir(self.path)
+            self._env.sync_dir(self.path.rpartition("/")[0] or ".")
         self._lock = self._env.lock(f"{self.path}/{LOCK}")
         if self._lock is None:
             raise LogDirLockedError(f"another process works in {self.path}: it holds {LOCK} there")
@@ -112,45 +114,33 @@ class LogDir:
         key = (topic, partition)
         known = (self.recovery_points, self.log_start_offsets, self.high_watermarks)
         if any(key in offsets for offsets in known):
-            self.checkpoint_recovery_points()
-            self.checkpoint_log_start_offsets()
-            self.checkpoint_high_watermarks()
+            self.checkpoint_all()
 
-    # -- checkpoints --
-
-    # Each of these takes the offsets now and returns the writing of the file, which may go to a thread and raises OSError.
+    # -- checkpoints: what is written is settled by the call; the writing may go to a thread, and raises OSError --
 
     def recovery_point_job(self) -> Callable[[], None]:
-        offsets = {key: log.recovery_point for key, log in self.logs.items()}
-        self.recovery_points = offsets
-        return lambda: self._recovery_checkpoint.write(offsets)
+        """How far each log is on stable storage."""
+        self.recovery_points = {key: log.recovery_point for key, log in self.logs.items()}
+        return self._recovery_checkpoint.prepare(self.recovery_points)
 
     def log_start_offset_job(self) -> Callable[[], None]:
-        """Those that do not follow from the first segment's name."""
-        offsets = {
+        """Where logs start, as far as that does not follow from the first segment's name."""
+        self.log_start_offsets = {
             key: log.log_start_offset
             for key, log in self.logs.items()
             if log.log_start_offset > log.first_segment_base_offset
         }
-        self.log_start_offsets = offsets
-        return lambda: self._log_start_checkpoint.write(offsets)
+        return self._log_start_checkpoint.prepare(self.log_start_offsets)
 
     def high_watermark_job(self) -> Callable[[], None]:
-        offsets = {key: log.high_watermark for key, log in self.logs.items()}
-        self.high_watermarks = offsets
-        return lambda: self._high_watermark_checkpoint.write(offsets)
+        """How far each log is replicated."""
+        self.high_watermarks = {key: log.high_watermark for key, log in self.logs.items()}
+        return self._high_watermark_checkpoint.prepare(self.high_watermarks)
 
-    def checkpoint_recovery_points(self) -> None:
-        """Raises OSError."""
-        self.recovery_point_job()()
-
-    def checkpoint_log_start_offsets(self) -> None:
-        """Raises OSError."""
-        self.log_start_offset_job()()
-
-    def checkpoint_high_watermarks(self) -> None:
-        """Raises OSError."""
-        self.high_watermark_job()()
+    def checkpoint_all(self) -> None:
+        """Writes all three. Raises OSError."""
+        for job in (self.recovery_point_job(), self.log_start_offset_job(), self.high_watermark_job()):
+            job()
 
     # -- the end --
 
@@ -158,13 +148,11 @@ class LogDir:
         """Flushes and closes the logs; the marker says so where nothing failed."""
         try:
             is_clean = self._close_logs()
-            self.checkpoint_recovery_points()
-            self.checkpoint_log_start_offsets()
-            self.checkpoint_high_watermarks()
+            self.checkpoint_all()
             if is_clean:
                 self._clean_shutdown.write(broker_epoch)
         except OSError as error:
-            logger.warning("%s was not stopped cleanly, so the next start recovers: %s", self.path, error)
+            logger.warning("%s was not stopped cleanly: %s", self.path, error)
         finally:
             self.logs.clear()
             self.unlock()

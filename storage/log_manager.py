@@ -247,35 +247,25 @@ class LogManager:
         """Files and directories whose delay is over; the caller has them `run`, in a thread if it likes."""
         return self._deletions.take_due(self._env.now_ms() if now_ms is None else now_ms)
 
-    def checkpoint_recovery_points(self) -> None:
-        """Saves how far each log is on stable storage. Raises OSError."""
-        for directory in self.dirs:
-            directory.checkpoint_recovery_points()
-
-    def checkpoint_log_start_offsets(self) -> None:
-        """Saves the log start offsets that do not follow from the segments. Raises OSError."""
-        for directory in self.dirs:
-            directory.checkpoint_log_start_offsets()
-
-    def checkpoint_high_watermarks(self) -> None:
-        """Saves the high watermarks. Raises OSError."""
-        for directory in self.dirs:
-            directory.checkpoint_high_watermarks()
-
     def recovery_point_jobs(self) -> list[Callable[[], None]]:
-        """The same as work for a thread: what is to be written is settled now. Each raises OSError; so below."""
+        """Saves how far each log is on stable storage: one job a directory, for a thread or to be called at once.
+
+        What is written is settled now, and an older job never overwrites a newer one. Each raises OSError; so below.
+        """
         return [directory.recovery_point_job() for directory in self.dirs]
 
     def log_start_offset_jobs(self) -> list[Callable[[], None]]:
+        """Saves the log start offsets that do not follow from the segments."""
         return [directory.log_start_offset_job() for directory in self.dirs]
 
     def high_watermark_jobs(self) -> list[Callable[[], None]]:
+        """Saves the high watermarks."""
         return [directory.high_watermark_job() for directory in self.dirs]
 
     def checkpoint_all(self) -> None:
-        self.checkpoint_recovery_points()
-        self.checkpoint_log_start_offsets()
-        self.checkpoint_high_watermarks()
+        """Writes all checkpoints at once. Raises OSError."""
+        for directory in self.dirs:
+            directory.checkpoint_all()
 
     def remove_expired_producers(self) -> int:
         """Forgets producers that have been silent for producer.id.expiration.ms; how many."""

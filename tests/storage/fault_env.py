@@ -1,0 +1,347 @@
+"""An in-memory file system behind `storage.env.Env`, for tests: it counts operations, fails the ones it is told to,
+writes short, and crashes in two ways.
+
+`kill()` is the end of the process: what was written is there. `crash()` is the end of the machine: of every file only
+what was synced is there, of every directory only the entries that were there when it was last synced; with a random
+generator some of the rest survives too, in pieces, as it may on a real disk. Handles from before either are dead:
+using one fails the test.
+"""
+
+import errno
+from collections.abc import Callable, Sequence
+from random import Random
+
+from storage.env import Buffer, Mapping
+
+BLOCK_BYTES = 64
+
+
+class Inode:
+    """A file: what it holds, and what of it is on stable storage."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.synced = b""
+        self.mtime_ms = 0
+
+    def after_kill(self) -> "Inode":
+        survivor = Inode()
+        survivor.data[:] = self.data  # a copy: maps of the dead process hold on to the old bytes
+        survivor.synced, survivor.mtime_ms = self.synced, self.mtime_ms
+        return survivor
+
+    def after_crash(self, rng: Random | None) -> "Inode":
+        survivor = Inode()
+        survivor.mtime_ms = self.mtime_ms
+        survivor.data[:] = survivor.synced = self.synced if rng is None else self._mixture(rng)
+        return survivor
+
+    def _mixture(self, rng: Random) -> bytes:
+        """Block by block either what was synced or what was written since; the length somewhere between."""
+        low, high = sorted((len(self.synced), len(self.data)))
+        length = rng.choice((len(self.synced), len(self.data), rng.randint(low, high)))
+        mixed = bytearray(length)
+        for start in range(0, length, BLOCK_BYTES):
+            source = rng.choice((self.synced, self.data))[start : min(start + BLOCK_BYTES, length)]
+            mixed[start : start + len(source)] = source
+        return bytes(mixed)
+
+
+class Directory:
+    """A directory: its entries, and those that are on stable storage."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Inode | Directory] = {}
+        self.synced: dict[str, Inode | Directory] = {}
+
+    def after_kill(self) -> "Directory":
+        survivor = Directory()
+        copies: dict[int, Inode | Directory] = {}
+        for node in (*self.entries.values(), *self.synced.values()):
+            if id(node) not in copies:
+                copies[id(node)] = node.after_kill()
+        survivor.entries = {name: copies[id(node)] for name, node in self.entries.items()}
+        survivor.synced = {name: copies[id(node)] for name, node in self.synced.items()}
+        return survivor
+
+    def after_crash(self, rng: Random | None) -> "Directory":
+        survivor = Directory()
+        source = self.entries if rng is not None and rng.random() < 0.5 else self.synced
+        survivor.entries = {name: node.after_crash(rng) for name, node in source.items()}
+        survivor.synced = dict(survivor.entries)
+        return survivor
+
+
+class Fault:
+    """What an operation is to do instead: raise at once, or (writes) only after half of the bytes, or write half."""
+
+    def __init__(self, error: int | None = errno.EIO, *, half: bool = False) -> None:
+        self.error = error
+        self.half = half
+
+
+FaultPlan = Callable[[int, str, str], Fault | None]
+
+
+def nth(operation: int, fault: Fault | None = None) -> FaultPlan:
+    """Fails one operation, counted from 0."""
+    return lambda number, _kind, _path: (fault or Fault()) if number == operation else None
+
+
+def from_nth(operation: int, fault: Fault | None = None) -> FaultPlan:
+    """Fails every operation from one on: the disk has died, or is full."""
+    return lambda number, _kind, _path: (fault or Fault()) if number >= operation else None
+
+
+class FaultFile:
+    """An open file."""
+
+    def __init__(self, env: "FaultEnv", path: str, inode: Inode, *, write: bool) -> None:
+        self._env = env
+        self._generation = env.generation
+        self._write = write
+        self.path = path
+        self.inode = inode
+
+    def _do(self, kind: str) -> Fault | None:
+        assert self._generation == self._env.generation, f"{self.path} was opened before the crash"
+        assert self._write or kind in ("pread", "size"), f"{self.path} was opened for reading"
+        return self._env.operation(kind, self.path)
+
+    def size(self) -> int:
+        self._do("size")
+        return len(self.inode.data)
+
+    def pread(self, length: int, position: int) -> bytes:
+        self._do("pread")
+        return bytes(self.inode.data[position : position + length])
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
+        fault = self._do("pwritev")
+        data = b"".join(buffers)
+        if fault is not None:
+            data = data[: (len(data) + 1) // 2]
+        content = self.inode.data
+        if position > len(content):
+            content.extend(bytes(position - len(content)))
+        content[position : position + len(data)] = data
+        self.inode.mtime_ms = self._env.time_ms
+        if fault is not None and fault.error is not None:
+            raise OSError(fault.error, "after half of it", self.path)
+        return len(data)
+
+    def truncate(self, size: int) -> None:
+        self._do("truncate")
+        content = self.inode.data
+        if size < len(content):
+            del content[size:]
+        else:
+            content.extend(bytes(size - len(content)))
+
+    def sync(self) -> None:
+        self._do("sync")
+        self.inode.synced = bytes(self.inode.data)
+
+    def close(self) -> None:
+        pass
+
+
+class FaultLock:
+    def __init__(self, env: "FaultEnv", path: str) -> None:
+        self._env = env
+        self._path = path
+
+    def release(self) -> None:
+        self._env.locks.discard(self._path)
+
+
+class FaultEnv:
+    """The file system, the clock and the dice of a test."""
+
+    def __init__(self, *, seed: int = 0, time_ms: int = 1_700_000_000_000) -> None:
+        self.root = Directory()
+        self.generation = 0
+        self.locks: set[str] = set()
+        self.random = Random(seed)
+        self.time_ms = time_ms
+        self.operations = 0
+        self.plan: FaultPlan | None = None
+        self.maps = 0
+
+    # -- what a test does with it --
+
+    def inject(self, plan: FaultPlan | None) -> None:
+        """Counts operations from 0 again and lets `plan` decide their fate."""
+        self.operations = 0
+        self.plan = plan
+
+    def kill(self) -> None:
+        """The process is gone; what it wrote is there."""
+        self.root = self.root.after_kill()
+        self.maps = 0
+        self.generation += 1
+        self.locks.clear()
+        self.plan = None
+
+    def crash(self, rng: Random | None = None) -> None:
+        """The machine is gone; what was not synced is lost, or with `rng` in doubt."""
+        self.kill()
+        self.root = self.root.after_crash(rng)
+
+    def write_file(self, path: str, data: bytes) -> None:
+        """Puts a file there behind the back of whoever is tested."""
+        inode = self.file(path) if self.exists(path) else Inode()
+        inode.data[:] = data
+        directory, name = self._parent(path)
+        directory.entries[name] = inode
+
+    def file(self, path: str) -> Inode:
+        node = self._find(path)
+        assert isinstance(node, Inode), path
+        return node
+
+    # -- plumbing --
+
+    def operation(self, kind: str, path: str) -> Fault | None:
+        """Counts; raises what the plan says; returns the fault that is left for a write to act out."""
+        number = self.operations
+        self.operations += 1
+        fault = self.plan(number, kind, path) if self.plan else None
+        if fault is None or (kind != "pwritev" and fault.error is None):
+            return None
+        if fault.error is not None and not (fault.half and kind == "pwritev"):
+            raise OSError(fault.error, "injected", path)
+        return fault
+
+    def _find(self, path: str) -> Inode | Directory | None:
+        node: Inode | Directory | None = self.root
+        for name in path.strip("/").split("/"):
+            if not isinstance(node, Directory):
+                return None
+            node = node.entries.get(name) if name else node
+        return node
+
+    def _parent(self, path: str) -> tuple[Directory, str]:
+        directory, _, name = path.rstrip("/").rpartition("/")
+        node = self._find(directory) if directory.strip("/") else self.root
+        if not isinstance(node, Directory):
+            raise FileNotFoundError(errno.ENOENT, "no such directory", directory)
+        return node, name
+
+    # -- Env --
+
+    def now_ms(self) -> int:
+        return self.time_ms
+
+    def random_bytes(self, length: int) -> bytes:
+        return self.random.randbytes(length)
+
+    def open(self, path: str, *, create: bool = False, write: bool = True) -> FaultFile:
+        self.operation("open", path)
+        directory, name = self._parent(path)
+        node = directory.entries.get(name)
+        if node is None:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, "no such file", path)
+            node = directory.entries[name] = Inode()
+            node.mtime_ms = self.time_ms
+        assert isinstance(node, Inode), path
+        return FaultFile(self, path, node, write=write)
+
+    def map(self, path: str, size: int, *, write: bool) -> memoryview:
+        self.operation("map", path)
+        node = self._find(path)
+        if not isinstance(node, Inode):
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        assert 0 < size <= len(node.data), f"a map of {size} of {len(node.data)} bytes of {path}"
+        self.maps += 1
+        view = memoryview(node.data)[:size]  # while it is held, resizing the file raises BufferError
+        return view if write else view.toreadonly()
+
+    def unmap(self, mapping: Mapping) -> None:
+        assert isinstance(mapping, memoryview)
+        mapping.release()
+        self.maps -= 1
+
+    def max_open_files(self) -> int:
+        return 1024
+
+    def read_file(self, path: str) -> bytes:
+        self.operation("read_file", path)
+        node = self._find(path)
+        if not isinstance(node, Inode):
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        return bytes(node.data)
+
+    def exists(self, path: str) -> bool:
+        return self._find(path) is not None
+
+    def is_dir(self, path: str) -> bool:
+        return isinstance(self._find(path), Directory)
+
+    def size(self, path: str) -> int:
+        self.operation("size", path)
+        node = self._find(path)
+        if not isinstance(node, Inode):
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        return len(node.data)
+
+    def mtime_ms(self, path: str) -> int:
+        return self.file(path).mtime_ms
+
+    def listdir(self, path: str) -> list[str]:
+        self.operation("listdir", path)
+        node = self._find(path) if path.strip("/") else self.root
+        if not isinstance(node, Directory):
+            raise FileNotFoundError(errno.ENOENT, "no such directory", path)
+        names = list(node.entries)
+        self.random.shuffle(names)  # nobody may rely on an order
+        return names
+
+    def mkdir(self, path: str) -> None:
+        self.operation("mkdir", path)
+        node = self.root
+        for name in path.strip("/").split("/"):
+            child = node.entries.setdefault(name, Directory())
+            if not isinstance(child, Directory):
+                raise FileExistsError(errno.EEXIST, "a file is in the way", path)
+            node = child
+
+    def rename(self, source: str, target: str) -> None:
+        self.operation("rename", source)
+        origin, old = self._parent(source)
+        if old not in origin.entries:
+            raise FileNotFoundError(errno.ENOENT, "no such file", source)
+        destination, new = self._parent(target)
+        destination.entries[new] = origin.entries.pop(old)
+
+    def remove(self, path: str) -> None:
+        self.operation("remove", path)
+        directory, name = self._parent(path)
+        if name not in directory.entries:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        del directory.entries[name]
+
+    def rmdir(self, path: str) -> None:
+        self.operation("rmdir", path)
+        directory, name = self._parent(path)
+        node = directory.entries.get(name)
+        assert isinstance(node, Directory), path
+        if node.entries:
+            raise OSError(errno.ENOTEMPTY, "not empty", path)
+        del directory.entries[name]
+
+    def sync_dir(self, path: str) -> None:
+        self.operation("sync_dir", path)
+        node = self._find(path)
+        if not isinstance(node, Directory):
+            raise FileNotFoundError(errno.ENOENT, "no such directory", path)
+        node.synced = dict(node.entries)
+
+    def lock(self, path: str) -> FaultLock | None:
+        self.operation("lock", path)
+        if path in self.locks:
+            return None
+        self.open(path, create=True)
+        self.locks.add(path)
+        return FaultLock(self, path)
