@@ -10,7 +10,7 @@ PROPERTIES ?= config/server.properties
 help: ## Shows this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(VENV)/.run: pyproject.toml setup.py protocol/records/record.py
+$(VENV)/.run: pyproject.toml setup.py protocol/records/record.py protocol/records/record.pxd
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Barnabas needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + "; name another with make PYTHON=...")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Setting up $(VENV) (a minute, the first time only)"
@@ -49,4 +49,4 @@ docs: $(VENV)/.test ## Writes the derived documents anew
 	$(BIN)/python docs/generate.py
 
 clean: ## Removes what the build made, never data
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info protocol/records/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

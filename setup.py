@@ -8,11 +8,10 @@ except ImportError:
     extensions = []
 else:
     record = Extension(
-        "protocol.records.record",
-        ["protocol/records/record.py"],
-        depends=["protocol/records/record.pxd"],
-        optional=True,
+        "protocol.records.record", ["protocol/records/record.py"], depends=["protocol/records/record.pxd"]
     )
     extensions = cythonize([record], build_dir="build/cython", language_level=3)
+    for extension in extensions:
+        extension.optional = True  # said here, because cythonize makes new extensions and forgets it
 
 setup(ext_modules=extensions)

@@ -9,6 +9,7 @@ from pathlib import Path
 from protocol.records.batch import RecordBatch, TimestampType, batches
 from protocol.records.compression import CompressionType
 from protocol.records.record import Record
+from tests.conformance.kafka_jars import require_compiled
 
 SOURCE = Path(__file__).parent / "java" / "RecordsPeer.java"
 Bytes = bytes | memoryview | None
@@ -36,9 +37,10 @@ def word(value: object) -> str:
 class RecordsPeer:
     """The running Java process."""
 
-    def __init__(self, classpath: str) -> None:
-        # The source launcher compiles the one file; the first compiler tier is enough for what is asked.
-        command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", classpath, str(SOURCE)]
+    def __init__(self) -> None:
+        classpath = require_compiled(SOURCE)
+        # The first compiler tier is enough for what is asked, and the machine stays quiet.
+        command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", classpath, SOURCE.stem]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

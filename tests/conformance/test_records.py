@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -39,7 +38,7 @@ REFUSALS = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError)
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[RecordsPeer]:
-    peer = RecordsPeer(os.environ["KAFKA_CLASSPATH"])
+    peer = RecordsPeer()
     yield peer
     peer.close()
 

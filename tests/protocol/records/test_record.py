@@ -222,4 +222,5 @@ def test_compiled_is_as_new_as_its_source() -> None:
     for name in ("record.py", "record.pxd"):
         source = built.parent / name
         if source.exists():
-            assert source.stat().st_mtime <= built.stat().st_mtime, f"{name} has changed: run make test"
+            newer_s = source.stat().st_mtime - built.stat().st_mtime
+            assert newer_s < 3, f"{name} has changed: run make test"  # archives keep times to 2 s
