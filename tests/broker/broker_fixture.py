@@ -1,0 +1,265 @@
+"""A whole broker without sockets, by a clock that the test turns, and clients that talk to it in bytes.
+
+client >> Request(...)      the client sends a request, encoded in its version
+client << Response(...)     and was answered so; Like(...) looks at the fields that it names and at no others
+client << WAITS             or is not answered yet
+client >> Wait(0.5)         half a second passes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import count
+from pathlib import Path
+
+from broker.blocking import BlockingRunner, InlineRunner
+from broker.controller import Controller
+from broker.fetch_session import FetchManager, FetchSessionCache
+from broker.kafka_apis import KafkaApis
+from broker.metadata_image import MetadataDelta, MetadataImage
+from broker.node_storage import NodeStorage
+from broker.probes import BrokerTopicProbe, RequestProbe
+from broker.producer_ids import ProducerIdManager
+from broker.purgatory import DelayedOperationPurgatory
+from broker.replica_manager import ReplicaManager
+from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
+from broker.services import Broker, Endpoint
+from broker.topic_admin import TopicDefaults
+from config.broker_config import BrokerConfig
+from config.catalogue.log import NUM_PARTITIONS
+from config.catalogue.server import BROKER_RACK
+from protocol.api_keys import ApiKey, request_header_version, response_header_version, response_type
+from protocol.codec import decode, encode, join_chunks
+from protocol.errors import ProtocolError
+from protocol.messages.headers import RequestHeader, ResponseHeader
+from protocol.messages.topics import CreateTopicsRequest
+from protocol.schema import Message
+from protocol.wire import Chunk, Uuid
+from tests.broker.fakes import ManualTimer
+from tests.broker.logs import ManualEnv
+from tests.support.difference import Like, differences
+
+NODE_ID = 1
+CLIENT_HOST, DIALLED_HOST, DIALLED_PORT = "192.0.2.7", "192.0.2.1", 9092
+
+
+class Waits:
+    """The absence of an answer, so far."""
+
+
+class Silence:
+    """No answer at all, and none expected."""
+
+
+class Closed:
+    """The connection closes."""
+
+
+class Wait:
+    """Time that passes."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+
+WAITS, SILENCE, CLOSED = Waits(), Silence(), Closed()
+
+
+class Clients:
+    """Hears which client software connects."""
+
+    def __init__(self) -> None:
+        self.identified: list[ConnectionInfo] = []
+
+    def client_identified(self, connection: ConnectionInfo) -> None:
+        self.identified.append(connection)
+
+
+class InProcessBroker:
+    """A broker over `log_dir`. `settings` are broker keys; `runner` does what blocks, at once unless told otherwise."""
+
+    def __init__(
+        self,
+        log_dir: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        runner: BlockingRunner | None = None,
+        env: ManualEnv | None = None,
+    ) -> None:
+        overrides = {"log.dirs": str(log_dir), "node.id": str(NODE_ID), **(settings or {})}
+        self.config = BrokerConfig.of(None, overrides=[f"{key}={value}" for key, value in overrides.items()])
+        self.env = env or ManualEnv()
+        self.timer = ManualTimer()
+        self.runner = runner or InlineRunner()
+        self.requests = RequestProbe()
+        self.topics = BrokerTopicProbe()
+        self.clients = Clients()
+        self.failed_dirs: list[str] = []
+        self.deltas: list[MetadataDelta] = []
+        self.storage = NodeStorage(self.config, self.env)
+        self.log_manager = self.storage.log_manager
+        self._put_together()
+        self.connection_ids = count(1)
+
+    def _put_together(self) -> None:
+        storage = self.storage
+        session_ids = count(1)
+        self.replica_manager = ReplicaManager(
+            log_manager=storage.log_manager,
+            node_id=storage.node_id,
+            runner=self.runner,
+            produce_purgatory=DelayedOperationPurgatory("Produce", self.timer),
+            fetch_purgatory=DelayedOperationPurgatory("Fetch", self.timer),
+            probe=self.topics,
+            now_ms=lambda: int(self.timer.time() * 1000),
+            log_dir_failed=self.failed_dirs.append,
+        )
+        self.replica_manager.apply(storage.image, storage.everything())
+        self.controller = Controller(storage.store, storage.image, self.runner, self._publish)
+        topic_ids = count(1)
+        self.broker = Broker(
+            config=self.config,
+            node_id=storage.node_id,
+            cluster_id=storage.cluster_id,
+            rack=self.config[BROKER_RACK],
+            advertised=_advertised(self.config),
+            controller=self.controller,
+            replica_manager=self.replica_manager,
+            fetch_manager=FetchManager(
+                FetchSessionCache(1000, lambda: next(session_ids)), lambda: int(self.timer.time() * 1000)
+            ),
+            producer_ids=ProducerIdManager(self.controller, storage.node_id),
+            topic_defaults=TopicDefaults(
+                (storage.node_id,), partition_count=self.config[NUM_PARTITIONS], replication_factor=1
+            ),
+            new_topic_id=lambda: next(topic_ids).to_bytes(16, "big"),
+            client_probe=self.clients,
+        )
+        self.apis = KafkaApis(self.broker, self.requests, self.timer.time)
+
+    def _publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        self.deltas.append(delta)
+        self.replica_manager.apply(image, delta)
+
+    def client(self, version: int, client_id: str | None = "test") -> Client:
+        """A new connection that speaks `version` of every API."""
+        return Client(self, version, client_id)
+
+    def create_topic(self, name: str, partitions: int = 1, **configs: str) -> Uuid:
+        """Creates a topic, with settings whose dots are written as underscores; returns its id."""
+        topic = CreateTopicsRequest.CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=-1,
+            configs=[
+                CreateTopicsRequest.CreatableTopicConfig(name=key.replace("_", "."), value=value)
+                for key, value in configs.items()
+            ],
+        )
+        answer = Like(topics=[Like(name=name, error_code=0)])
+        assert self.client(version=7) >> CreateTopicsRequest(topics=[topic]) << answer
+        return self.broker.image.topics[name].topic_id
+
+    def stop(self) -> None:
+        """A clean stop."""
+        self.storage.close()
+
+    def kill(self) -> None:
+        """An unclean one: what is on the disk is what was written."""
+        self.log_manager.abandon()
+        self.storage.store.close()
+
+
+def _advertised(config: BrokerConfig) -> dict[str, Endpoint]:
+    return {
+        listener.name: Endpoint(listener.advertised_host, listener.advertised_port or 0)
+        for listener in config.listeners
+        if listener.advertised_host is not None
+    }
+
+
+class Client:
+    """One connection, with one request in flight at a time. True, so that a dialogue can be asserted."""
+
+    def __init__(self, broker: InProcessBroker, version: int, client_id: str | None) -> None:
+        self.version = version
+        self.client_id = client_id
+        self.info = ConnectionInfo(
+            connection_id=next(broker.connection_ids),
+            listener_name="PLAINTEXT",
+            client_host=CLIENT_HOST,
+            client_port=50_000,
+            local_host=DIALLED_HOST,
+            local_port=DIALLED_PORT,
+        )
+        self._broker = broker
+        self._correlation_id = 0
+        self._key = ApiKey.PRODUCE
+        self._answers: list[object] = []
+
+    def __rshift__(self, said: Message | Wait | bytes) -> Client:
+        if isinstance(said, Wait):
+            self._broker.env.ms += int(said.seconds * 1000)
+            self._broker.timer.advance(said.seconds)
+            return self
+        assert not self._answers, f"the answer to the last request was not looked at: {self._answers}"
+        self._say(self._frame(said) if isinstance(said, Message) else said)
+        return self
+
+    def __lshift__(self, expected: object) -> Client:
+        if isinstance(expected, Waits):
+            assert not self._answers, f"it was answered: {self._answers}"
+            return self
+        assert self._answers, "there is no answer yet"
+        answer = self._answers.pop()
+        if isinstance(expected, Silence | Closed):
+            assert answer is expected, answer
+        else:
+            lines = list(differences(expected, answer, type(answer).__name__))
+            assert not lines, "\n".join(lines)
+        return self
+
+    def ask(self, request: Message) -> Message:
+        """The answer itself, for what a dialogue cannot say."""
+        answer = (self >> request)._answers.pop()
+        assert isinstance(answer, Message), answer
+        return answer
+
+    def _frame(self, request: Message) -> bytes:
+        assert request.api_key is not None
+        self._key = ApiKey(request.api_key)
+        self._correlation_id += 1
+        header = RequestHeader(
+            request_api_key=request.api_key,
+            request_api_version=self.version,
+            correlation_id=self._correlation_id,
+            client_id=self.client_id,
+        )
+        head = encode(header, request_header_version(self._key, self.version))
+        return head + encode(request, self.version)
+
+    def _say(self, frame: bytes) -> None:
+        try:
+            answer = self._broker.apis.handle(self.info, frame)
+        except ProtocolError:
+            self._answers.append(CLOSED)
+            return
+        if isinstance(answer, NoResponse):
+            self._answers.append({NO_RESPONSE: SILENCE, CLOSE_CONNECTION: CLOSED}[answer])
+        elif isinstance(answer, Pending):
+            answer.add_done_callback(self._hear(self._key, self._correlation_id))
+        else:
+            self._hear(self._key, self._correlation_id)(answer)
+
+    def _hear(self, key: ApiKey, correlation_id: int) -> Callable[[list[Chunk]], None]:
+        """What decodes the answer when it comes: its files may be gone by the time somebody looks at it."""
+
+        def heard(chunks: list[Chunk]) -> None:
+            data = join_chunks(chunks)
+            header_version = response_header_version(key, self.version)
+            size = len(encode(ResponseHeader(), header_version))
+            header = decode(ResponseHeader, header_version, data[:size])
+            assert header.correlation_id == correlation_id
+            self._answers.append(decode(response_type(key), self.version, data[size:]))
+
+        return heard
