@@ -52,7 +52,7 @@ class BrokerConfig:
         self.listeners: list[Listener] = self._listeners(sound, errors)
         errors += [error.at(self.place(BROKER_KEYS[error.key])) for error in relation_errors(sound)]
         if errors:
-            raise InvalidConfigError(errors)
+            raise InvalidConfigError(errors, self.messages)
 
     @classmethod
     def load(

@@ -5,7 +5,7 @@
 A layer is a list of settings as text. What they mean is decided in broker_config.py.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 
 from config import environment, profiles
@@ -39,11 +39,15 @@ class Setting:
 
 
 class InvalidConfigError(Exception):
-    """Everything that is wrong with a configuration, found in one go; one line for each in the message."""
+    """Everything that is wrong with a configuration, found in one go; one line for each in the message.
 
-    def __init__(self, errors: list[ConfigError]) -> None:
+    `messages` are the ConfigMessages found along the way, for whoever wants to tell everything at once.
+    """
+
+    def __init__(self, errors: list[ConfigError], messages: Sequence[object] = ()) -> None:
         super().__init__("\n".join(str(error) for error in errors))
         self.errors = errors
+        self.messages = messages
 
 
 def from_profile(name: str) -> Iterator[Setting]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from config import profiles
 from config.catalogue import (
+    BROKER_KEYS,
     CLIENT_METRICS_KEYS,
     DYNAMIC_BROKER_KEYS,
     GROUP_KEYS,
@@ -34,12 +35,18 @@ A value comes from the last of these that sets it:
    `num.partitions=3`; a dot of the key is one underscore, an underscore two, a hyphen three,
 5. `--override key=value`.
 
+Read-only, per-broker and cluster-wide are Kafka's update modes (KIP-226): whether a key can be changed while the broker
+runs. Changing configurations at run time comes in a later release.
+
 `barnabas config check --show FILE` prints each value that differs from its default, and where it comes from.
 
 ## Profiles
 
 `kafka` holds when a file is given, `dev` when none is, unless `barnabas.profile` says otherwise.
 """
+
+# Only these have an update mode; what topics and the other resources are given can be changed at any time.
+BROKER_NAMES = {*BROKER_KEYS, *DYNAMIC_BROKER_KEYS}
 
 KIND_OF_SECTION = {
     "Topics": "What a topic may be given when it is created or altered. Where it is not, the broker's key holds.",
@@ -88,17 +95,21 @@ def _keys(keys: Mapping[str, ConfigKey[Any]]) -> Iterator[str]:
 
 
 def _entry(key: ConfigKey[Any]) -> str:
-    """One key: its name, its text, its facts, and whether it acts."""
-    lines = [f"### `{key.name}`\n", key.documentation + "\n"]
+    """One key: its name, its text, whether it acts, and its facts."""
+    text = key.documentation
     if not key.acted_on:
-        lines.append(f"*No effect here: {key.use.note}.*\n")
-    lines.append(f"- Default: {_default(key)}")
-    lines.append(f"- Must be: {key.requirement}")
-    lines.append(f"- Importance: {key.importance.name.lower()}; changes: {_changes(key)}")
+        text += f" *No effect here: {key.use.note}.*"
+    facts = [
+        f"Default: {_default(key)}",
+        f"must be {key.requirement}",
+        f"{key.importance.name.lower()} importance",
+    ]
+    if key.name in BROKER_NAMES:
+        facts.append(key.dynamic.value)
     if key.synonyms:
         names = ", then ".join(f"`{synonym.name}`" for synonym in key.synonyms)
-        lines.append(f"- Where unset: the broker's {names}")
-    return "\n".join(lines) + "\n"
+        facts.append(f"where unset, the broker's {names}")
+    return f"### `{key.name}`\n\n{text}\n\n{'; '.join(facts)}.\n"
 
 
 def _default(key: ConfigKey[Any]) -> str:
@@ -106,11 +117,3 @@ def _default(key: ConfigKey[Any]) -> str:
     if text is None:
         return "unset"
     return f"`{text}`" if text else "empty"
-
-
-def _changes(key: ConfigKey[Any]) -> str:
-    """Whether the key can change while the broker runs; only broker keys have a dynamic mode of their own."""
-    return key.dynamic.value if key.name in BROKER_NAMES else "at any time"
-
-
-BROKER_NAMES = {name for section in SECTIONS.values() for name in section} | set(DYNAMIC_BROKER_KEYS)

@@ -1,0 +1,109 @@
+"""`barnabas config`: what a configuration would do (`check`), and what can be configured (`docs`)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from config.broker_config import BrokerConfig
+
+EXIT_WARNINGS = 1
+EXIT_ERRORS = 2
+
+COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
+
+
+@click.group()
+def config() -> None:
+    """Check a configuration, or print the reference of all keys."""
+
+
+@config.command()
+@click.argument("properties", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--strict", is_flag=True, help="Fail on warnings, too: unknown, outdated and repeated keys.")
+@click.option(
+    "--show", is_flag=True, help="Print each value that is not the default, and where it comes from."
+)
+@click.option(
+    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set one key, as for `serve`."
+)
+def check(properties: Path | None, strict: bool, show: bool, overrides: tuple[str, ...]) -> None:
+    """Say what `serve` would make of PROPERTIES, of the KAFKA_* environment variables and of the overrides.
+
+    Errors are values that cannot stand. Warnings are lines that do nothing of what their author thinks: unknown keys,
+    keys that Kafka no longer has, keys that are set twice. Notes are keys that are known and have no effect here.
+
+    \b
+    Exit codes:
+      0  fine; there may be notes, and warnings without --strict
+      1  warnings, with --strict
+      2  errors
+    """
+    from config.broker_config import BrokerConfig
+    from config.layers import InvalidConfigError
+
+    try:
+        loaded = BrokerConfig.load(
+            None if properties is None else str(properties), environ=os.environ, overrides=overrides
+        )
+    except InvalidConfigError as invalid:
+        _report(invalid.errors, invalid.messages)
+        sys.exit(EXIT_ERRORS)
+    if show:
+        click.echo(effective_settings(loaded) + "\n")
+    _report([], loaded.messages, _clamps(loaded))
+    if strict and loaded.warnings:
+        sys.exit(EXIT_WARNINGS)
+
+
+@config.command()
+def docs() -> None:
+    """Print the reference of every key as Markdown."""
+    from config.reference import render
+
+    click.echo(render(), nl=False)
+
+
+def effective_settings(loaded: BrokerConfig) -> str:
+    """Each value that is not the default, after the place that it comes from; passwords are hidden."""
+    from config.catalogue import BROKER_KEYS
+
+    rows = [f"profile {loaded.profile}; default < profile < file < KAFKA_* environment < --override"]
+    settings = [
+        (setting.place, BROKER_KEYS[setting.key])
+        for setting in loaded.settings()
+        if loaded[BROKER_KEYS[setting.key]] != BROKER_KEYS[setting.key].default
+    ]
+    width = max((len(place) for place, _ in settings), default=0)
+    for place, key in settings:
+        text = "[hidden]" if key.sensitive else key.format(loaded[key])
+        rows.append(f"{place:<{width}}  {key.name}={'' if text is None else text}")
+    return "\n".join(rows)
+
+
+def _clamps(loaded: BrokerConfig) -> list[str]:
+    from config.replicas import clamp_replication
+
+    return clamp_replication(loaded)
+
+
+def _report(errors: Iterable[object], messages: Iterable[object], notes: Sequence[str] = ()) -> None:
+    """One line for each thing to say, the gravest first, and a last line that counts them."""
+    from config.messages import ConfigMessage
+
+    lines = [("error", str(error)) for error in errors]
+    told = [message for message in messages if isinstance(message, ConfigMessage)]
+    lines += [("warning", str(message)) for message in told if message.is_warning]
+    lines += [("note", str(message)) for message in told if not message.is_warning]
+    lines += [("note", note) for note in notes]
+    for level, text in lines:
+        click.echo(click.style(f"{level:<8}", fg=COLOURS[level]) + text)
+    counts = [(level, sum(level == other for other, _ in lines)) for level in COLOURS]
+    said = [f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts if count]
+    click.echo(", ".join(said) if said else "fine: nothing is unknown, out of range or without effect")

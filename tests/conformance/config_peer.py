@@ -1,0 +1,77 @@
+"""Drives ConfigPeer.java, Apache Kafka's side of the configuration checks."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+SOURCE = Path(__file__).parent / "java" / "ConfigPeer.java"
+
+
+class KafkaRefusedError(Exception):
+    """Kafka refused; the message is that of its exception."""
+
+
+class ConfigPeer:
+    """The running Java process."""
+
+    def __init__(self, classpath: str) -> None:
+        command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", classpath, str(SOURCE)]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            encoding="ascii",
+        )
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.communicate(timeout=30)
+
+    def ask(self, request: str, *words: str | bytes) -> list[list[str | None]]:
+        """The lines of the answer as words. Raises KafkaRefusedError.
+
+        A `bytes` word is sent in hex, as texts are; a `str` word as it stands.
+        """
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        sent = [word if isinstance(word, str) else word.hex() or "." for word in words]
+        stdin.write(" ".join([request, *sent]) + "\n")
+        stdin.flush()
+        answer = []
+        while (line := stdout.readline().rstrip("\n")) != "end":
+            if not line:
+                raise KafkaRefusedError("the peer is gone")
+            if line.startswith("error "):
+                raise KafkaRefusedError(text(line.removeprefix("error ")))
+            answer.append([None if word == "-" else word for word in line.split(" ")])
+        return answer
+
+    def parse(self, kind: str, name: str, value: str) -> str | None:
+        """A value as Kafka reads and writes it back. Raises KafkaRefusedError."""
+        ((written,),) = self.ask("parse", kind, name.encode(), value.encode())
+        return text(written)
+
+    def starts_with(self, properties: str) -> bool:
+        """Whether Kafka would start from these properties."""
+        return self._accepts("start", properties)
+
+    def takes_topic(self, properties: str) -> bool:
+        """Whether Kafka would create a topic with these settings."""
+        return self._accepts("topic", properties)
+
+    def _accepts(self, request: str, properties: str) -> bool:
+        try:
+            self.ask(request, properties.encode())
+        except KafkaRefusedError:
+            return False
+        return True
+
+
+def text(word: str | None) -> str | None:
+    """The text that a word of an answer stands for."""
+    if word is None:
+        return None
+    return "" if word == "." else bytes.fromhex(word).decode()
