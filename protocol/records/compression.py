@@ -42,7 +42,9 @@ LZ4_DICTIONARY_ID = 0x01
 ZSTD_DEFAULT_LEVEL = 3
 GZIP_DEFAULT_LEVEL = 6
 
-_FIRST_GUESS_BYTES = 64 * 1024
+SCRATCH_BYTES = 1024 * 1024
+
+_scratch: list[bytearray] = []  # what is in use has been taken out, so that two threads never share one
 _INT32 = struct.Struct(">i")
 _SNAPPY_VERSIONS = struct.Struct(">ii")
 
@@ -129,27 +131,40 @@ def _too_large(codec: CompressionType, max_bytes: int) -> DecompressedTooLargeEr
 
 
 def _decompress_stream(module: ModuleType, codec: CompressionType, data: Buffer, max_bytes: int) -> bytes:
-    """Unpacks into a buffer of fixed size, four times as large at each new attempt.
+    """Unpacks into a buffer of fixed size, and into one four times as large when that was too small.
 
-    The attempts that fail cost a third of the last one at most, all together, and no buffer is more than four
+    Nearly every batch fits in the first buffer, which is kept: new pages would cost more than the unpacking. The
+    attempts that fail cost a third of the last one at most, all together, and no new buffer is more than four
     times as large as what comes out: cheaper than taking the stream piece by piece, and as safe.
     """
-    import cramjam
-
-    size = min(max(_FIRST_GUESS_BYTES, 4 * len(data)), max_bytes)
-    while True:
-        output = bytearray(size)
-        try:
-            written: int = module.decompress_into(data, output)
-        except cramjam.DecompressionError as error:
-            # The one message that says the buffer was too small; every other one blames the data.
-            if "failed to write whole buffer" not in str(error):
-                raise CorruptRecordError(f"{codec.label}: {error}") from None
-        else:
-            return bytes(memoryview(output)[:written])
+    scratch = _scratch.pop() if _scratch else bytearray(SCRATCH_BYTES)
+    size = min(SCRATCH_BYTES, max_bytes)
+    try:
+        unpacked = _decompress_into(module, codec, data, memoryview(scratch)[:size])
+    finally:
+        _scratch.append(scratch)
+    while unpacked is None:
         if size >= max_bytes:
             raise _too_large(codec, max_bytes)
         size = min(4 * size, max_bytes)
+        unpacked = _decompress_into(module, codec, data, memoryview(bytearray(size)))
+    return unpacked
+
+
+def _decompress_into(
+    module: ModuleType, codec: CompressionType, data: Buffer, output: memoryview
+) -> bytes | None:
+    """What the stream holds, None when that is more than `output`; raises CorruptRecordError."""
+    import cramjam
+
+    try:
+        written: int = module.decompress_into(data, output)
+    except cramjam.DecompressionError as error:
+        # The one message that says the buffer was too small; every other one blames the data.
+        if "failed to write whole buffer" in str(error):
+            return None
+        raise CorruptRecordError(f"{codec.label}: {error}") from None
+    return bytes(output[:written])
 
 
 # -- snappy --

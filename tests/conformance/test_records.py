@@ -157,14 +157,15 @@ def test_stamping(kafka: RecordsPeer, compression: CompressionType, timestamp_ty
     assert ours == theirs
 
 
-@pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("compression", LEGACY_CODECS)
-@pytest.mark.parametrize("log_append_time", [None, 1_800_000_000_123], ids=["create time", "log append time"])
+@pytest.mark.parametrize(
+    ("magic", "log_append_time"),
+    [(0, None), (1, None), (1, 1_800_000_000_123)],
+    ids=["v0", "v1", "v1 appended"],
+)
 def test_message_sets(
     kafka: RecordsPeer, magic: int, compression: CompressionType, log_append_time: int | None
 ) -> None:
-    if magic == 0 and log_append_time is not None:
-        pytest.skip("format v0 has no timestamps")
     records = some_records(magic, 12, headers=False)
     if log_append_time is not None:
         for record in records:
