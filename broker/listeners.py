@@ -15,7 +15,7 @@ class ListenError(Exception):
     """An address cannot be listened on; the message names it and says what could be done."""
 
 
-def bind(host: str, port: int, *, backlog: int, receive_buffer_bytes: int) -> list[socket.socket]:
+def bind(host: str | None, port: int, *, backlog: int, receive_buffer_bytes: int) -> list[socket.socket]:
     """Listening sockets for every address of `host`, all on one port. Raises ListenError.
 
     A name such as localhost is bound at each of its addresses that this machine has, since clients try any
@@ -33,7 +33,7 @@ class _PortTakenError(Exception):
     """The port that the system chose for one address of a host is taken at another."""
 
 
-def _bind_all(host: str, port: int, backlog: int, receive_buffer_bytes: int) -> list[socket.socket]:
+def _bind_all(host: str | None, port: int, backlog: int, receive_buffer_bytes: int) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     chosen = port
     try:
@@ -56,7 +56,7 @@ def _bind_all(host: str, port: int, backlog: int, receive_buffer_bytes: int) -> 
     return sockets
 
 
-def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
+def _addresses(host: str | None, port: int) -> list[tuple[socket.AddressFamily, str]]:
     """The addresses to bind, IPv4 first: when one of a name's two fails, it is IPv6 that is missing."""
     if not host:
         return [(socket.AF_INET6, "::"), (socket.AF_INET, "0.0.0.0")]

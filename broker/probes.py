@@ -12,30 +12,16 @@ from array import array
 from collections import deque
 from collections.abc import Callable
 
+from protocol.errors import ErrorCode
+
 WINDOW_SAMPLES = 1024
 RATE_WINDOW_S = 30
 
-
-class TimeWindow:
-    """The last WINDOW_SAMPLES durations of one thing, in seconds, and how many there have been in all.
-
-    (Kafka's histograms keep a sample that favours the last five minutes; here it is the last thousand
-    exactly.)
-    """
-
-    __slots__ = ("_values", "count")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._values = array("d", bytes(8 * WINDOW_SAMPLES))
-
-    def record(self, seconds: float) -> None:
-        self._values[self.count % WINDOW_SAMPLES] = seconds
-        self.count += 1
-
-    def values(self) -> array[float]:
-        """A copy of the durations that are kept."""
-        return self._values[: min(self.count, WINDOW_SAMPLES)]
+_TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+_NOT_FAILURES = frozenset(
+    {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR}
+)
+"""Refusals that Kafka does not count as failed produce requests."""
 
 
 class Rate:
@@ -122,3 +108,155 @@ class SocketServerProbe:
     def idle_ratio(self) -> float:
         """The part of the last RATE_WINDOW_S seconds in which the event loop had nothing to do, 0 to 1."""
         return max(0.0, min(1.0, 1.0 - self._busy.per_second))
+
+
+class ApiTimes:
+    """Requests of one API: how many in each version, and how long they took.
+
+    `local` is the time in the handler, `remote` what it then waited for (records, replicas, the disk). Both
+    keep the last WINDOW_SAMPLES values, where Kafka's histograms keep a sample that favours the last five
+    minutes.
+    """
+
+    __slots__ = ("count", "errors", "local", "remote", "versions")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.versions: dict[int, int] = {}
+        self.errors: dict[str, int] = {}
+        self.local = array("d", bytes(8 * WINDOW_SAMPLES))
+        self.remote = array("d", bytes(8 * WINDOW_SAMPLES))
+
+    def record(self, version: int, local_s: float, remote_s: float) -> None:
+        versions = self.versions
+        versions[version] = versions.get(version, 0) + 1
+        at = self.count % WINDOW_SAMPLES
+        self.local[at] = local_s
+        self.remote[at] = remote_s
+        self.count += 1
+
+    def windows(self) -> tuple[array[float], array[float]]:
+        """Copies of the local and the remote times that are kept, in seconds."""
+        kept = min(self.count, WINDOW_SAMPLES)
+        return self.local[:kept], self.remote[:kept]
+
+
+class RequestProbe:
+    """Requests by API; the names are ApiKey's."""
+
+    __slots__ = ("apis", "refused")
+
+    def __init__(self) -> None:
+        self.apis: dict[str, ApiTimes] = {}
+        self.refused: dict[str, int] = {}
+
+    def request_completed(
+        self, api: str, version: int, started: float, handled: float, answered: float | None = None
+    ) -> None:
+        """A request was answered. Times in seconds: when the handler began and ended, and when, if it did not answer
+        at once, the answer was there.
+        """
+        times = self.apis.get(api)
+        if times is None:
+            times = self.apis[api] = ApiTimes()
+        times.record(version, handled - started, 0.0 if answered is None else answered - handled)
+
+    def request_failed(self, api: str, error: str, count: int = 1) -> None:
+        """`count` parts of an answer carry the error code of that name."""
+        times = self.apis.get(api)
+        if times is None:
+            times = self.apis[api] = ApiTimes()
+        times.errors[error] = times.errors.get(error, 0) + count
+
+    def request_refused(self, reason: str) -> None:
+        """A request of an API or version that is not served."""
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+
+
+class TopicCounters:
+    """What has happened to one topic; sizes in bytes."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "bytes_rejected",
+        "failed_fetch_requests",
+        "failed_produce_requests",
+        "invalid_message_crc_records",
+        "messages_in",
+        "total_fetch_requests",
+        "total_produce_requests",
+    )
+
+    def __init__(self) -> None:
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.bytes_rejected = 0
+        self.failed_fetch_requests = 0
+        self.failed_produce_requests = 0
+        self.invalid_message_crc_records = 0
+        self.total_fetch_requests = 0
+        self.total_produce_requests = 0
+
+    def add(self, other: TopicCounters) -> None:
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class BrokerTopicProbe:
+    """Traffic by topic (`BrokerTopicStats`). A request counts once for each partition that it names, as in Kafka.
+
+    Topics appear with their first success, so that requests for topics that do not exist leave no trace but
+    in the sum.
+    """
+
+    __slots__ = ("_others", "topics")
+
+    def __init__(self) -> None:
+        self.topics: dict[str, TopicCounters] = {}
+        self._others = TopicCounters()  # topics that are gone, and failures of those that never were
+
+    def produced(self, topic: str, records: int, size: int) -> None:
+        counters = self.topics.get(topic) or self._add(topic)
+        counters.total_produce_requests += 1
+        counters.messages_in += records
+        counters.bytes_in += size
+
+    def produce_failed(self, topic: str, code: ErrorCode, size: int) -> None:
+        counters = self.topics.get(topic, self._others)
+        counters.total_produce_requests += 1
+        if code in _TOO_LARGE:
+            counters.bytes_rejected += size
+        elif code is ErrorCode.CORRUPT_MESSAGE:
+            counters.invalid_message_crc_records += 1
+        elif code not in _NOT_FAILURES:
+            counters.failed_produce_requests += 1
+
+    def fetched(self, topic: str, size: int) -> None:
+        counters = self.topics.get(topic) or self._add(topic)
+        counters.total_fetch_requests += 1
+        counters.bytes_out += size
+
+    def fetch_failed(self, topic: str) -> None:
+        counters = self.topics.get(topic, self._others)
+        counters.total_fetch_requests += 1
+        counters.failed_fetch_requests += 1
+
+    def topic_deleted(self, topic: str) -> None:
+        """The topic's own series end; the sum over all topics keeps what it had."""
+        counters = self.topics.pop(topic, None)
+        if counters is not None:
+            self._others.add(counters)
+
+    def all_topics(self) -> TopicCounters:
+        """The sum over all topics there are and were."""
+        total = TopicCounters()
+        total.add(self._others)
+        for counters in self.topics.values():
+            total.add(counters)
+        return total
+
+    def _add(self, topic: str) -> TopicCounters:
+        counters = self.topics[topic] = TopicCounters()
+        return counters

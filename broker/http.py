@@ -1,0 +1,148 @@
+"""The HTTP port: /metrics, /health/live, /health/ready, and a page that lists them.
+
+Connections are accepted on the event loop, so that nothing is running while nobody asks; each request is
+then served by a thread of its own, with the WSGI server of the standard library, which is imported at the
+first request. What the thread wants to know of the broker it asks on the event loop (`OnLoop`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import TYPE_CHECKING, TypeVar
+
+from broker.listeners import USE_SYSTEM_BUFFER, bind
+from broker.metrics import Metrics
+
+if TYPE_CHECKING:
+    from broker.http_app import RequestServer
+
+logger = logging.getLogger("barnabas.http")
+
+R = TypeVar("R")
+
+_BACKLOG = 16
+_MAX_THREADS = 8
+"""Requests served at a time; further ones are turned away."""
+
+
+class LoopSilentError(Exception):
+    """The event loop has not answered in time: it is stuck, or far too busy."""
+
+
+class OnLoop:
+    """Lets another thread have something done on the event loop, and wait for it, but not for ever."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def call(self, function: Callable[[], R], timeout_s: float) -> R:
+        """Returns what `function` returns. Raises what it raises, or LoopSilentError."""
+
+        def only_step() -> Generator[None, None, R]:
+            yield from ()
+            return function()
+
+        return self.run(only_step, timeout_s)
+
+    def run(self, steps: Callable[[], Generator[None, None, R]], timeout_s: float) -> R:
+        """The same for something long: the event loop does other things between its steps."""
+        future: Future[R] = Future()
+        generator: Generator[None, None, R] | None = None
+
+        def step() -> None:
+            nonlocal generator
+            if future.cancelled():
+                return
+            try:
+                if generator is None:
+                    generator = steps()
+                next(generator)
+            except StopIteration as end:
+                future.set_result(end.value)
+            except Exception as error:  # whoever waits gets it
+                future.set_exception(error)
+            else:
+                self._loop.call_soon(step)
+
+        try:
+            self._loop.call_soon_threadsafe(step)
+            return future.result(timeout_s)
+        except FutureTimeoutError:
+            future.cancel()
+            raise LoopSilentError(f"the event loop has not answered for {timeout_s:g} s") from None
+        except RuntimeError as error:
+            if self._loop.is_closed():
+                raise LoopSilentError("the event loop has ended") from error
+            raise
+
+
+class HttpServer:
+    """Serves metrics and health. `not_ready` is asked on the event loop: None, or why clients cannot be served.
+
+    bind(), which raises ListenError, then start(); close() at the end.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, metrics: Metrics, not_ready: Callable[[], str | None]
+    ) -> None:
+        self._loop = loop
+        self._metrics = metrics
+        self._not_ready = not_ready
+        self._sockets: list[socket.socket] = []
+        self._server: RequestServer | None = None
+        self._making = threading.Lock()
+        self._free_threads = threading.BoundedSemaphore(_MAX_THREADS)
+
+    def bind(self, host: str | None, port: int) -> int:
+        """Binds the port, 0 for any that is free, and returns it."""
+        self._sockets = bind(host, port, backlog=_BACKLOG, receive_buffer_bytes=USE_SYSTEM_BUFFER)
+        return self.port
+
+    @property
+    def port(self) -> int:
+        return int(self._sockets[0].getsockname()[1])
+
+    def start(self) -> None:
+        for listening in self._sockets:
+            self._loop.add_reader(listening, self._accept, listening)
+
+    def close(self) -> None:
+        """Takes no more requests; one that is being served may still be answered."""
+        for listening in self._sockets:
+            self._loop.remove_reader(listening)
+            listening.close()
+        self._sockets = []
+
+    def _accept(self, listening: socket.socket) -> None:
+        try:
+            accepted, address = listening.accept()
+        except OSError:  # gone already, or no file descriptor left; whoever asked will ask again
+            return
+        if not self._free_threads.acquire(blocking=False):
+            accepted.close()
+            return
+        threading.Thread(
+            target=self._serve, args=(accepted, address), name="barnabas-http", daemon=True
+        ).start()
+
+    def _serve(self, accepted: socket.socket, address: tuple[str, int]) -> None:
+        try:
+            self._request_server().serve(accepted, address)
+        except OSError as error:  # the client has gone, or was too slow
+            logger.debug("http: %s: %s", address[0], error)
+        finally:
+            self._free_threads.release()
+
+    def _request_server(self) -> RequestServer:
+        with self._making:
+            if self._server is None:
+                from broker.http_app import Application, RequestServer
+
+                self._server = RequestServer(Application(OnLoop(self._loop), self._metrics, self._not_ready))
+            return self._server

@@ -1,0 +1,132 @@
+"""What the HTTP port answers. Imported with the first request: the standard library's HTTP modules cost 30 ms."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from broker.http import LoopSilentError, OnLoop
+from broker.metrics import Metrics, exposition
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+logger = logging.getLogger("barnabas.http")
+
+LIVE_TIMEOUT_S = 5.0
+"""An event loop that does not answer for so long is taken for dead."""
+
+SCRAPE_TIMEOUT_S = 10.0
+"""Prometheus itself waits no longer, by default."""
+
+CLIENT_TIMEOUT_S = 10.0
+
+_INDEX = """<!doctype html>
+<title>Barnabas</title>
+<h1>Barnabas</h1>
+<ul>
+<li><a href="/metrics">/metrics</a>: for Prometheus, under the names that dashboards for Apache Kafka use
+<li><a href="/health/live">/health/live</a>: 200 while the broker's event loop answers
+<li><a href="/health/ready">/health/ready</a>: 200 while clients are served, else 503 and why not
+</ul>
+"""
+
+
+class Application:
+    """The WSGI application."""
+
+    def __init__(self, on_loop: OnLoop, metrics: Metrics, not_ready: Callable[[], str | None]) -> None:
+        self._on_loop = on_loop
+        self._metrics = metrics
+        self._not_ready = not_ready
+        self._exposition: WSGIApplication | None = None
+        self._routes: dict[str, Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]] = {
+            "/": self._index,
+            "/metrics": self._show_metrics,
+            "/health/live": self._live,
+            "/health/ready": self._ready,
+        }
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+            return _text(start_response, HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD")
+        route = self._routes.get(environ["PATH_INFO"])
+        if route is None:
+            return _text(
+                start_response, HTTPStatus.NOT_FOUND, "there is /metrics, /health/live and /health/ready"
+            )
+        try:
+            return route(environ, start_response)
+        except LoopSilentError as error:
+            return _text(start_response, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        except Exception:
+            logger.exception("a bug: %s could not be answered", environ["PATH_INFO"])
+            return _text(start_response, HTTPStatus.INTERNAL_SERVER_ERROR, "see the broker's log")
+
+    def _index(self, _: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        return _answer(start_response, HTTPStatus.OK, "text/html", _INDEX)
+
+    def _show_metrics(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if self._exposition is None:
+            self._exposition = exposition(lambda: self._on_loop.run(self._metrics.snapshot, SCRAPE_TIMEOUT_S))
+        return self._exposition(environ, start_response)
+
+    def _live(self, _: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        self._on_loop.call(lambda: None, LIVE_TIMEOUT_S)
+        return _text(start_response, HTTPStatus.OK, "alive")
+
+    def _ready(self, _: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        reason = self._on_loop.call(self._not_ready, LIVE_TIMEOUT_S)
+        if reason is None:
+            return _text(start_response, HTTPStatus.OK, "ready")
+        return _text(start_response, HTTPStatus.SERVICE_UNAVAILABLE, reason)
+
+
+def _text(start_response: StartResponse, status: HTTPStatus, text: str) -> Iterable[bytes]:
+    return _answer(start_response, status, "text/plain", f"{text}\n")
+
+
+def _answer(
+    start_response: StartResponse, status: HTTPStatus, content_type: str, text: str
+) -> Iterable[bytes]:
+    body = text.encode()
+    headers = [
+        ("Content-Type", f"{content_type}; charset=utf-8"),
+        ("Content-Length", str(len(body))),
+        ("Cache-Control", "no-store"),
+    ]
+    start_response(f"{status.value} {status.phrase}", headers)
+    return [body]
+
+
+class _Handler(WSGIRequestHandler):
+    """One request, without a line in the log."""
+
+    timeout = CLIENT_TIMEOUT_S
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class calls it so
+        logger.debug(format, *args)
+
+
+class RequestServer(WSGIServer):
+    """The standard library's WSGI server without its socket: connections come from elsewhere, one at a time."""
+
+    def __init__(self, application: WSGIApplication) -> None:
+        super().__init__(("", 0), _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.server_name = "barnabas"
+        self.server_port = 0
+        self.setup_environ()
+        self.set_app(application)
+
+    def serve(self, accepted: socket.socket, address: tuple[str, int]) -> None:
+        """Serves the one request of a connection, and closes it. Raises OSError when the client has gone."""
+        try:
+            accepted.setblocking(True)
+            self.finish_request(accepted, address)
+        finally:
+            self.shutdown_request(accepted)

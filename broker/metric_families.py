@@ -1,0 +1,195 @@
+"""Every metric that the broker shows, declared once: its name, what kind it is, its labels, and what it says.
+
+The names are those under which dashboards made for Apache Kafka look for its MBeans, in the spelling of
+jmx_exporter's example rules: kafka_<domain>_<type>_<name>, lower case, PerSec cut off and _total appended
+for counters. What a label does not apply to has no such label: the sums over all topics have no `topic`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final
+
+
+class Kind(Enum):
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    SUMMARY = "summary"
+    """Quantiles of the recent past, and a count of all there have been."""
+
+
+class Family:
+    """One metric. `labels` are the names of its labels, in the order in which sources give their values."""
+
+    __slots__ = ("help", "kind", "labels", "name")
+
+    def __init__(self, name: str, kind: Kind, labels: Sequence[str], help_text: str) -> None:
+        self.name = name
+        self.kind = kind
+        self.labels = tuple(labels)
+        self.help = help_text
+
+
+FAMILIES: Final[dict[str, Family]] = {}
+
+
+def _declare(kind: Kind, prefix: str, labels: Sequence[str], **families: str) -> None:
+    for name, help_text in families.items():
+        family = Family(f"{prefix}_{name}", kind, labels, help_text)
+        assert family.name not in FAMILIES, f"{family.name} is declared twice"
+        FAMILIES[family.name] = family
+
+
+QUANTILES: Final = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
+"""As dashboards spell them, zeros included."""
+
+TOPIC_PREFIX: Final = "kafka_server_brokertopicmetrics"
+_declare(
+    Kind.COUNTER,
+    TOPIC_PREFIX,
+    ["topic"],
+    messagesin_total="Records appended for producers.",
+    bytesin_total="Bytes of record batches appended for producers.",
+    bytesout_total="Bytes of record batches read for consumers.",
+    bytesrejected_total="Bytes of record batches refused because they were larger than the topic allows.",
+    totalproducerequests_total="Partitions in produce requests, whatever became of them.",
+    totalfetchrequests_total="Partitions in fetch requests that were looked into.",
+    failedproducerequests_total="Partitions in produce requests that were refused.",
+    failedfetchrequests_total="Partitions in fetch requests that could not be read.",
+    invalidmessagecrcrecords_total="Record batches refused because they were damaged.",
+)
+
+_declare(
+    Kind.GAUGE,
+    "kafka_server_replicamanager",
+    [],
+    leadercount="Partitions that this broker leads.",
+    partitioncount="Partitions that this broker has a replica of.",
+    underreplicatedpartitions="Partitions led here that have replicas out of sync.",
+    underminisrpartitioncount="Partitions led here with fewer in-sync replicas than min.insync.replicas.",
+    atminisrpartitioncount="Partitions led here with just as many in-sync replicas as min.insync.replicas.",
+    offlinereplicacount="Replicas on this broker that cannot be used because their disk has failed.",
+    produceridcount="Producer ids that the partitions on this broker remember.",
+)
+
+_declare(
+    Kind.GAUGE,
+    "kafka_controller_kafkacontroller",
+    [],
+    activecontrollercount="1 where the active controller is, else 0. The sum over a cluster is 1 in good health.",
+    activebrokercount="Brokers that are registered and unfenced.",
+    fencedbrokercount="Brokers that are registered and fenced.",
+    globaltopiccount="Topics in the cluster.",
+    globalpartitioncount="Partitions in the cluster.",
+    offlinepartitionscount="Partitions in the cluster that have no leader.",
+    preferredreplicaimbalancecount="Partitions in the cluster that are led by another than their first replica.",
+)
+
+_declare(
+    Kind.GAUGE,
+    "kafka_cluster_partition",
+    ["topic", "partition"],
+    underreplicated="1 if the partition, led here, has replicas out of sync.",
+    underminisr="1 if the partition, led here, has fewer in-sync replicas than min.insync.replicas.",
+    atminisr="1 if the partition, led here, has just as many in-sync replicas as min.insync.replicas.",
+    replicascount="Replicas of the partition, if it is led here.",
+    insyncreplicascount="In-sync replicas of the partition, if it is led here.",
+    laststableoffsetlag="Records between the last stable offset, where transactions end, and the high watermark.",
+)
+
+_declare(
+    Kind.GAUGE,
+    "kafka_log_log",
+    ["topic", "partition"],
+    size="Bytes of the partition's segments.",
+    logstartoffset="The first offset that the partition still has.",
+    logendoffset="The offset that the partition's next record will have.",
+    numlogsegments="Segments of the partition.",
+)
+
+_declare(
+    Kind.GAUGE,
+    "kafka_log_logmanager",
+    [],
+    offlinelogdirectorycount="Log directories that have failed.",
+)
+
+REQUEST_PREFIX: Final = "kafka_network_requestmetrics"
+_declare(
+    Kind.COUNTER,
+    REQUEST_PREFIX,
+    ["request", "version"],
+    requests_total="Requests answered, by API and version.",
+)
+_declare(
+    Kind.COUNTER,
+    REQUEST_PREFIX,
+    ["request", "error"],
+    errors_total="Errors in answers, by API and error code.",
+)
+_declare(
+    Kind.SUMMARY,
+    REQUEST_PREFIX,
+    ["request"],
+    totaltimems="Milliseconds from a request's turn to its answer, for the last thousand requests.",
+    localtimems="Milliseconds that the broker worked on a request.",
+    remotetimems="Milliseconds that a request then waited for records, replicas or the disk.",
+)
+_declare(
+    Kind.GAUGE,
+    "kafka_network_requestchannel",
+    [],
+    requestqueuesize="Requests that have arrived and wait for their turn.",
+)
+_declare(
+    Kind.COUNTER,
+    "barnabas_network",
+    ["reason"],
+    requests_refused_total="Requests of an API or version that is not served here; their connections were closed.",
+)
+
+_IDLE: Final = "The part of the last half minute in which the event loop had nothing to do, 0 to 1."
+_declare(Kind.GAUGE, "kafka_network_socketserver", [], networkprocessoravgidlepercent=_IDLE)
+_declare(Kind.GAUGE, "kafka_server_kafkarequesthandlerpool", [], requesthandleravgidle_percent=_IDLE)
+
+LISTENER_PREFIX: Final = "kafka_server_socket_server_metrics"
+_declare(
+    Kind.GAUGE,
+    LISTENER_PREFIX,
+    ["listener", "networkProcessor"],
+    connection_count="Connections that are open.",
+    connection_creation_rate="Connections made a second, over the last half minute.",
+    connection_close_rate="Connections ended a second, over the last half minute.",
+    incoming_byte_rate="Bytes received a second, over the last half minute.",
+    outgoing_byte_rate="Bytes sent a second, over the last half minute.",
+)
+_declare(
+    Kind.GAUGE,
+    LISTENER_PREFIX,
+    ["clientSoftwareName", "clientSoftwareVersion", "listener"],
+    connections_software="Open connections by the client software that they name in ApiVersions.",
+)
+
+_declare(
+    Kind.GAUGE,
+    "kafka_server_delayedoperationpurgatory",
+    ["delayedOperation"],
+    purgatorysize="Places that waiting requests take, one for each partition that they watch.",
+    numdelayedoperations="Requests that wait.",
+)
+_declare(
+    Kind.GAUGE,
+    "kafka_server_fetchsessioncache",
+    [],
+    numincrementalfetchsessions="Fetch sessions.",
+    numincrementalfetchpartitionscached="Partitions in fetch sessions.",
+)
+_declare(
+    Kind.GAUGE,
+    "barnabas_network",
+    [],
+    request_memory_bytes="Bytes of requests that have arrived and are not answered yet.",
+    request_memory_limit_bytes="How much that may be before clients have to wait.",
+    request_memory_waiting_connections="Connections that are not read because it has been reached.",
+)

@@ -1,0 +1,248 @@
+"""Where the values of each metric come from: the probes, and the state of the broker's parts."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from broker.metric_families import LISTENER_PREFIX, REQUEST_PREFIX, TOPIC_PREFIX
+from broker.metrics import Distribution, Metrics, Sample
+from broker.probes import ApiTimes, BrokerTopicProbe, RequestProbe, SocketServerProbe, TopicCounters
+
+if TYPE_CHECKING:
+    from broker.fetch_session import FetchSessionCache
+    from broker.metadata_image import MetadataImage, PartitionImage
+    from broker.partition import Partition
+    from broker.purgatory import DelayedOperationPurgatory
+    from broker.request_memory import RequestMemory
+    from broker.socket_server import SocketServer
+
+_CONSUMER_FETCHES = "FetchConsumer"
+"""Kafka shows fetches under this name too (and those of followers under another; there are none yet)."""
+
+
+# ---- traffic
+
+
+def add_topics(metrics: Metrics, probe: BrokerTopicProbe) -> None:
+    """Records and bytes by topic, and over all topics."""
+    for metric, field in {
+        "messagesin": "messages_in",
+        "bytesin": "bytes_in",
+        "bytesout": "bytes_out",
+        "bytesrejected": "bytes_rejected",
+        "totalproducerequests": "total_produce_requests",
+        "totalfetchrequests": "total_fetch_requests",
+        "failedproducerequests": "failed_produce_requests",
+        "failedfetchrequests": "failed_fetch_requests",
+        "invalidmessagecrcrecords": "invalid_message_crc_records",
+    }.items():
+        metrics.add(f"{TOPIC_PREFIX}_{metric}_total", _topic_source(probe, field))
+
+
+def _topic_source(probe: BrokerTopicProbe, field: str) -> Callable[[], Iterator[Sample]]:
+    def source() -> Iterator[Sample]:
+        topics: list[tuple[str, TopicCounters]] = list(probe.topics.items())
+        yield (), getattr(probe.all_topics(), field)
+        for topic, counters in topics:
+            yield (topic,), getattr(counters, field)
+
+    return source
+
+
+def add_requests(metrics: Metrics, probe: RequestProbe) -> None:
+    """Requests by API: how many, and how long they took."""
+
+    def requests() -> Iterator[Sample]:
+        for name, times in _apis(probe):
+            for version, count in list(times.versions.items()):
+                yield (name, str(version)), count
+
+    def errors() -> Iterator[Sample]:
+        for name, times in _apis(probe):
+            for error, count in list(times.errors.items()):
+                yield (name, error), count
+
+    metrics.add(f"{REQUEST_PREFIX}_requests_total", requests)
+    metrics.add(f"{REQUEST_PREFIX}_errors_total", errors)
+    metrics.add(f"{REQUEST_PREFIX}_totaltimems", _times(probe, _total_ms))
+    metrics.add(f"{REQUEST_PREFIX}_localtimems", _times(probe, lambda local, _: _in_ms(local)))
+    metrics.add(f"{REQUEST_PREFIX}_remotetimems", _times(probe, lambda _, remote: _in_ms(remote)))
+    metrics.add(
+        "barnabas_network_requests_refused_total",
+        lambda: [((reason,), count) for reason, count in probe.refused.items()],
+    )
+
+
+def _apis(probe: RequestProbe) -> Iterator[tuple[str, ApiTimes]]:
+    """APIs by the names that Kafka gives their requests in metrics: LIST_OFFSETS is ListOffsets."""
+    for api, times in list(probe.apis.items()):
+        name = "".join(word.capitalize() for word in api.split("_"))
+        yield name, times
+        if name == "Fetch":
+            yield _CONSUMER_FETCHES, times
+
+
+def _times(
+    probe: RequestProbe, values_ms: Callable[[array[float], array[float]], array[float]]
+) -> Callable[[], Iterator[Distribution]]:
+    def source() -> Iterator[Distribution]:
+        for name, times in _apis(probe):
+            if times.count:
+                yield (name,), times.count, values_ms(*times.windows())
+
+    return source
+
+
+def _total_ms(local: array[float], remote: array[float]) -> array[float]:
+    return array("d", [(one + other) * 1000 for one, other in zip(local, remote, strict=True)])
+
+
+def _in_ms(seconds: array[float]) -> array[float]:
+    return array("d", [value * 1000 for value in seconds])
+
+
+def add_network(
+    metrics: Metrics, probe: SocketServerProbe, server: SocketServer, memory: RequestMemory
+) -> None:
+    """Connections, their bytes, the event loop's idleness, and the memory of requests."""
+    rates = {
+        "connection_creation_rate": "connections_created",
+        "connection_close_rate": "connections_closed",
+        "incoming_byte_rate": "bytes_in",
+        "outgoing_byte_rate": "bytes_out",
+    }
+    for metric, total in rates.items():
+        metrics.add(f"{LISTENER_PREFIX}_{metric}", _rate_source(probe, total))
+    metrics.add(
+        f"{LISTENER_PREFIX}_connection_count",
+        lambda: [((name, "0"), listener.connection_count) for name, listener in probe.listeners.items()],
+    )
+
+    def software() -> Iterable[Sample]:
+        counts = Counter(
+            (info.client_software_name, info.client_software_version, info.listener_name)
+            for info in server.connections()
+        )
+        return list(counts.items())
+
+    metrics.add(f"{LISTENER_PREFIX}_connections_software", software)
+    metrics.add_value("kafka_network_socketserver_networkprocessoravgidlepercent", lambda: probe.idle_ratio)
+    metrics.add_value(
+        "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", lambda: probe.idle_ratio
+    )
+    metrics.add_value("kafka_network_requestchannel_requestqueuesize", lambda: server.request_queue_size)
+    metrics.add_value("barnabas_network_request_memory_bytes", lambda: memory.used_bytes)
+    metrics.add_value("barnabas_network_request_memory_limit_bytes", lambda: memory.limit_bytes)
+    metrics.add_value("barnabas_network_request_memory_waiting_connections", lambda: memory.waiting)
+
+
+def _rate_source(probe: SocketServerProbe, total: str) -> Callable[[], list[Sample]]:
+    return lambda: [((name, "0"), listener.per_second(total)) for name, listener in probe.listeners.items()]
+
+
+# ---- state
+
+
+def add_purgatories(metrics: Metrics, *purgatories: DelayedOperationPurgatory) -> None:
+    """Requests that wait."""
+    prefix = "kafka_server_delayedoperationpurgatory"
+    metrics.add(f"{prefix}_purgatorysize", lambda: [((it.name,), it.watched) for it in purgatories])
+    metrics.add(
+        f"{prefix}_numdelayedoperations", lambda: [((it.name,), it.num_delayed) for it in purgatories]
+    )
+
+
+def add_fetch_sessions(metrics: Metrics, cache: FetchSessionCache) -> None:
+    """Fetch sessions (KIP-227)."""
+    prefix = "kafka_server_fetchsessioncache"
+    metrics.add_value(f"{prefix}_numincrementalfetchsessions", lambda: len(cache))
+    metrics.add_value(f"{prefix}_numincrementalfetchpartitionscached", cache.partition_count)
+
+
+def add_partitions(
+    metrics: Metrics, partitions: Callable[[], Iterable[Partition]], offline_log_dirs: Callable[[], int]
+) -> None:
+    """Replicas on this broker, and their logs. `partitions` gives all of them."""
+    for metric, counts in {
+        "leadercount": lambda it: it.is_leader,
+        "partitioncount": lambda it: True,
+        "underreplicatedpartitions": _is_under_replicated,
+        "underminisrpartitioncount": _is_under_min_isr,
+        "atminisrpartitioncount": _is_at_min_isr,
+        "offlinereplicacount": lambda it: it.offline,
+        "produceridcount": lambda it: len(it.log.producer_state_manager.producers),
+    }.items():
+        metrics.add_value(f"kafka_server_replicamanager_{metric}", _sum_of(partitions, counts))
+    for metric, read in {
+        "underreplicated": _is_under_replicated,
+        "underminisr": _is_under_min_isr,
+        "atminisr": _is_at_min_isr,
+        "replicascount": lambda it: len(it.replicas) if it.is_leader else 0,
+        "insyncreplicascount": lambda it: len(it.isr) if it.is_leader else 0,
+        "laststableoffsetlag": lambda it: it.log.high_watermark - it.log.last_stable_offset,
+    }.items():
+        metrics.add(f"kafka_cluster_partition_{metric}", _each_of(partitions, read))
+    for metric, read in {
+        "size": lambda it: it.log.size,
+        "logstartoffset": lambda it: it.log.log_start_offset,
+        "logendoffset": lambda it: it.log.log_end_offset,
+        "numlogsegments": lambda it: it.log.segment_count,
+    }.items():
+        metrics.add(f"kafka_log_log_{metric}", _each_of(partitions, read))
+    metrics.add_value("kafka_log_logmanager_offlinelogdirectorycount", offline_log_dirs)
+
+
+def add_controller(metrics: Metrics, image: Callable[[], MetadataImage]) -> None:
+    """The cluster as the embedded controller sees it. `image` gives the newest metadata.
+
+    A node that stands alone is the active controller, and the one registered broker: it would not run
+    otherwise.
+    """
+    prefix = "kafka_controller_kafkacontroller"
+    metrics.add_value(f"{prefix}_activecontrollercount", lambda: 1)
+    metrics.add_value(f"{prefix}_activebrokercount", lambda: 1)
+    metrics.add_value(f"{prefix}_fencedbrokercount", lambda: 0)
+    metrics.add_value(f"{prefix}_globaltopiccount", lambda: len(image().topics))
+    metrics.add_value(f"{prefix}_globalpartitioncount", lambda: image().partition_count())
+    metrics.add_value(f"{prefix}_offlinepartitionscount", lambda: _count(image(), lambda it: it.leader < 0))
+    metrics.add_value(
+        f"{prefix}_preferredreplicaimbalancecount",
+        lambda: _count(image(), lambda it: bool(it.replicas) and it.leader != it.replicas[0]),
+    )
+
+
+def _count(image: MetadataImage, counts: Callable[[PartitionImage], bool]) -> int:
+    return sum(
+        counts(partition) for topic in image.topics.values() for partition in topic.partitions.values()
+    )
+
+
+def _is_under_replicated(partition: Partition) -> int:
+    return partition.is_leader and len(partition.isr) < len(partition.replicas)
+
+
+def _is_under_min_isr(partition: Partition) -> int:
+    return partition.is_leader and len(partition.isr) < partition.min_insync_replicas
+
+
+def _is_at_min_isr(partition: Partition) -> int:
+    return partition.is_leader and len(partition.isr) == partition.min_insync_replicas
+
+
+def _sum_of(
+    partitions: Callable[[], Iterable[Partition]], counts: Callable[[Partition], int]
+) -> Callable[[], float]:
+    return lambda: sum(map(counts, partitions()))
+
+
+def _each_of(
+    partitions: Callable[[], Iterable[Partition]], read: Callable[[Partition], float]
+) -> Callable[[], Iterator[Sample]]:
+    def source() -> Iterator[Sample]:
+        for partition in list(partitions()):
+            yield (partition.topic, str(partition.index)), read(partition)
+
+    return source
