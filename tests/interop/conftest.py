@@ -12,8 +12,9 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
+from confluent_kafka import TopicPartition
 
-from tests.interop.clients.confluent import AdminClient, NewTopic
+from tests.interop.clients.confluent import AdminClient, NewTopic, OffsetSpec
 from tests.support.broker_process import BrokerProcess
 
 TopicFactory = Callable[..., str]
@@ -63,11 +64,21 @@ def topic(admin: AdminClient) -> Iterator[TopicFactory]:
 
 
 def wait_for_leaders(admin: AdminClient, name: str, partitions: int) -> None:
-    """Returns once Metadata names a leader for each partition (Apache Kafka takes a moment)."""
+    """Returns once each partition has a leader that answers; Apache Kafka names leaders before they have their logs."""
     deadline = time.monotonic() + _ADMIN_LIMIT_S
-    while time.monotonic() < deadline:
-        found = admin.list_topics(name, timeout=10).topics[name].partitions
-        if len(found) == partitions and all(one.leader >= 0 for one in found.values()):
-            return
+    while not (have_leaders(admin, name, partitions) and have_logs(admin, name, partitions)):
+        if time.monotonic() > deadline:
+            pytest.fail(f"{name} has no leaders after {_ADMIN_LIMIT_S:g} s")
         time.sleep(0.02)
-    pytest.fail(f"{name} has no leaders after {_ADMIN_LIMIT_S:g} s")
+
+
+def have_leaders(admin: AdminClient, name: str, partitions: int) -> bool:
+    """Whether Metadata names a leader for each partition."""
+    found = admin.list_topics(name, timeout=10).topics[name].partitions
+    return len(found) == partitions and all(one.leader >= 0 for one in found.values())
+
+
+def have_logs(admin: AdminClient, name: str, partitions: int) -> bool:
+    """Whether each leader knows where its log ends."""
+    wanted = {TopicPartition(name, number): OffsetSpec.latest() for number in range(partitions)}
+    return not any(future.exception(_ADMIN_LIMIT_S) for future in admin.list_offsets(wanted).values())
