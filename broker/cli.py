@@ -96,7 +96,9 @@ def load_config(properties: Path | None, overrides: tuple[str, ...]) -> BrokerCo
     from config.layers import InvalidConfigError
 
     try:
-        return BrokerConfig.load(None if properties is None else str(properties), environ=os.environ, overrides=overrides)
+        return BrokerConfig.load(
+            None if properties is None else str(properties), environ=os.environ, overrides=overrides
+        )
     except InvalidConfigError as errors:
         click.echo(str(errors), err=True)
         sys.exit(EXIT_USAGE)

@@ -38,7 +38,10 @@ _CORRELATION_ID_AND_NO_TAGS: Final = struct.Struct(">iB")
 class RequestProbe(Protocol):
     """What the metrics want to know of requests; times in seconds on the monotonic clock."""
 
-    def request_completed(self, api: str, version: int, started: float, handled: float) -> None: ...
+    def request_completed(
+        self, api: str, version: int, started: float, handled: float, answered: float | None = None
+    ) -> None: ...
+    def request_failed(self, api: str, error: str, count: int = 1) -> None: ...
     def request_refused(self, reason: str) -> None: ...
 
 
@@ -93,20 +96,27 @@ class KafkaApis:
         request, _ = route.decode_body(frame, position, end)
         context = RequestContext(connection, route.api_key, version, correlation_id, header.client_id)
         response = route.handler.handle(self._broker, context, request)
-        if isinstance(response, NoResponse):
-            self._completed(route, started)
-            return response
+        handled = self._now()
         if isinstance(response, Pending):
-            return response.then(lambda message: self._answer(route, correlation_id, message, started))
-        return self._answer(route, correlation_id, response, started)
+            return response.then(
+                lambda message: self._answer_late(route, correlation_id, message, started, handled)
+            )
+        self._probe.request_completed(route.api_key.name, version, started, handled)
+        if isinstance(response, NoResponse):
+            return response
+        return self._answer(route, correlation_id, response)
 
-    def _answer(self, route: _Route, correlation_id: int, response: Message, started: float) -> list[Chunk]:
-        chunks = route.chunks(correlation_id, response)
-        self._completed(route, started)
-        return chunks
+    def _answer_late(
+        self, route: _Route, correlation_id: int, response: Message, started: float, handled: float
+    ) -> list[Chunk]:
+        self._probe.request_completed(route.api_key.name, route.version, started, handled, self._now())
+        return self._answer(route, correlation_id, response)
 
-    def _completed(self, route: _Route, started: float) -> None:
-        self._probe.request_completed(route.api_key.name, route.version, started, self._now())
+    def _answer(self, route: _Route, correlation_id: int, response: Message) -> list[Chunk]:
+        code = getattr(response, "error_code", 0)
+        if code:
+            self._probe.request_failed(route.api_key.name, ErrorCode(code).name)
+        return route.chunks(correlation_id, response)
 
     def _find_route(self, api_key: int, version: int) -> _Route | None:
         """The route, made now; None for an ApiVersions request whose version is not known. Raises ProtocolError."""

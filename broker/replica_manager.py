@@ -40,6 +40,7 @@ class TopicProbe(Protocol):
     def produce_failed(self, topic: str, code: ErrorCode, size: int) -> None: ...
     def fetched(self, topic: str, size: int) -> None: ...
     def fetch_failed(self, topic: str) -> None: ...
+    def topic_deleted(self, topic: str) -> None: ...
 
 
 class AppendResult:
@@ -139,6 +140,7 @@ class ReplicaManager:
         self._probe = probe
         self._now_ms = now_ms
         self._log_dir_failed = log_dir_failed
+        self.offline_log_dirs: set[str] = set()
         self._partitions: dict[PartitionId, Partition] = {}
         self._without_log: set[PartitionId] = set()
         self._flusher = LogFlusher(runner, self._flushed, self._flush_failed)
@@ -198,6 +200,7 @@ class ReplicaManager:
         self._partitions[key] = Partition(topic.name, topic.topic_id, image, log, self._node_id)
 
     def _remove(self, topic: TopicImage) -> None:
+        self._probe.topic_deleted(topic.name)
         for index in topic.partitions:
             self._without_log.discard((topic.name, index))
             partition = self._partitions.pop((topic.name, index), None)
@@ -297,6 +300,7 @@ class ReplicaManager:
             if log_dir_of(partition.log) == log_dir and not partition.offline:
                 partition.offline = True
                 self._complete_waiting(key)
+        self.offline_log_dirs.add(log_dir)
         self._log_dir_failed(log_dir)
 
     # ---- reading

@@ -18,6 +18,7 @@ from broker.connection_quotas import ConnectionQuotas
 from broker.controller import Controller
 from broker.fetch_session import FetchManager, FetchSessionCache
 from broker.housekeeping import Housekeeping
+from broker.http import HttpServer
 from broker.kafka_apis import KafkaApis
 from broker.listeners import ListenError
 from broker.metadata_store import MetadataStoreError
@@ -32,13 +33,19 @@ from broker.socket_server import SocketServer, SocketSettings
 from broker.topic_admin import TopicDefaults
 from broker.version import broker_version
 from config.broker_config import BrokerConfig
-from config.catalogue import network, replication
-from config.catalogue.barnabas import BARNABAS_LOG_FORMAT, BARNABAS_LOG_LEVEL
+from config.catalogue import network
+from config.catalogue.barnabas import (
+    BARNABAS_HTTP_HOST,
+    BARNABAS_LOG_FORMAT,
+    BARNABAS_LOG_LEVEL,
+)
 from config.catalogue.log import NUM_PARTITIONS
+from config.catalogue.replication import DEFAULT_REPLICATION_FACTOR
 from config.catalogue.server import BROKER_RACK, MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS
 from config.checks import parse_connection_overrides
 from config.layers import InvalidConfigError
 from config.messages import MessageKind
+from config.replicas import clamp_replication, replicas_of
 from protocol.records import record as record_module
 from protocol.wire import random_uuid
 from storage.env import Env, RealEnv
@@ -64,7 +71,9 @@ class Server:
         self._loop = loop
         self._runner = ThreadRunner(loop, BLOCKING_THREADS)
         self.observers = Observers()
-        self.socket_server = _socket_server(config, loop, self.observers)
+        self.memory = RequestMemory(config.max_request_bytes_in_flight)
+        self.socket_server = _socket_server(config, loop, self.memory, self.observers)
+        self.is_stopping = False
         self.ports: dict[str, int] = {}
 
     def start(self) -> None:
@@ -75,12 +84,11 @@ class Server:
         except BaseException:
             self.socket_server.close()
             raise
-        self._put_together()
-        self.socket_server.start(self.kafka_apis.handle)
+        self.socket_server.start(self._put_together(self.storage).handle)
         self.housekeeping.start()
 
-    def _put_together(self) -> None:
-        storage, config, loop = self.storage, self.config, self._loop
+    def _put_together(self, storage: NodeStorage) -> KafkaApis:
+        config, loop = self.config, self._loop
         self.fetch_manager = FetchManager(
             FetchSessionCache(
                 config[MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], lambda: random.randint(1, 2**31 - 1)
@@ -99,7 +107,10 @@ class Server:
         )
         self.replica_manager.apply(storage.image, storage.everything())
         self.controller = Controller(storage.store, storage.image, self._runner, self.replica_manager.apply)
-        self.broker = Broker(
+        self.housekeeping = Housekeeping(
+            config, storage.log_manager, self.replica_manager, self._runner, loop
+        )
+        broker = Broker(
             config=config,
             node_id=storage.node_id,
             cluster_id=storage.cluster_id,
@@ -112,27 +123,25 @@ class Server:
             topic_defaults=TopicDefaults(
                 (storage.node_id,),
                 partition_count=config[NUM_PARTITIONS],
-                replication_factor=min(1, config[replication.DEFAULT_REPLICATION_FACTOR]),
+                replication_factor=replicas_of(config, DEFAULT_REPLICATION_FACTOR),
             ),
             new_topic_id=lambda: random_uuid(self.env.random_bytes),
-            client_probe=self.observers,
+            error_probe=self.observers.requests,
         )
-        self.kafka_apis = KafkaApis(self.broker, self.observers.requests, time.monotonic)
-        self.housekeeping = Housekeeping(
-            config, storage.log_manager, self.replica_manager, self._runner, loop
-        )
+        return KafkaApis(broker, self.observers.requests, time.monotonic)
 
     def _log_dir_failed(self, log_dir: str) -> None:
         """Without a directory left there is nothing that could be served."""
-        partitions = list(self.replica_manager.partitions())
-        if all(partition.offline for partition in partitions) and not self.failed.done():
+        all_failed = len(self.replica_manager.offline_log_dirs) == len(self.config.log_dirs)
+        if all_failed and not self.failed.done():
             self.failed.set_result(f"the last log directory, {log_dir}, has failed")
 
     async def stop(self) -> None:
         """Takes nothing new, answers what is there, and leaves the directories as a clean stop does."""
+        self.is_stopping = True
         self.housekeeping.stop()
         drained = asyncio.ensure_future(self.socket_server.drain(DRAIN_TIMEOUT_S))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # reading has stopped; what waits for records need not wait any longer
         self.replica_manager.fetch_purgatory.expire_all()
         cut_off = await drained
         if cut_off:
@@ -143,7 +152,7 @@ class Server:
 
 
 def _socket_server(
-    config: BrokerConfig, loop: asyncio.AbstractEventLoop, observers: Observers
+    config: BrokerConfig, loop: asyncio.AbstractEventLoop, memory: RequestMemory, observers: Observers
 ) -> SocketServer:
     return SocketServer(
         loop=loop,
@@ -162,7 +171,7 @@ def _socket_server(
                 config[network.MAX_CONNECTIONS_PER_IP_OVERRIDES]
             ),
         ),
-        memory=RequestMemory(config.max_request_bytes_in_flight),
+        memory=memory,
         probe=observers.sockets,
     )
 
@@ -217,7 +226,8 @@ async def _serve(config: BrokerConfig) -> int:
     else:
         logger.info("stopping on %s; once more stops at once", stopping.result().name)
     await server.stop()
-    http.close()
+    if http is not None:
+        http.close()
     return EXIT_FAILED if server.failed.done() else EXIT_STOPPED
 
 
@@ -235,12 +245,14 @@ def _catch_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Future[signal.Sig
     return stopping
 
 
-def _ready_line(server: Server, http: object) -> str:
+def _ready_line(server: Server, http: HttpServer | None) -> str:
     addresses = ", ".join(
         f"{listener.host or '0.0.0.0'}:{server.ports[listener.name]}" for listener in server.config.listeners
     )
     data = ", ".join(os.path.abspath(path) for path in server.config.log_dirs)
-    metrics = f", metrics on {http}" if str(http) else ""
+    metrics = ""
+    if http is not None:
+        metrics = f", metrics on http://{server.config[BARNABAS_HTTP_HOST] or '0.0.0.0'}:{http.port}/metrics"
     loop = "compiled" if record_module.COMPILED else "interpreted"
     return (
         f"Barnabas {broker_version()} is ready on {addresses}, data in {data}{metrics}, record checks {loop}, "
@@ -264,6 +276,8 @@ def _as_json(log_format: str) -> bool | None:
 
 def _say_what_configuration_holds(config: BrokerConfig) -> None:
     """A line for each thing to mend, and one for all keys that have no effect here."""
+    for line in clamp_replication(config):
+        logger.info("%s", line)
     inert = []
     for message in config.messages:
         if message.kind is MessageKind.INERT:

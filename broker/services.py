@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from config.broker_config import BrokerConfig
-
 from broker.controller import Controller
 from broker.fetch_session import FetchManager
 from broker.metadata_image import MetadataImage
@@ -14,16 +12,17 @@ from broker.producer_ids import ProducerIdManager
 from broker.replica_manager import ReplicaManager
 from broker.request import ConnectionInfo
 from broker.topic_admin import TopicDefaults
+from config.broker_config import BrokerConfig
 from protocol.wire import Uuid
 
 AUTHORIZED_OPERATIONS_OMITTED = -2147483648
 """What *_authorized_operations holds when nobody asked; Kafka's Integer.MIN_VALUE."""
 
 
-class ClientProbe(Protocol):
-    """Hears which client software is connected."""
+class ErrorProbe(Protocol):
+    """Counts the error codes in answers, by the API's and the code's name."""
 
-    def client_identified(self, connection: ConnectionInfo) -> None: ...
+    def request_failed(self, api: str, error: str, count: int = 1) -> None: ...
 
 
 class Endpoint:
@@ -41,10 +40,10 @@ class Broker:
 
     __slots__ = (
         "advertised",
-        "client_probe",
         "cluster_id",
         "config",
         "controller",
+        "error_probe",
         "fetch_manager",
         "new_topic_id",
         "node_id",
@@ -68,7 +67,7 @@ class Broker:
         producer_ids: ProducerIdManager,
         topic_defaults: TopicDefaults,
         new_topic_id: Callable[[], Uuid],
-        client_probe: ClientProbe,
+        error_probe: ErrorProbe,
     ) -> None:
         self.config = config
         self.node_id = node_id
@@ -81,7 +80,7 @@ class Broker:
         self.producer_ids = producer_ids
         self.topic_defaults = topic_defaults
         self.new_topic_id = new_topic_id
-        self.client_probe = client_probe
+        self.error_probe = error_probe
 
     @property
     def image(self) -> MetadataImage:

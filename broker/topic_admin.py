@@ -111,41 +111,41 @@ def new_topics(
 ) -> dict[str, NewTopic | ApiError]:
     """Decides on each of `specs`, whose names differ: by name what may be created, or why it may not."""
     outcomes: dict[str, NewTopic | ApiError] = {}
+    taken = list(image.topics)
     partitions_left = MAX_PARTITIONS_PER_REQUEST
     for spec in specs:
-        accepted = [name for name, outcome in outcomes.items() if isinstance(outcome, NewTopic)]
         try:
-            topic = _new_topic(image, accepted, spec, defaults, new_topic_id, partitions_left)
+            _check_name_is_free(image, taken, spec.name)
+            _check_partition_count(spec, partitions_left)
+            topic = _new_topic(spec, defaults, new_topic_id)
         except ApiError as error:
             outcomes[spec.name] = error
         else:
             outcomes[spec.name] = topic
+            taken.append(spec.name)
             partitions_left -= len(topic.partitions)
     return outcomes
 
 
-def _new_topic(
-    image: MetadataImage,
-    accepted: Iterable[str],
-    spec: TopicSpec,
-    defaults: TopicDefaults,
-    new_topic_id: Callable[[], Uuid],
-    max_partitions: int,
-) -> NewTopic:
-    """Decides on `spec`. Raises ApiError with Kafka's code for each rule that it breaks."""
-    check_topic_name(spec.name)
-    if spec.name == CLUSTER_METADATA_TOPIC:
-        raise ApiError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{spec.name}' is the broker's own log of metadata."
-        )
-    if spec.name in image.topics:
-        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{spec.name}' already exists.")
-    _check_collision((*image.topics, *accepted), spec.name)
+def _check_name_is_free(image: MetadataImage, taken: Iterable[str], name: str) -> None:
+    check_topic_name(name)
+    if name == CLUSTER_METADATA_TOPIC:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{name}' is the broker's own log of metadata.")
+    if name in image.topics:
+        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    _check_collision(taken, name)
+
+
+def _check_partition_count(spec: TopicSpec, max_partitions: int) -> None:
     if max(len(spec.assignments), spec.partition_count) > max_partitions:
         raise ApiError(
             ErrorCode.POLICY_VIOLATION,
             f"One request may create {MAX_PARTITIONS_PER_REQUEST} partitions in all; topic '{spec.name}' goes beyond.",
         )
+
+
+def _new_topic(spec: TopicSpec, defaults: TopicDefaults, new_topic_id: Callable[[], Uuid]) -> NewTopic:
+    """The topic with its replicas placed and its settings checked. Raises ApiError."""
     replicas = _assigned(spec, defaults.brokers) if spec.assignments else _placed(spec, defaults)
     configs = _checked_configs(spec.configs)
     partitions = [

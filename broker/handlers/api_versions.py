@@ -33,7 +33,6 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.connection.client_software_name = name
         context.connection.client_software_version = software_version
-        broker.client_probe.client_identified(context.connection)
     return ApiVersionsResponse(
         api_keys=[
             ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)

@@ -89,6 +89,7 @@ def _partition_data(
 
 
 def _error(broker: Broker, partition: FetchPartition, result: FetchResult) -> FetchResponse.PartitionData:
+    broker.error_probe.request_failed(ApiKey.FETCH.name, result.error.name)
     data = FetchResponse.PartitionData(
         partition_index=partition.partition,
         error_code=result.error,

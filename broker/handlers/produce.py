@@ -32,11 +32,11 @@ def produce(
     entries = _entries(broker, request, by_id=context.api_version >= 13)
     results = broker.replica_manager.append_records(entries, request.acks, request.timeout_ms)
     if isinstance(results, Pending):
-        return results.then(lambda appended: _response(request, appended))
+        return results.then(lambda appended: _response(broker, request, appended))
     if request.acks == 0:
         failed = any(result.error is not ErrorCode.NONE for result in results)
         return CLOSE_CONNECTION if failed else NO_RESPONSE
-    return _response(request, results)
+    return _response(broker, request, results)
 
 
 def _entries(broker: Broker, request: ProduceRequest, *, by_id: bool) -> list[PartitionData]:
@@ -50,7 +50,10 @@ def _entries(broker: Broker, request: ProduceRequest, *, by_id: bool) -> list[Pa
     return entries
 
 
-def _response(request: ProduceRequest, results: list[AppendResult]) -> ProduceResponse:
+def _response(broker: Broker, request: ProduceRequest, results: list[AppendResult]) -> ProduceResponse:
+    for result in results:
+        if result.error is not ErrorCode.NONE:
+            broker.error_probe.request_failed(ApiKey.PRODUCE.name, result.error.name)
     remaining = iter(results)
     return ProduceResponse(
         responses=[

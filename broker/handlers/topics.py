@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from config.describe import describe_topic_configs
-
 from broker.controller import Decision
 from broker.metadata_image import MetadataImage
 from broker.request import Pending, RequestContext, api
 from broker.topic_admin import NewTopic, TopicSpec, new_topics, removal_record
 from config.catalogue.server import DELETE_TOPIC_ENABLE
+from config.describe import describe_topic_configs
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import RemoveTopicRecord

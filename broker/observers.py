@@ -1,0 +1,69 @@
+"""Observers: what is seen of the broker from outside; the probes that its parts are given, and the HTTP port."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from broker import metric_sources
+from broker.http import HttpServer
+from broker.listeners import ListenError
+from broker.metrics import Metrics
+from broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
+from config.catalogue.barnabas import BARNABAS_HTTP_HOST, BARNABAS_HTTP_PORT
+
+if TYPE_CHECKING:
+    from broker.server import Server
+
+logger = logging.getLogger("barnabas.http")
+
+_OFF: Final = -1
+
+
+class Observers:
+    """The probes of one broker, and what makes metrics of them."""
+
+    def __init__(self) -> None:
+        self.topics = BrokerTopicProbe()
+        self.requests = RequestProbe()
+        self.sockets = SocketServerProbe()
+
+    def metrics(self, server: Server) -> Metrics:
+        """Every metric, from the probes and from the parts of `server`, which has started."""
+        metrics = Metrics()
+        replicas = server.replica_manager
+        metric_sources.add_topics(metrics, self.topics)
+        metric_sources.add_requests(metrics, self.requests)
+        metric_sources.add_network(metrics, self.sockets, server.socket_server, server.memory)
+        metric_sources.add_purgatories(metrics, replicas.produce_purgatory, replicas.fetch_purgatory)
+        metric_sources.add_fetch_sessions(metrics, server.fetch_manager.cache)
+        metric_sources.add_partitions(metrics, replicas.partitions, lambda: len(replicas.offline_log_dirs))
+        metric_sources.add_controller(metrics, lambda: server.controller.image)
+        return metrics
+
+    def serve_http(self, server: Server) -> HttpServer | None:
+        """Opens the HTTP port of a server that has started; None if it is turned off or its port is taken.
+
+        A broker without metrics still serves its clients, so a taken port is a warning here and no more.
+        """
+        config = server.config
+        port = config[BARNABAS_HTTP_PORT]
+        if port == _OFF:
+            return None
+        http = HttpServer(asyncio.get_running_loop(), self.metrics(server), lambda: _not_ready(server))
+        try:
+            http.bind(config[BARNABAS_HTTP_HOST], port)
+        except ListenError as error:
+            logger.warning("no metrics and health checks over HTTP: %s (%s)", error, BARNABAS_HTTP_PORT.name)
+            return None
+        http.start()
+        return http
+
+
+def _not_ready(server: Server) -> str | None:
+    """Why clients should not be sent here; None when they can be."""
+    if server.is_stopping:
+        return "the broker is stopping"
+    offline = server.replica_manager.offline_log_dirs
+    return f"failed log directories: {', '.join(sorted(offline))}" if offline else None
