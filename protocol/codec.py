@@ -182,6 +182,12 @@ def _too_many(path: str, count: int, left: int) -> ProtocolError:
     return ProtocolError(f"{path} claims {count} elements in {left} bytes")
 
 
+def _bad_marker(path: str, marker: int) -> ProtocolError:
+    return ProtocolError(
+        f"{path} has the marker {marker}, which says neither that it is there nor that it is not"
+    )
+
+
 def _wrong_size(path: str, tag: int, excess: int) -> ProtocolError:
     return ProtocolError(f"{path} (tag {tag}) and the size it claims differ by {abs(excess)} bytes")
 
@@ -265,6 +271,7 @@ def _known_tag(tag: int, name: str) -> ValueError:
 
 
 _READING: dict[str, Any] = {
+    "bad_marker": _bad_marker,
     "long_varint": _long_varint,
     "misplaced_tag": _misplaced_tag,
     "new": object.__new__,

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 from protocol.codec_source import SMALL, Source, fixed_format, packing, small_packings
 from protocol.reference import (
     COMPACT_LENGTH,
+    MAX_LENGTH,
     MAX_STRING_BYTES,
     KafkaArray,
     KafkaBytes,
@@ -198,7 +199,13 @@ class ReaderSource(Source):
 
     def _nullable_struct(self, target: str, value: NullableStruct, path: str) -> None:
         self._flush()
-        self.put("n = buf[p]", "p += 1", "if n > 127:", f"    {target} = None", "else:")
+        self.put("n = buf[p]", "p += 1")
+        if value.marker is COMPACT_LENGTH:
+            self.put("if n > 127:", "    n, p = long_varint(buf, p, n)")
+            self.put(f"    if n > {MAX_LENGTH + 1}:", f"        raise bad_marker({path!r}, n)")
+        self.put(
+            f"if {'not n' if value.marker is COMPACT_LENGTH else 'n > 127'}:", f"    {target} = None", "else:"
+        )
         self.depth += 1
         self.put(f"{target} = {self._struct(value.struct, path + '.')}")
         self.depth -= 1

@@ -183,10 +183,10 @@ class WriterSource(Source):
 
     def _nullable_struct(self, source: str, value: NullableStruct, path: str) -> None:
         inner = self.fresh("m")
+        null = 0 if value.marker is COMPACT_LENGTH else 255
         self._flush()
-        self.put(
-            f"{inner} = {source}", f"if {inner} is None:", "    w.append(255)", "else:", "    w.append(1)"
-        )
+        self.put(f"{inner} = {source}", f"if {inner} is None:", f"    w.append({null})")
+        self.put("else:", "    w.append(1)")
         self.depth += 1
         self._struct(inner, value.struct, f"{path}.")
         self.depth -= 1

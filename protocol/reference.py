@@ -214,13 +214,17 @@ class KafkaArray(Prefixed):
 
 
 class NullableStruct(Construct):
-    """A struct that may be null: a byte below zero, otherwise a byte (1 when written) and the struct."""
+    """A struct behind a marker that says whether it is there.
 
-    marker = FIXED_WIDTH["int8"]
+    Among the other fields the marker is an int8, below zero for null and 1 when written. In a tagged field it is an
+    unsigned varint, 0 for null and 1 when written: the same as a compact length that is -1 or 0.
+    """
 
-    def __init__(self, struct: Construct) -> None:
+    def __init__(self, struct: Construct, is_tagged: bool) -> None:
         super().__init__()
         self.struct = struct
+        self.marker = COMPACT_LENGTH if is_tagged else FIXED_WIDTH["int8"]
+        self.present = 0 if is_tagged else 1
 
     def _parse(self, stream: Stream, context: Any, path: str) -> Any:
         if self.marker._parsereport(stream, context, path) < 0:
@@ -228,7 +232,7 @@ class NullableStruct(Construct):
         return self.struct._parsereport(stream, context, path)
 
     def _build(self, obj: Any, stream: Stream, context: Any, path: str) -> Any:
-        self.marker._build(-1 if obj is None else 1, stream, context, path)
+        self.marker._build(-1 if obj is None else self.present, stream, context, path)
         if obj is not None:
             self.struct._build(obj, stream, context, path)
         return obj
@@ -381,7 +385,9 @@ def _value(field: Field, version: int, flexible: bool) -> Construct:
     if field.is_array:
         return KafkaArray(_element(field, version, compact, False), compact, nullable)
     element = _element(field, version, compact, nullable)
-    return NullableStruct(element) if field.struct is not None and nullable else element
+    if field.struct is not None and nullable:
+        return NullableStruct(element, flexible and field.tagged.has(version))
+    return element
 
 
 def _element(field: Field, version: int, compact: bool, nullable: bool) -> Construct:

@@ -120,7 +120,7 @@ class ConsumerGroupMemberMetadataValue(Message, api_key=5, versions="0", flexibl
     rebalance_timeout_ms: int = int32(default=-1)
     server_assignor: str | None = string(nullable="0+")
     classic_member_metadata: ConsumerGroupMemberMetadataValue.ClassicMemberMetadata | None = struct(
-        "ClassicMemberMetadata", nullable="0+", default=None, tag=0, tagged="0+"
+        "ClassicMemberMetadata", nullable="0+", tag=0, tagged="0+"
     )
 
 
@@ -155,7 +155,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message, api_key=8, versions="0"
     class TopicPartitions(Struct):
         topic_id: Uuid = uuid()
         partitions: list[int] = array(int32)
-        assignment_epochs: list[int] | None = array(int32, nullable="0+", default=None, tag=0, tagged="0+")
+        assignment_epochs: list[int] | None = array(int32, nullable="0+", tag=0, tagged="0+")
 
     member_epoch: int = int32()
     previous_member_epoch: int = int32()

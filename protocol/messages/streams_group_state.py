@@ -18,7 +18,7 @@ class StreamsGroupMetadataValue(Message, api_key=17, versions="0", flexible="0+"
     metadata_hash: int = int64()
     validated_topology_epoch: int = int32(default=-1, tag=0, tagged="0+")
     last_assignment_configs: list[StreamsGroupMetadataValue.LastAssignmentConfig] | None = array(
-        "LastAssignmentConfig", nullable="0+", default=None, tag=1, tagged="0+"
+        "LastAssignmentConfig", nullable="0+", tag=1, tagged="0+"
     )
 
 
@@ -82,7 +82,7 @@ class StreamsGroupCurrentMemberAssignmentValue(Message, api_key=22, versions="0"
     class TaskIds(Struct):
         subtopology_id: str = string()
         partitions: list[int] = array(int32)
-        assignment_epochs: list[int] | None = array(int32, nullable="0+", default=None, tag=0, tagged="0+")
+        assignment_epochs: list[int] | None = array(int32, nullable="0+", tag=0, tagged="0+")
 
     member_epoch: int = int32()
     previous_member_epoch: int = int32()

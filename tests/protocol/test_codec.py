@@ -15,6 +15,7 @@ from protocol.errors import ProtocolError
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.group_state import ConsumerGroupMemberMetadataValue
 from protocol.messages.groups import HeartbeatRequest, JoinGroupRequest
 from protocol.messages.headers import RequestHeader
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -412,6 +413,21 @@ def test_a_struct_that_may_be_null_has_a_marker() -> None:
         data = encode(ConsumerGroupHeartbeatResponse(member_id="m"), 0)[:-2] + marker + b"\x00"
         assignment = decode(ConsumerGroupHeartbeatResponse, 0, data).assignment
         assert (assignment and assignment.topic_partitions) == expected
+
+
+def test_a_struct_that_may_be_null_has_a_varint_as_its_marker_in_a_tag() -> None:
+    value = ConsumerGroupMemberMetadataValue(classic_member_metadata=None)
+    data = encode(value, 0)
+    assert data.endswith(b"\x01\x00\x01\x00")
+    assert decode(ConsumerGroupMemberMetadataValue, 0, data) == value
+    metadata = ConsumerGroupMemberMetadataValue.ClassicMemberMetadata
+    for marker, size in ((b"\x01", b"\x07"), (b"\x7f", b"\x07"), (b"\x80\x01", b"\x08")):
+        present = data[:-2] + size + marker + b"\x00\x00\x00\x05\x01\x00"
+        read = decode(ConsumerGroupMemberMetadataValue, 0, present)
+        assert read.classic_member_metadata == metadata(session_timeout_ms=5)
+        assert reference.parse(ConsumerGroupMemberMetadataValue, 0, present) == read
+    with pytest.raises(ProtocolError, match="marker 2147483649"):
+        decode(ConsumerGroupMemberMetadataValue, 0, data[:-2] + b"\x05\x81\x80\x80\x80\x08")
 
 
 def test_not_a_number_survives() -> None:

@@ -1,0 +1,69 @@
+"""What happens where there is no Apache Kafka to compare with."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance import kafka_jars
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_cached() -> Iterator[None]:
+    cached = (kafka_jars.require_classpath, kafka_jars.require_jar, kafka_jars.require_compiled)
+    for function in cached:
+        function.cache_clear()
+    yield
+    for function in cached:
+        function.cache_clear()
+
+
+def test_without_java_a_check_is_skipped_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BARNABAS_REQUIRE_CONFORMANCE", raising=False)
+    monkeypatch.setattr("shutil.which", lambda program: None)
+    with pytest.raises(pytest.skip.Exception, match="a Java 17 runtime is needed"):
+        kafka_jars.require_classpath()
+
+
+def test_without_java_a_required_check_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BARNABAS_REQUIRE_CONFORMANCE", "1")
+    monkeypatch.setattr("shutil.which", lambda program: None)
+    with pytest.raises(pytest.fail.Exception, match="is required here: a Java 17 runtime"):
+        kafka_jars.require_jar("kafka-clients")
+
+
+def test_maven_copies_the_jars_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        target = Path(next(word for word in command if "outputDirectory" in word).split("=")[1])
+        target.mkdir()
+        (target / "kafka-clients-4.3.1.jar").touch()
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(kafka_jars, "BUILD", tmp_path / "build")
+    monkeypatch.setattr("shutil.which", lambda program: f"/bin/{program}")
+    monkeypatch.setattr("subprocess.run", run)
+    assert kafka_jars.classpath().endswith("kafka-clients-4.3.1.jar")
+    assert kafka_jars.classpath() == str(kafka_jars.require_jar("kafka-clients"))
+    assert [command[0] for command in commands] == ["mvn"]
+    assert [path.name for path in (tmp_path / "build").iterdir()] == ["apache-kafka-4.3.1"]
+
+
+def test_when_maven_fails_its_last_words_are_the_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, 1, "", "one\ntwo\nno route to the repository")
+
+    monkeypatch.delenv("BARNABAS_REQUIRE_CONFORMANCE", raising=False)
+    monkeypatch.setattr(kafka_jars, "BUILD", tmp_path)
+    monkeypatch.setattr("shutil.which", lambda program: f"/bin/{program}")
+    monkeypatch.setattr("subprocess.run", run)
+    with pytest.raises(pytest.skip.Exception, match="no route to the repository"):
+        kafka_jars.require_classpath()
+    assert list(tmp_path.iterdir()) == []
