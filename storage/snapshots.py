@@ -112,9 +112,13 @@ class ProducerSnapshotFiles:
         remove_if_exists(self._env, self.path(offset))
 
     def remove_outside(self, log_start_offset: int, log_end_offset: int) -> None:
-        """Removes those that do not lie within (log start, log end]."""
+        """Removes those before the log's start and after its end.
+
+        The one at the start stays (Kafka's goes): after retention has taken the whole log, it is all that is known of
+        the producers.
+        """
         for offset in self.offsets:
-            if not log_start_offset < offset <= log_end_offset:
+            if not log_start_offset <= offset <= log_end_offset:
                 self.remove(offset)
 
     def remove_stray(self, segment_base_offsets: set[int]) -> None:

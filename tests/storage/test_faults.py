@@ -1,0 +1,177 @@
+"""A fault at every single file operation in turn, in a short life of a log.
+
+Whatever operation fails, and however: what was acknowledged is there afterwards, nothing else but what was sent is,
+in the order in which it was sent, and the log takes appends again after a restart.
+"""
+
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+from storage.errors import KafkaStorageError, StorageError
+from storage.log_manager import LogManager
+from storage.offsets import FetchIsolation, LogStartOffsetIncrementReason
+from tests.storage.fault_env import Fault, FaultEnv, FaultPlan, from_nth, nth
+from tests.storage.helpers import T0, TOPIC_ID, make_batch, read_values, small_config
+
+FAULTS: dict[str, Callable[[int], FaultPlan]] = {
+    "an error": nth,
+    "an error halfway through a write": lambda n: nth(n, Fault(errno.EIO, half=True)),
+    "a short write": lambda n: nth(n, Fault(None, half=True)),
+    "a disk that stays full": lambda n: from_nth(n, Fault(errno.ENOSPC, half=True)),
+}
+
+
+class Life:
+    """A short life of a log, told as steps; a step that fails is passed over."""
+
+    def __init__(self, env: FaultEnv) -> None:
+        self.env = env
+        self.sent: list[bytes] = []
+        self.acknowledged: dict[int, bytes] = {}
+        self.durable: set[int] = set()
+        self.start_offset = 0
+        self.stopped = False
+
+    def live(self) -> None:
+        manager = LogManager(self.env, ["/logs"], lambda _topic: small_config())
+        manager.lock_dirs()
+        manager.load_logs()
+        log = manager.get_or_create_log("t", 0, TOPIC_ID)
+        self.manager, self.log = manager, log
+        for step in self.steps():
+            try:
+                step()
+            except (OSError, KafkaStorageError):
+                continue
+        manager.shutdown()
+        self.stopped = True
+
+    def steps(self) -> Iterator[Callable[[], object]]:
+        for number in range(9):
+            yield lambda number=number: self.append(b"value %d " % number + bytes(200))  # type: ignore[misc]
+        yield self.flush
+        yield lambda: self.append(b"idempotent" + bytes(100), producer=(7, 0, 0))
+        yield lambda: self.append(b"idempotent, next" + bytes(100), producer=(7, 0, 1))
+        yield self.log.roll
+        yield lambda: self.append(b"after the roll" + bytes(100), epoch=1)
+        yield self.delete_some
+        yield self.log.delete_old_segments
+        yield self.manager.checkpoint_all
+        yield self.remove_due
+        yield lambda: self.log.read(
+            self.log.log_start_offset, 10_000, FetchIsolation.LOG_END, min_one_message=True
+        )
+        yield lambda: self.log.fetch_offset_by_timestamp(T0)
+        yield lambda: self.append(b"nearly the end" + bytes(100), epoch=1)
+        yield lambda: self.append(b"the end" + bytes(100), epoch=2)
+
+    def append(self, value: bytes, *, epoch: int = 0, producer: tuple[int, int, int] | None = None) -> None:
+        self.sent.append(value)
+        info = self.log.append_as_leader(make_batch(value, producer=producer), epoch)
+        self.log.update_high_watermark(self.log.log_end_offset)
+        assert info.first_offset not in self.acknowledged
+        self.acknowledged[info.first_offset] = value
+
+    def flush(self) -> None:
+        before = set(self.acknowledged)
+        self.log.flush()
+        self.durable |= before
+
+    def delete_some(self) -> None:
+        self.log.maybe_increment_log_start_offset(5, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
+        self.start_offset = 5
+
+    def remove_due(self) -> None:
+        self.env.time_ms += 60_000
+        for deletion in self.manager.take_due_deletions():
+            deletion.run()
+
+    # -- and afterwards --
+
+    def check_after_restart(self, required: set[int]) -> None:
+        manager = LogManager(self.env, ["/logs"], lambda _topic: small_config())
+        manager.lock_dirs()
+        manager.load_logs()
+        log = manager.get_or_create_log("t", 0, TOPIC_ID)
+        found = read_values(log)
+        for offset in required:
+            if offset >= log.log_start_offset:
+                assert found.get(offset) == self.acknowledged[offset], f"offset {offset}"
+        assert log.log_start_offset <= self.start_offset or not found
+        positions = [self.sent.index(value) for value in found.values() if value]
+        assert positions == sorted(positions)
+        log.update_high_watermark(log.log_end_offset)
+        assert log.append_as_leader(make_batch(b"life goes on"), 3).first_offset == log.log_end_offset - 1
+        assert read_values(log)[log.log_end_offset - 1] == b"life goes on"
+        manager.shutdown()
+
+
+def new_env() -> FaultEnv:
+    env = FaultEnv(seed=1)
+    env.mkdir("/logs")
+    env.sync_dir("/")
+    return env
+
+
+def count_operations() -> int:
+    env = new_env()
+    Life(env).live()
+    return env.operations
+
+
+def lives(plan: Callable[[int], FaultPlan]) -> Iterator[Life]:
+    for operation in range(count_operations()):
+        env = new_env()
+        env.inject(plan(operation))
+        life = Life(env)
+        with suppress(OSError, StorageError):  # it may not even start
+            life.live()
+        env.inject(None)
+        yield life
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_nothing_acknowledged_is_lost_when_the_process_dies_after(kind: str) -> None:
+    for life in lives(FAULTS[kind]):
+        life.env.kill()
+        life.check_after_restart(set(life.acknowledged))
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_nothing_synced_is_lost_when_the_machine_dies_after(kind: str) -> None:
+    for life in lives(FAULTS[kind]):
+        life.env.crash()
+        life.check_after_restart(
+            set(life.acknowledged) if life.stopped and life_was_clean(life) else life.durable
+        )
+
+
+def life_was_clean(life: Life) -> bool:
+    return life.env.exists("/logs/.kafka_cleanshutdown")
+
+
+def test_a_fault_in_the_restart_itself_leaves_everything_for_the_next_one() -> None:
+    operation = 0
+    while True:
+        env = new_env()
+        life = Life(env)
+        life.live()
+        env.root.entries["logs"].entries.pop(".kafka_cleanshutdown", None)  # type: ignore[union-attr]
+        env.kill()
+        env.inject(nth(operation))
+        try:
+            life.check_after_restart(set(life.acknowledged))
+            restarted = True
+        except (OSError, StorageError):
+            restarted = False
+        done = env.operations <= operation
+        env.kill()
+        life.sent.append(b"life goes on")
+        life.check_after_restart(set(life.acknowledged))
+        if done:
+            assert restarted
+            return
+        operation += 1
