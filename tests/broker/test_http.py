@@ -1,0 +1,222 @@
+"""The HTTP port, asked by the standard library's client from another thread."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Generator
+from typing import NamedTuple
+
+import pytest
+
+from broker.http import HttpServer, LoopSilentError, OnLoop
+from broker.listeners import ListenError
+from broker.metrics import Metrics
+
+LEADERS = "kafka_server_replicamanager_leadercount"
+
+
+class Reply(NamedTuple):
+    status: int
+    content_type: str
+    body: str
+
+
+def ask(port: int, path: str, method: str = "GET") -> Reply:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            return Reply(reply.status, reply.headers["Content-Type"], reply.read().decode())
+    except urllib.error.HTTPError as error:
+        with error:
+            return Reply(error.code, error.headers["Content-Type"], error.read().decode())
+
+
+class House:
+    """An HttpServer with one metric, ready unless `reason` says why not."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self.threads: set[int] = set()
+        metrics = Metrics()
+        metrics.add_value(LEADERS, self.leaders)
+        self.http = HttpServer(asyncio.get_running_loop(), metrics, lambda: self.reason)
+        self.port = self.http.bind("127.0.0.1", 0)
+        self.http.start()
+
+    def leaders(self) -> float:
+        self.threads.add(threading.get_ident())
+        return 3
+
+    async def ask(self, path: str, method: str = "GET") -> Reply:
+        return await asyncio.to_thread(ask, self.port, path, method)
+
+
+@pytest.fixture
+async def house() -> House:  # type: ignore[misc]
+    home = House()
+    yield home
+    home.http.close()
+
+
+async def test_metrics(house: House) -> None:
+    reply = await house.ask("/metrics")
+    assert reply.status == 200
+    assert reply.content_type.startswith("text/plain; version=")
+    assert f"\n{LEADERS} 3.0\n" in reply.body
+    assert "process_resident_memory_bytes" in reply.body
+
+
+async def test_state_is_read_on_the_event_loop_only(house: House) -> None:
+    await house.ask("/metrics")
+    assert house.threads == {threading.get_ident()}
+
+
+async def test_live(house: House) -> None:
+    assert await house.ask("/health/live") == (200, "text/plain; charset=utf-8", "alive\n")
+
+
+async def test_ready_and_not_ready(house: House) -> None:
+    assert (await house.ask("/health/ready")).status == 200
+    house.reason = "log directory /data has failed"
+    assert await house.ask("/health/ready") == (
+        503,
+        "text/plain; charset=utf-8",
+        "log directory /data has failed\n",
+    )
+
+
+async def test_the_index_lists_the_rest(house: House) -> None:
+    reply = await house.ask("/")
+    assert reply.content_type == "text/html; charset=utf-8"
+    for path in ("/metrics", "/health/live", "/health/ready"):
+        assert f'href="{path}"' in reply.body
+
+
+async def test_there_is_nothing_else(house: House) -> None:
+    assert (await house.ask("/etc/passwd")).status == 404
+    assert (await house.ask("/metrics", "POST")).status == 405
+    assert await house.ask("/health/live", "HEAD") == (200, "text/plain; charset=utf-8", "")
+
+
+async def test_many_at_once(house: House) -> None:
+    replies = await asyncio.gather(*(house.ask("/health/ready") for _ in range(5)))
+    assert [reply.status for reply in replies] == [200] * 5
+
+
+async def test_a_client_that_says_nothing_holds_up_nobody(house: House) -> None:
+    with socket.create_connection(("127.0.0.1", house.port)):
+        assert (await house.ask("/health/live")).status == 200
+
+
+async def test_a_source_that_fails_is_a_bug_and_answered_as_one(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails() -> float:
+        raise ZeroDivisionError
+
+    house.leaders = fails  # type: ignore[method-assign]
+    house.http._metrics._sources[LEADERS] = lambda: [((), fails())]
+    assert (await house.ask("/metrics")).status == 500
+    assert "ZeroDivisionError" in caplog.text
+    assert caplog.records[-1].levelno == logging.ERROR
+
+
+async def test_after_close_nobody_answers(house: House) -> None:
+    house.http.close()
+    with pytest.raises(urllib.error.URLError):
+        await house.ask("/health/live")
+
+
+async def test_a_taken_port_is_named(house: House) -> None:
+    second = HttpServer(asyncio.get_running_loop(), Metrics(), lambda: None)
+    with pytest.raises(ListenError, match=f"127.0.0.1:{house.port}"):
+        second.bind("127.0.0.1", house.port)
+
+
+async def test_too_many_at_once_are_turned_away(house: House) -> None:
+    silent = [socket.create_connection(("127.0.0.1", house.port)) for _ in range(8)]
+    try:
+        while house.http._free_threads.acquire(blocking=False):
+            house.http._free_threads.release()
+            await asyncio.sleep(0)
+        with pytest.raises((urllib.error.URLError, ConnectionError)):
+            await house.ask("/health/live")
+    finally:
+        for connection in silent:
+            connection.close()
+
+
+# ---- asking the event loop from another thread
+
+
+async def from_a_thread(function: Callable[[], object]) -> object:
+    return await asyncio.to_thread(function)
+
+
+async def test_what_is_asked_is_done_on_the_loop() -> None:
+    on_loop = OnLoop(asyncio.get_running_loop())
+    assert await from_a_thread(lambda: on_loop.call(threading.get_ident, 5)) == threading.get_ident()
+
+
+async def test_its_errors_come_back() -> None:
+    on_loop = OnLoop(asyncio.get_running_loop())
+    with pytest.raises(ZeroDivisionError):
+        await from_a_thread(lambda: on_loop.call(lambda: 1 / 0, 5))
+
+
+async def test_steps_leave_the_loop_to_others_in_between() -> None:
+    order: list[str] = []
+
+    def steps() -> Generator[None, None, str]:
+        for _ in range(3):
+            asyncio.get_running_loop().call_soon(order.append, "other")
+            order.append("step")
+            yield
+        return "done"
+
+    on_loop = OnLoop(asyncio.get_running_loop())
+    assert await from_a_thread(lambda: on_loop.run(steps, 5)) == "done"
+    assert order == ["step", "other"] * 3
+
+
+def test_a_loop_that_is_stuck_is_reported() -> None:
+    loop = asyncio.new_event_loop()  # nobody runs it
+    try:
+        with pytest.raises(LoopSilentError, match=r"has not answered for 0\.01 s"):
+            OnLoop(loop).call(lambda: None, 0.01)
+        loop.call_soon(loop.stop)
+        loop.run_forever()  # finds that nobody waits any more
+    finally:
+        loop.close()
+
+
+def test_a_loop_that_has_ended_is_reported() -> None:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    with pytest.raises(LoopSilentError, match="has ended"):
+        OnLoop(loop).call(lambda: None, 5)
+
+
+def test_a_stuck_loop_is_not_alive() -> None:
+    from broker.http_app import Application
+
+    class Silent(OnLoop):
+        def run(self, *_: object) -> object:  # type: ignore[override]
+            raise LoopSilentError("the event loop has not answered for 5 s")
+
+    loop = asyncio.new_event_loop()
+    try:
+        statuses: list[str] = []
+        app = Application(Silent(loop), Metrics(), lambda: None)
+        for path in ("/health/live", "/health/ready"):
+            environ = {"REQUEST_METHOD": "GET", "PATH_INFO": path}
+            body = b"".join(app(environ, lambda status, headers: statuses.append(status)))  # type: ignore[arg-type]
+            assert b"has not answered" in body
+        assert statuses == ["503 Service Unavailable"] * 2
+    finally:
+        loop.close()
