@@ -60,10 +60,8 @@ class ApacheKafka:
         return self._process.pid
 
     def start(self) -> ApacheKafka:
-        """Formats the directory when it is new, starts the broker and waits until Metadata names it."""
-        self._write_configuration()
-        if not (self.data_dir / "meta.properties").exists():
-            self._format()
+        """Prepares the directory, starts the broker and waits until Metadata names it."""
+        self.prepare()
         self.spawn()
         deadline = time.monotonic() + START_LIMIT_S
         while not answers_metadata(self.bootstrap):
@@ -71,6 +69,12 @@ class ApacheKafka:
             assert time.monotonic() < deadline, self._log_tail()
             time.sleep(0.02)
         return self
+
+    def prepare(self) -> None:
+        """Writes the configuration, and formats the directory when it is new."""
+        self._write_configuration()
+        if not (self.data_dir / "meta.properties").exists():
+            self._format()
 
     def spawn(self) -> None:
         """Starts the process without waiting for it to be ready."""
