@@ -1,0 +1,154 @@
+"""What the log looks like, on a terminal and elsewhere, and how repetition is kept out of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from broker.log_setup import RateLimit, configure
+from tests.broker.fakes import ManualTimer
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _restored_logging() -> Iterator[None]:
+    root, ours = logging.getLogger(), logging.getLogger("barnabas")
+    before = root.handlers[:], root.level, ours.level
+    yield
+    root.handlers[:], level, ours_level = before
+    root.setLevel(level)
+    ours.setLevel(ours_level)
+
+
+def said(stream: io.StringIO) -> list[str]:
+    return stream.getvalue().splitlines()
+
+
+def test_elsewhere_lines_are_json() -> None:
+    stream = io.StringIO()
+    configure("INFO", stream)
+    logging.getLogger("barnabas.storage").warning("log %s is damaged", "t-0", extra={"offset": 17})
+    (line,) = said(stream)
+    facts = json.loads(line)
+    assert facts.pop("timestamp").endswith("Z")
+    assert facts == {
+        "message": "log t-0 is damaged",
+        "level": "warning",
+        "logger": "barnabas.storage",
+        "offset": 17,
+    }
+
+
+def test_json_has_tracebacks_in_the_line() -> None:
+    stream = io.StringIO()
+    configure("INFO", stream)
+    try:
+        raise ZeroDivisionError("a bug")
+    except ZeroDivisionError:
+        logging.getLogger("barnabas.network").exception("closing")
+    (line,) = said(stream)
+    assert "ZeroDivisionError: a bug" in json.loads(line)["exception"]
+
+
+def test_what_json_does_not_know_is_shown_all_the_same() -> None:
+    stream = io.StringIO()
+    configure("INFO", stream)
+    logging.getLogger("barnabas").info("ready", extra={"topic_id": b"\0\1"})
+    assert "\\x00" in json.loads(said(stream)[0])["topic_id"]
+
+
+def test_on_a_terminal_lines_are_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    stream = Terminal()
+    configure("INFO", stream)
+    logging.getLogger("barnabas.network").warning("closing %s", "192.0.2.1", extra={"requests": 5})
+    (line,) = said(stream)
+    assert "\x1b[" in line
+    assert "closing 192.0.2.1" in line
+    assert "requests" in line
+
+
+def test_colours_can_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    configure("INFO", stream)
+    logging.getLogger("barnabas.network").warning("closing %s", "192.0.2.1")
+    (line,) = said(stream)
+    assert "\x1b[" not in line
+    assert line.endswith("[warning  ] closing 192.0.2.1 [barnabas.network]")
+
+
+def test_tracebacks_on_a_terminal_are_plain() -> None:
+    stream = Terminal()
+    configure("INFO", stream)
+    try:
+        raise ZeroDivisionError("a bug")
+    except ZeroDivisionError:
+        logging.getLogger("barnabas.network").exception("closing")
+    assert said(stream)[-1] == "ZeroDivisionError: a bug"
+
+
+@pytest.mark.parametrize(("as_json", "stream"), [(True, Terminal()), (False, io.StringIO())])
+def test_the_form_can_be_chosen(as_json: bool, stream: io.StringIO) -> None:
+    configure("INFO", stream, as_json=as_json)
+    logging.getLogger("barnabas").info("ready")
+    assert said(stream)[0].startswith("{") is as_json
+
+
+def test_the_level_is_ours_and_libraries_speak_from_warning_on() -> None:
+    stream = io.StringIO()
+    configure("debug", stream)
+    logging.getLogger("barnabas.network").debug("shown")
+    logging.getLogger("asyncio").info("not shown")
+    logging.getLogger("asyncio").warning("shown")
+    configure("WARNING", stream)
+    logging.getLogger("barnabas.network").info("not shown")
+    assert [json.loads(line)["message"] for line in said(stream)] == ["shown", "shown"]
+
+
+def test_nothing_heavy_is_imported_before_the_first_line_and_rich_never() -> None:
+    code = (
+        "import io, logging, sys; from broker.log_setup import configure; stream = io.StringIO();"
+        "configure('INFO', stream); assert 'structlog' not in sys.modules;"
+        "logging.getLogger('barnabas').info('ready'); assert 'ready' in stream.getvalue();"
+        "assert 'structlog' in sys.modules; assert 'rich' not in sys.modules;"
+        "import rich; from rich.console import Console"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# ---- repetition
+
+
+def test_one_cause_gives_one_line_and_then_a_count(caplog: pytest.LogCaptureFixture) -> None:
+    timer = ManualTimer()
+    limit = RateLimit(interval_s=10, now=timer.time)
+    logger = logging.getLogger("barnabas.network")
+    for _ in range(5):
+        limit.warning(logger, "192.0.2.1", "closing %s", "192.0.2.1")
+    timer.advance(10)
+    limit.warning(logger, "192.0.2.1", "closing %s", "192.0.2.1")
+    limit.warning(logger, "192.0.2.2", "closing %s", "192.0.2.2")
+    assert [record.getMessage() for record in caplog.records] == [
+        "closing 192.0.2.1",
+        "closing 192.0.2.1 (and 4 times more since the last such line)",
+        "closing 192.0.2.2",
+    ]
+
+
+def test_causes_are_not_remembered_without_bound() -> None:
+    limit = RateLimit(now=ManualTimer().time)
+    for key in range(5000):
+        assert limit.admit(key) == 0
+    assert len(limit._seen) == 1000
+    assert limit.admit(4999) is None

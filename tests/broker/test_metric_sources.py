@@ -1,0 +1,224 @@
+"""What each metric says of probes and parts in a known state."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from broker import metric_sources
+from broker.connection_quotas import ConnectionQuotas
+from broker.fetch_session import FetchSessionCache
+from broker.metadata_image import MetadataImage, TopicImage
+from broker.metric_families import FAMILIES
+from broker.metrics import Metrics, snapshot_at_once
+from broker.partition import Partition
+from broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
+from broker.purgatory import DelayedOperation, DelayedOperationPurgatory
+from broker.request_memory import RequestMemory
+from broker.socket_server import SocketServer, SocketSettings
+from tests.broker.fakes import ManualTimer
+from tests.broker.logs import ManualEnv, batch, log_manager, partition_image
+
+Values = dict[tuple[str, ...], float]
+
+
+def values(metrics: Metrics, name: str) -> Values:
+    """The samples of one metric, by their label values."""
+    (samples,) = [samples for family, samples in snapshot_at_once(metrics) if family.name == name]
+    return dict(samples)
+
+
+def value(metrics: Metrics, name: str) -> float:
+    return values(metrics, name)[()]
+
+
+def test_topics_have_series_and_a_sum() -> None:
+    probe = BrokerTopicProbe()
+    metrics = Metrics()
+    metric_sources.add_topics(metrics, probe)
+    probe.produced("a", 10, 1000)
+    probe.produced("b", 1, 100)
+    probe.fetched("b", 50)
+    prefix = "kafka_server_brokertopicmetrics"
+    assert values(metrics, f"{prefix}_messagesin_total") == {(): 11, ("a",): 10, ("b",): 1}
+    assert values(metrics, f"{prefix}_bytesin_total") == {(): 1100, ("a",): 1000, ("b",): 100}
+    assert values(metrics, f"{prefix}_bytesout_total") == {(): 50, ("a",): 0, ("b",): 50}
+    probe.topic_deleted("a")
+    assert values(metrics, f"{prefix}_messagesin_total") == {(): 11, ("b",): 1}
+
+
+def test_requests_go_by_kafkas_names() -> None:
+    probe = RequestProbe()
+    metrics = Metrics()
+    metric_sources.add_requests(metrics, probe)
+    probe.request_completed("LIST_OFFSETS", 9, 1.0, 1.002)
+    probe.request_completed("FETCH", 17, 1.0, 1.001, 1.501)
+    probe.request_failed("LIST_OFFSETS", "UNKNOWN_TOPIC_OR_PARTITION", 3)
+    probe.request_refused("unknown api key")
+    prefix = "kafka_network_requestmetrics"
+    assert values(metrics, f"{prefix}_requests_total") == {
+        ("ListOffsets", "9"): 1,
+        ("Fetch", "17"): 1,
+        ("FetchConsumer", "17"): 1,
+    }
+    assert values(metrics, f"{prefix}_errors_total") == {("ListOffsets", "UNKNOWN_TOPIC_OR_PARTITION"): 3}
+    assert values(metrics, "barnabas_network_requests_refused_total") == {("unknown api key",): 1}
+
+
+@pytest.mark.parametrize(
+    ("which", "expected"), [("totaltimems", 501), ("localtimems", 1), ("remotetimems", 500)]
+)
+def test_times_are_in_milliseconds(which: str, expected: float) -> None:
+    probe = RequestProbe()
+    metrics = Metrics()
+    metric_sources.add_requests(metrics, probe)
+    probe.request_completed("FETCH", 17, 1.0, 1.001, 1.501)
+    snapshot = {family.name: samples for family, samples in snapshot_at_once(metrics)}
+    for labels, count, recent in snapshot[f"kafka_network_requestmetrics_{which}"]:
+        assert labels in (("Fetch",), ("FetchConsumer",))
+        assert count == 1
+        assert list(recent) == pytest.approx([expected])
+
+
+async def test_network() -> None:
+    class Address:
+        name = "PLAINTEXT"
+        host = "127.0.0.1"
+        port = 0
+
+    probe = SocketServerProbe(lambda: 0.0)
+    memory = RequestMemory(1000)
+    server = SocketServer(
+        loop=asyncio.get_running_loop(),
+        listeners=[Address()],
+        settings=SocketSettings(),
+        quotas=ConnectionQuotas(),
+        memory=memory,
+        probe=probe,
+    )
+    ports = server.bind()
+    server.start(lambda info, frame: [b"x"])
+    metrics = Metrics()
+    metric_sources.add_network(metrics, probe, server, memory)
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", ports["PLAINTEXT"])
+        probe.sample(100.0)
+        writer.write(b"\0\0\0\1?")
+        await reader.readexactly(5)
+        probe.sample(101.0)
+        for info in server.connections():
+            info.client_software_name, info.client_software_version = "tester", "1.0"
+        prefix = "kafka_server_socket_server_metrics"
+        here = ("PLAINTEXT", "0")
+        assert values(metrics, f"{prefix}_connection_count") == {here: 1}
+        assert values(metrics, f"{prefix}_incoming_byte_rate") == {here: 5}
+        assert values(metrics, f"{prefix}_outgoing_byte_rate") == {here: 5}
+        assert values(metrics, f"{prefix}_connections_software") == {("tester", "1.0", "PLAINTEXT"): 1}
+        assert value(metrics, "kafka_network_socketserver_networkprocessoravgidlepercent") == 1
+        assert value(metrics, "kafka_network_requestchannel_requestqueuesize") == 0
+        assert value(metrics, "barnabas_network_request_memory_limit_bytes") == 1000
+        writer.close()
+    finally:
+        server.close()
+
+
+def test_purgatories_and_fetch_sessions() -> None:
+    class Waits(DelayedOperation):
+        def try_complete(self) -> bool:
+            return False
+
+    produce = DelayedOperationPurgatory("Produce", ManualTimer())
+    fetch = DelayedOperationPurgatory("Fetch", ManualTimer())
+    fetch.try_complete_else_watch(Waits(100), [("a", 0), ("a", 1)])
+    metrics = Metrics()
+    metric_sources.add_purgatories(metrics, produce, fetch)
+    metric_sources.add_fetch_sessions(metrics, FetchSessionCache(10, lambda: 1))
+    prefix = "kafka_server_delayedoperationpurgatory"
+    assert values(metrics, f"{prefix}_purgatorysize") == {("Produce",): 0, ("Fetch",): 2}
+    assert values(metrics, f"{prefix}_numdelayedoperations") == {("Produce",): 0, ("Fetch",): 1}
+    assert value(metrics, "kafka_server_fetchsessioncache_numincrementalfetchsessions") == 0
+
+
+def test_partitions(tmp_path: Path) -> None:
+    manager = log_manager(tmp_path, ManualEnv())
+    partitions = []
+    for index, (isr, leader) in enumerate([([1, 2], 1), ([1], 1), ([2], 2)]):
+        log = manager.get_or_create_log("t", index, b"t" * 16)
+        image = partition_image(partition=index, replicas=[1, 2], isr=isr, leader=leader)
+        partitions.append(Partition("t", b"t" * 16, image, log, 1))
+    partitions[1].append_as_leader(batch("one", "two", producer_id=7, producer_epoch=0, base_sequence=0), 1)
+    partitions[2].offline = True
+    metrics = Metrics()
+    metric_sources.add_partitions(metrics, lambda: partitions, lambda: 1)
+    of_all = {
+        "leadercount": 2,
+        "partitioncount": 3,
+        "underreplicatedpartitions": 1,
+        "underminisrpartitioncount": 0,
+        "atminisrpartitioncount": 1,
+        "offlinereplicacount": 1,
+        "produceridcount": 1,
+    }
+    for name, expected in of_all.items():
+        assert value(metrics, f"kafka_server_replicamanager_{name}") == expected, name
+    assert values(metrics, "kafka_cluster_partition_insyncreplicascount") == {
+        ("t", "0"): 2,
+        ("t", "1"): 1,
+        ("t", "2"): 0,
+    }
+    assert values(metrics, "kafka_cluster_partition_underreplicated") == {
+        ("t", "0"): 0,
+        ("t", "1"): 1,
+        ("t", "2"): 0,
+    }
+    assert values(metrics, "kafka_log_log_logendoffset") == {("t", "0"): 0, ("t", "1"): 2, ("t", "2"): 0}
+    assert values(metrics, "kafka_log_log_numlogsegments")["t", "1"] == 1
+    assert values(metrics, "kafka_log_log_size")["t", "1"] > 61
+    assert value(metrics, "kafka_log_logmanager_offlinelogdirectorycount") == 1
+    manager.shutdown()
+
+
+def test_controller() -> None:
+    images = [
+        partition_image(partition=0, replicas=[1, 2]),
+        partition_image(partition=1, replicas=[2, 1]),
+        partition_image(partition=2, leader=-1),
+    ]
+    topic = TopicImage("t", b"t" * 16, {image.partition: image for image in images})
+    image = MetadataImage({"t": topic}, {b"t" * 16: "t"}, {}, 0)
+    metrics = Metrics()
+    metric_sources.add_controller(metrics, lambda: image)
+    expected = {
+        "activecontrollercount": 1,
+        "activebrokercount": 1,
+        "fencedbrokercount": 0,
+        "globaltopiccount": 1,
+        "globalpartitioncount": 3,
+        "offlinepartitionscount": 1,
+        "preferredreplicaimbalancecount": 2,
+    }
+    for name, number in expected.items():
+        assert value(metrics, f"kafka_controller_kafkacontroller_{name}") == number, name
+
+
+async def test_every_declared_metric_has_a_source() -> None:
+    metrics = Metrics()
+    memory = RequestMemory(1)
+    server = SocketServer(
+        loop=asyncio.get_running_loop(),
+        listeners=[],
+        settings=SocketSettings(),
+        quotas=ConnectionQuotas(),
+        memory=memory,
+        probe=SocketServerProbe(),
+    )
+    metric_sources.add_topics(metrics, BrokerTopicProbe())
+    metric_sources.add_requests(metrics, RequestProbe())
+    metric_sources.add_network(metrics, SocketServerProbe(), server, memory)
+    metric_sources.add_purgatories(metrics)
+    metric_sources.add_fetch_sessions(metrics, FetchSessionCache(1, lambda: 1))
+    metric_sources.add_partitions(metrics, list, lambda: 0)
+    metric_sources.add_controller(metrics, MetadataImage.empty)
+    assert {family.name for family, _ in snapshot_at_once(metrics)} == set(FAMILIES)
