@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from protocol.records import checksum
 
 
@@ -18,3 +20,16 @@ def test_the_package_around_it_is_not_imported() -> None:
     code = "import sys, protocol.records.batch; print('importlib.metadata' in sys.modules, 'cramjam' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+class NothingFound:
+    """A path on which no package can be taken apart."""
+
+    @staticmethod
+    def find_spec(*_: object) -> None:
+        return None
+
+
+def test_a_package_of_another_shape_is_imported_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checksum, "PathFinder", NothingFound)
+    assert checksum._load()(b"123456789") == 0xE3069283

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.records.compression import (
+    SCRATCH_BYTES,
     SNAPPY_BLOCK_BYTES,
     CompressionType,
     compress,
@@ -184,6 +185,15 @@ def test_any_bytes_are_unpacked_or_refused(
         packed[position % len(packed)] = byte
     with contextlib.suppress(CorruptRecordError):
         assert len(decompress(codec, packed, MEBIBYTE)) <= MEBIBYTE
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_more_than_the_first_buffer_holds(codec: CompressionType) -> None:
+    plain = bytes(5 * SCRATCH_BYTES)
+    packed = compress(codec, plain)
+    assert decompress(codec, packed, len(plain)) == plain
+    with pytest.raises(DecompressedTooLargeError):
+        decompress(codec, packed, len(plain) - 1)
 
 
 # In a process of its own, whose largest size so far is not that of other tests.

@@ -152,7 +152,7 @@ def test_v2_is_no_entry_of_a_message_set() -> None:
         LegacyEntry(build_batch([(b"k", b"v", 1, [])]))
 
 
-@pytest.mark.parametrize(("position", "length"), [(26, 100), (26, 7), (31, 2), (31, 2**31 - 1)])
+@pytest.mark.parametrize(("position", "length"), [(26, 100), (26, 7), (26, 6), (31, 2), (31, 2**31 - 1)])
 def test_keys_and_values_that_do_not_fit(position: int, length: int) -> None:
     damaged = EXAMPLE[:position] + struct.pack(">i", length) + EXAMPLE[position + 4 :]
     with pytest.raises(CorruptRecordError, match=r"claims a key or value|ends before its value"):

@@ -102,11 +102,13 @@ def agree(records: Any, payload: bytes, count: int) -> bool:
 
 
 def test_cut_at_every_byte(records: Any) -> None:
-    built = [records.Record(b"k" * 70, b"v" * 9000, 5 + i, [("h", b"x"), ("n", None)], i) for i in range(2)]
+    sizes = (0, 100, 9000)
+    headers = [("h", b"x"), ("n", None)]
+    built = [records.Record(b"k" * 70, bytes(size), 5 + size, headers, i) for i, size in enumerate(sizes)]
     payload = records.encode_records(built, 0, 5)
-    assert agree(records, payload, 2)
-    assert not any(agree(records, payload[:end], 2) for end in range(len(payload)))
-    assert not agree(records, payload + b"\0", 2)
+    assert agree(records, payload, 3)
+    assert not any(agree(records, payload[:end], 3) for end in range(len(payload)))
+    assert not agree(records, payload + b"\0", 3)
 
 
 def record_of(*fields: bytes) -> bytes:
