@@ -14,11 +14,12 @@ from config.catalogue.network import (
     LISTENERS,
     QUEUED_MAX_REQUEST_BYTES,
 )
+from config.catalogue.replication import INTER_BROKER_LISTENER_NAME
 from config.catalogue.server import BROKER_ID, NODE_ID
 from config.checks import UnreadableValueError, relation_errors
 from config.keys import ConfigError, ConfigKey
 from config.layers import InvalidConfigError, Setting, Source
-from config.listeners import Listener, build_listeners
+from config.listeners import Listener, build_listeners, check_inter_broker_listener
 from config.messages import ConfigMessage, message_about, repeated
 
 T = TypeVar("T")
@@ -201,15 +202,17 @@ class BrokerConfig:
     def _listeners(self, sound: "_SoundValues", errors: list[ConfigError]) -> list[Listener]:
         try:
             listeners, advertised = sound[LISTENERS], sound[ADVERTISED_LISTENERS]
-            controllers = sound[CONTROLLER_LISTENER_NAMES]
-            return build_listeners(
-                listeners, advertised, sound[LISTENER_SECURITY_PROTOCOL_MAP], controllers or ()
-            )
+            controllers, inter_broker = sound[CONTROLLER_LISTENER_NAMES], sound[INTER_BROKER_LISTENER_NAME]
+            protocol_map = sound[LISTENER_SECURITY_PROTOCOL_MAP]
+            opened = build_listeners(listeners, advertised, protocol_map, controllers or ())
+            if inter_broker is not None:
+                check_inter_broker_listener(inter_broker, opened)
         except UnreadableValueError:
             return []
         except ConfigError as error:
             errors.append(error.at(self.place(BROKER_KEYS[error.key])))
             return []
+        return opened
 
 
 class _SoundValues:

@@ -136,11 +136,6 @@ def _times(values: Values) -> Iterator[ConfigError]:
             if value == 0:
                 yield key.error("0", "at least 1, or -1 to keep records for ever")
             break
-    heartbeat, session = values[server.BROKER_HEARTBEAT_INTERVAL_MS], values[server.BROKER_SESSION_TIMEOUT_MS]
-    if heartbeat * 2 > session:
-        yield server.BROKER_HEARTBEAT_INTERVAL_MS.error(
-            str(heartbeat), f"at most half of {server.BROKER_SESSION_TIMEOUT_MS.name}, which is {session}"
-        )
 
 
 def _network(values: Values) -> Iterator[ConfigError]:
@@ -170,7 +165,7 @@ def _network(values: Values) -> Iterator[ConfigError]:
 
 def _logs(values: Values) -> Iterator[ConfigError]:
     buffer, cleaners = values[log.LOG_CLEANER_DEDUPE_BUFFER_SIZE], values[log.LOG_CLEANER_THREADS]
-    if values[log.LOG_CLEANER_ENABLE] and cleaners and buffer // cleaners <= MEBIBYTE:
+    if cleaners and buffer // cleaners <= MEBIBYTE:
         yield log.LOG_CLEANER_DEDUPE_BUFFER_SIZE.error(
             str(buffer), f"more than {MEBIBYTE} for each cleaner thread"
         )

@@ -17,6 +17,7 @@ from config.catalogue import BROKER_KEYS, TOPIC_KEYS, log
 from config.keys import ConfigKey, DynamicMode
 from config.layers import Setting
 from config.log_config import effective_topic_values
+from config.messages import key_of_listener
 from config.values import ConfigType
 
 
@@ -127,12 +128,18 @@ def describe_broker_configs(
         yield ConfigEntry(name, value, _broker_synonyms(broker, name), key=key, read_only=read_only)
     for name, setting in broker.unknown.items():
         if names is None or name in names:
-            yield _unknown_entry(name, setting)
+            yield _other_entry(broker, setting)
 
 
 def _broker_synonyms(broker: BrokerConfig, name: str) -> list[ConfigSynonym]:
     """The settings and then the defaults of a key and its family, from the key itself on."""
-    family = _FAMILY_OF.get(name, (BROKER_KEYS[name],))
+    synonyms = _synonyms_of(broker, _FAMILY_OF.get(name, (BROKER_KEYS[name],)))
+    while synonyms and synonyms[0].name != name:
+        del synonyms[0]
+    return synonyms
+
+
+def _synonyms_of(broker: BrokerConfig, family: tuple[ConfigKey[Any], ...]) -> list[ConfigSynonym]:
     synonyms = []
     for key in family:
         setting = broker.setting(key)
@@ -143,11 +150,14 @@ def _broker_synonyms(broker: BrokerConfig, name: str) -> list[ConfigSynonym]:
         if key.default is not None:
             value = None if key.sensitive else key.format(key.default)
             synonyms.append(ConfigSynonym(key.name, value, ConfigSource.DEFAULT_CONFIG))
-    while synonyms and synonyms[0].name != name:
-        del synonyms[0]
     return synonyms
 
 
-def _unknown_entry(name: str, setting: Setting) -> ConfigEntry:
-    synonyms = [ConfigSynonym(setting.key, None, ConfigSource.STATIC_BROKER_CONFIG)]
-    return ConfigEntry(name, None, synonyms, key=None, read_only=True)
+def _other_entry(broker: BrokerConfig, setting: Setting) -> ConfigEntry:
+    """A setting of one listener, with what holds for the others behind it; or of a key that nobody knows."""
+    key = key_of_listener(setting.key)
+    value = None if key is None or key.sensitive else setting.text
+    synonyms = [ConfigSynonym(setting.key, value, ConfigSource.STATIC_BROKER_CONFIG)]
+    if key is not None:
+        synonyms += _synonyms_of(broker, (key,))
+    return ConfigEntry(setting.key, value, synonyms, key=key, read_only=True)

@@ -148,7 +148,8 @@ class ConfigKey(Generic[T]):
         noun = "a decimal number" if self.type is ConfigType.DOUBLE else "a whole number"
         if isinstance(self.validator, Range) and self.validator.high is None and self.type in HIGHEST:
             return f"{noun} from {self.validator.low} to {HIGHEST[self.type]}"
-        return f"{noun}, {self.validator.requirement}"
+        comma = "" if self.validator.requirement.startswith("from ") else ","
+        return f"{noun}{comma} {self.validator.requirement}"
 
     def parse(self, text: str) -> T:
         """The value that `text` stands for; raises ConfigError when it is of another type or out of range."""

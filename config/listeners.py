@@ -4,7 +4,7 @@ Source: SocketServerConfigs.listenerListToEndPoints, AbstractKafkaConfig.listene
 KafkaConfig.validateValues.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
 from config.catalogue.network import ADVERTISED_LISTENERS, LISTENER_SECURITY_PROTOCOL_MAP, LISTENERS
@@ -96,11 +96,11 @@ def parse_protocol_map(text: str) -> dict[str, str]:
     return protocols
 
 
-def check_inter_broker_listener(name: str, listeners: Sequence[Listener]) -> Iterator[ConfigError]:
-    """The error, if any, of naming a listener for the brokers among themselves that is not opened."""
+def check_inter_broker_listener(name: str, listeners: Sequence[Listener]) -> None:
+    """Raises ConfigError when brokers are to reach each other by a listener that is not opened."""
     known = [listener.name for listener in listeners]
     if name.upper() not in known:
-        yield INTER_BROKER_LISTENER_NAME.error(
+        raise INTER_BROKER_LISTENER_NAME.error(
             name, "the name of a listener that is opened: " + ", ".join(known)
         )
 

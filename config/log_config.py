@@ -119,14 +119,19 @@ def topic_key(name: str) -> ConfigKey[Any]:
     return key
 
 
-def validate_topic_overrides(overrides: Mapping[str, str]) -> None:
+def validate_topic_overrides(overrides: Mapping[str, str], broker: BrokerValues | None = None) -> None:
     """Checks what a client wants to set on a topic; raises ConfigError (LogConfig.validate).
 
-    Beyond each value by itself, the compaction lags must agree, and there is no tiered storage to be enabled.
+    Beyond each value by itself, the compaction lags must agree, those that come from `broker` included where it is
+    given; and there is no tiered storage to be enabled.
     """
     values = parse_topic_overrides(overrides)
-    min_lag = values.get(t.MIN_COMPACTION_LAG_MS.name, t.MIN_COMPACTION_LAG_MS.default)
-    max_lag = values.get(t.MAX_COMPACTION_LAG_MS.name, t.MAX_COMPACTION_LAG_MS.default)
+
+    def effective(key: ConfigKey[Any]) -> Any:
+        default = key.default if broker is None else broker_value(broker, key)
+        return values.get(key.name, default)
+
+    min_lag, max_lag = effective(t.MIN_COMPACTION_LAG_MS), effective(t.MAX_COMPACTION_LAG_MS)
     if min_lag > max_lag:
         limit = f"at most {t.MAX_COMPACTION_LAG_MS.name}, which is {max_lag}"
         raise t.MIN_COMPACTION_LAG_MS.error(str(min_lag), limit)

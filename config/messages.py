@@ -9,6 +9,15 @@ from config.catalogue.gone import GONE, GONE_PREFIXES, OPEN_PREFIXES
 from config.keys import ConfigKey
 from config.layers import Setting
 
+# What can be set for one mechanism of a listener (DynamicBrokerConfig.LISTENER_MECHANISM_CONFIGS).
+MECHANISM_KEYS = {
+    "connections.max.reauth.ms",
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+}
+
 
 class MessageKind(Enum):
     """What a message is about. The first three are warnings: the file says something other than its author thinks."""
@@ -67,11 +76,13 @@ def repeated(first: Setting, second: Setting) -> ConfigMessage:
 
 
 def key_of_listener(name: str) -> ConfigKey[Any] | None:
-    """The key behind listener.name.<listener>.<key> or listener.name.<listener>.<mechanism>.<key>; None if unknown."""
+    """The key behind listener.name.<listener>.<key> or, for some, listener.name.<listener>.<mechanism>.<key>; else
+    None."""
     if not name.startswith("listener.name."):
         return None
     _, _, rest = name.removeprefix("listener.name.").partition(".")
-    return BROKER_KEYS.get(rest) or BROKER_KEYS.get(rest.partition(".")[2])
+    of_mechanism = rest.partition(".")[2]
+    return BROKER_KEYS.get(of_mechanism if of_mechanism in MECHANISM_KEYS else rest)
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:

@@ -72,14 +72,14 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         start = number
         line = natural[number].lstrip(WHITE_SPACE)
         number += 1
-        if not line or line[0] in "#!":
+        # A backslash alone continues nothing: what follows is a new line, which may be a comment.
+        if not line or line[0] in "#!" or line == "\\":
             continue
         while _continues(line):
             following = natural[number].lstrip(WHITE_SPACE) if number < len(natural) else ""
             number += 1
             line = line[:-1] + following
-        if line:
-            yield start + 1, line
+        yield start + 1, line
 
 
 def _continues(line: str) -> bool:

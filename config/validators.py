@@ -142,8 +142,19 @@ def _is_voter(entry: str) -> bool:
 
 
 def _is_host_and_port(address: str) -> bool:
+    """True for what org.apache.kafka.common.utils.Utils takes: scheme://host:port, of which scheme and host may be
+    missing."""
+    scheme, separator, rest = address.partition("://")
+    if separator and _has_only(scheme, "-%._"):
+        address = rest
     host, colon, port = address.rpartition(":")
-    return bool(colon and host) and port.isdecimal()
+    host = host.removeprefix("[").removesuffix("]")
+    return bool(colon) and port.isascii() and port.isdecimal() and _has_only(host, "-%._:")
+
+
+def _has_only(text: str, others: str) -> bool:
+    """True when the text is made of ASCII letters, digits and these other characters."""
+    return all((character.isascii() and character.isalnum()) or character in others for character in text)
 
 
 def is_share_offset_reset(value: object) -> bool:

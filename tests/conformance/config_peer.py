@@ -58,13 +58,13 @@ class ConfigPeer:
         """Whether Kafka would start from these properties."""
         return self._accepts("start", properties)
 
-    def takes_topic(self, properties: str) -> bool:
-        """Whether Kafka would create a topic with these settings."""
-        return self._accepts("topic", properties)
+    def takes_topic(self, settings: str, properties: str) -> bool:
+        """Whether Kafka would create a topic with these settings on a broker with these properties."""
+        return self._accepts("topic", settings, properties)
 
-    def _accepts(self, request: str, properties: str) -> bool:
+    def _accepts(self, request: str, *files: str) -> bool:
         try:
-            self.ask(request, properties.encode())
+            self.ask(request, *(file.encode() for file in files))
         except KafkaRefusedError:
             return False
         return True

@@ -75,7 +75,8 @@ public final class ConfigPeer {
             case "catalogue" -> DEFINITIONS.forEach((kind, definition) -> catalogue(kind, definition, answer));
             case "parse" -> answer.add(word(parse(words.next(), text(words), text(words))));
             case "start" -> KafkaConfig.fromProps(properties(words), false);
-            case "topic" -> LogConfig.validate(map(properties(words)));
+            case "topic" -> LogConfig.validate(Map.of(), map(properties(words)),
+                KafkaConfig.fromProps(properties(words), false).extractLogConfigMap(), false);
             case "load" -> new TreeMap<>(map(properties(words)))
                 .forEach((key, value) -> answer.add(word(key) + " " + word(value)));
             case "environment" -> environment(words, answer);
