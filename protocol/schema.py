@@ -65,16 +65,8 @@ def version_range(text: str) -> VersionRange:
     return found
 
 
-class _Unset:
-    """Marks an argument that was not given, where None means something."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "..."
-
-
-UNSET: Final[Any] = _Unset()
+UNSET: Final[Any] = object()
+"""Marks an argument that was not given, where None means something."""
 
 _ZERO_VALUES: Final[dict[str, Any]] = {
     "bool": False,

@@ -465,3 +465,10 @@ def test_arrays_of_numbers_of_any_length() -> None:
         topic = MetadataResponse.MetadataResponseTopic(name="t", partitions=[partition])
         for version in (1, 12):
             assert_parity(MetadataResponse(topics=[topic]), version)
+
+
+@pytest.mark.slow
+def test_ten_times_as_fast_as_the_construct_codec() -> None:
+    from bench.bench_codec import LEAST_FACTOR, run
+
+    assert {row["message"]: row["factor"] for row in run() if row["factor"] < LEAST_FACTOR} == {}
