@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PROPERTIES ?= config/server.properties
+# The plain kind of editable install: the other puts an import hook before everything, which costs each start 30 ms.
+EDITABLE := --config-settings editable_mode=compat --editable
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check lint types imports conformance bench docs clean
@@ -14,11 +16,11 @@ $(VENV)/.run: pyproject.toml setup.py protocol/records/record.py protocol/record
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Barnabas needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + "; name another with make PYTHON=...")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Setting up $(VENV) (a minute, the first time only)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EDITABLE) .
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.run
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,lint]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EDITABLE) '.[test,lint]'
 	@touch $@
 
 run: $(VENV)/.run ## Starts a broker on 127.0.0.1:9092, configured by config/server.properties

@@ -35,9 +35,9 @@ class LazyGroup(click.Group):
 
 def show_version(context: click.Context, _: click.Parameter, value: bool) -> None:
     if value and not context.resilient_parsing:
-        from broker.version import broker_version
+        from broker.version import VERSION
 
-        click.echo(f"barnabas {broker_version()}")
+        click.echo(f"barnabas {VERSION}")
         context.exit()
 
 

@@ -31,7 +31,7 @@ from broker.request_memory import RequestMemory
 from broker.services import Broker, Endpoint
 from broker.socket_server import SocketServer, SocketSettings
 from broker.topic_admin import TopicDefaults
-from broker.version import broker_version
+from broker.version import VERSION
 from config.broker_config import BrokerConfig
 from config.catalogue import network
 from config.catalogue.barnabas import (
@@ -255,7 +255,7 @@ def _ready_line(server: Server, http: HttpServer | None) -> str:
         metrics = f", metrics on http://{server.config[BARNABAS_HTTP_HOST] or '0.0.0.0'}:{http.port}/metrics"
     loop = "compiled" if record_module.COMPILED else "interpreted"
     return (
-        f"Barnabas {broker_version()} is ready on {addresses}, data in {data}{metrics}, record checks {loop}, "
+        f"Barnabas {VERSION} is ready on {addresses}, data in {data}{metrics}, record checks {loop}, "
         f"started in {_seconds_since_spawn():.2f} s"
     )
 
