@@ -33,71 +33,10 @@ Call = Callable[[], Any]
 def messages() -> list[Message]:
     """A request and a response of each kind, for one topic of twelve partitions."""
     return [
-        ProduceRequest(
-            transactional_id=None,
-            acks=-1,
-            timeout_ms=30_000,
-            topic_data=[
-                ProduceRequest.TopicProduceData(
-                    topic_id=TOPIC_ID,
-                    partition_data=[
-                        ProduceRequest.PartitionProduceData(index=index, records=BATCH)
-                        for index in range(PARTITIONS)
-                    ],
-                )
-            ],
-        ),
-        ProduceResponse(
-            responses=[
-                ProduceResponse.TopicProduceResponse(
-                    topic_id=TOPIC_ID,
-                    partition_responses=[
-                        ProduceResponse.PartitionProduceResponse(index=index, base_offset=1_000 * index)
-                        for index in range(PARTITIONS)
-                    ],
-                )
-            ],
-        ),
-        FetchRequest(
-            max_wait_ms=500,
-            min_bytes=1,
-            max_bytes=52_428_800,
-            session_id=77,
-            session_epoch=3,
-            topics=[
-                FetchRequest.FetchTopic(
-                    topic_id=TOPIC_ID,
-                    partitions=[
-                        FetchRequest.FetchPartition(
-                            partition=index,
-                            fetch_offset=1_000,
-                            current_leader_epoch=4,
-                            partition_max_bytes=1_048_576,
-                        )
-                        for index in range(PARTITIONS)
-                    ],
-                )
-            ],
-        ),
-        FetchResponse(
-            session_id=77,
-            responses=[
-                FetchResponse.FetchableTopicResponse(
-                    topic_id=TOPIC_ID,
-                    partitions=[
-                        FetchResponse.PartitionData(
-                            partition_index=index,
-                            high_watermark=2_000,
-                            last_stable_offset=2_000,
-                            log_start_offset=0,
-                            aborted_transactions=None,
-                            records=BATCH,
-                        )
-                        for index in range(PARTITIONS)
-                    ],
-                )
-            ],
-        ),
+        _produce_request(),
+        _produce_response(),
+        _fetch_request(),
+        _fetch_response(),
         MetadataRequest(
             topics=[
                 MetadataRequest.MetadataRequestTopic(name=f"orders-{number}") for number in range(PARTITIONS)
@@ -105,6 +44,52 @@ def messages() -> list[Message]:
         ),
         _metadata_response(),
     ]
+
+
+def _produce_request() -> ProduceRequest:
+    partitions = [
+        ProduceRequest.PartitionProduceData(index=index, records=BATCH) for index in range(PARTITIONS)
+    ]
+    topic = ProduceRequest.TopicProduceData(topic_id=TOPIC_ID, partition_data=partitions)
+    return ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic])
+
+
+def _produce_response() -> ProduceResponse:
+    partitions = [
+        ProduceResponse.PartitionProduceResponse(index=index, base_offset=1_000 * index)
+        for index in range(PARTITIONS)
+    ]
+    topic = ProduceResponse.TopicProduceResponse(topic_id=TOPIC_ID, partition_responses=partitions)
+    return ProduceResponse(responses=[topic])
+
+
+def _fetch_request() -> FetchRequest:
+    partitions = [
+        FetchRequest.FetchPartition(
+            partition=index, fetch_offset=1_000, current_leader_epoch=4, partition_max_bytes=1_048_576
+        )
+        for index in range(PARTITIONS)
+    ]
+    topic = FetchRequest.FetchTopic(topic_id=TOPIC_ID, partitions=partitions)
+    return FetchRequest(
+        max_wait_ms=500, min_bytes=1, max_bytes=52_428_800, session_id=77, session_epoch=3, topics=[topic]
+    )
+
+
+def _fetch_response() -> FetchResponse:
+    partitions = [
+        FetchResponse.PartitionData(
+            partition_index=index,
+            high_watermark=2_000,
+            last_stable_offset=2_000,
+            log_start_offset=0,
+            aborted_transactions=None,
+            records=BATCH,
+        )
+        for index in range(PARTITIONS)
+    ]
+    topic = FetchResponse.FetchableTopicResponse(topic_id=TOPIC_ID, partitions=partitions)
+    return FetchResponse(session_id=77, responses=[topic])
 
 
 def _metadata_response() -> MetadataResponse:
