@@ -17,6 +17,7 @@ $(VENV)/.run: pyproject.toml setup.py protocol/records/record.py protocol/record
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Setting up $(VENV) (a minute, the first time only)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EDITABLE) .
+	@$(BIN)/python -m compileall -q broker config protocol storage
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.run
