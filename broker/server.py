@@ -21,6 +21,7 @@ from broker.housekeeping import Housekeeping
 from broker.http import HttpServer
 from broker.kafka_apis import KafkaApis
 from broker.listeners import ListenError
+from broker.metadata_image import MetadataDelta, MetadataImage
 from broker.metadata_store import MetadataStoreError
 from broker.node_storage import NodeStorage
 from broker.observers import Observers
@@ -106,7 +107,7 @@ class Server:
             log_dir_failed=self._log_dir_failed,
         )
         self.replica_manager.apply(storage.image, storage.everything())
-        self.controller = Controller(storage.store, storage.image, self._runner, self.replica_manager.apply)
+        self.controller = Controller(storage.store, storage.image, self._runner, self._publish)
         self.housekeeping = Housekeeping(
             config, storage.log_manager, self.replica_manager, self._runner, loop
         )
@@ -129,6 +130,10 @@ class Server:
             error_probe=self.observers.requests,
         )
         return KafkaApis(broker, self.observers.requests, time.monotonic)
+
+    def _publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        self.storage.image = image  # by which logs that are opened from here on find their settings
+        self.replica_manager.apply(image, delta)
 
     def _log_dir_failed(self, log_dir: str) -> None:
         """Without a directory left there is nothing that could be served."""

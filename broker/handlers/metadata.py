@@ -59,12 +59,14 @@ def metadata(
             broker, context, request, [_topic(broker, t) for t in image.topics.values()]
         )
     if any((t.name is None or t.topic_id != ZERO_UUID) and version < _TOPIC_IDS_SINCE for t in asked):
-        return _metadata_response(
-            broker, context, request, [_no_topic(t.name or "", ErrorCode.INVALID_REQUEST) for t in asked]
-        )
+        refused = [_no_topic(t.name or "", ErrorCode.INVALID_REQUEST, t.topic_id) for t in asked]
+        return MetadataResponse(topics=refused, error_code=ErrorCode.INVALID_REQUEST)
 
     def respond(failures: dict[str, ErrorCode]) -> MetadataResponse:
-        topics = [_asked_topic(broker, t.name, t.topic_id, failures) for t in asked]
+        topics = [
+            _asked_topic(broker, *once, failures)
+            for once in dict.fromkeys((t.name, t.topic_id) for t in asked)
+        ]
         return _metadata_response(broker, context, request, topics)
 
     missing = _missing(broker.image, asked)
@@ -165,7 +167,7 @@ def _metadata_response(
 ) -> MetadataResponse:
     if request.include_topic_authorized_operations:
         for topic in topics:
-            if topic.error_code == ErrorCode.NONE:
+            if topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
                 topic.topic_authorized_operations = TOPIC_OPERATIONS
     endpoint = broker.endpoint(context.connection)
     include_cluster = request.include_cluster_authorized_operations
@@ -216,9 +218,12 @@ def describe_topic_partitions(
     """Topics in order of name, from the cursor on, as many partitions as fit under the limit (KIP-966)."""
     image = broker.image
     cursor = request.cursor
-    names = sorted({topic.name for topic in request.topics} or image.topics)
+    asked = {topic.name for topic in request.topics}
+    names = sorted(asked or image.topics)
     first_partition = 0
     if cursor is not None:
+        if cursor.partition_index < 0 or (asked and cursor.topic_name not in asked):
+            return _cursor_refused(request)
         names = [name for name in names if name >= cursor.topic_name]
         if names and names[0] == cursor.topic_name:
             first_partition = cursor.partition_index
@@ -232,7 +237,9 @@ def describe_topic_partitions(
         if topic is None:
             response.topics.append(
                 DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
-                    error_code=_why_missing(name), name=name
+                    error_code=_why_missing(name),
+                    name=name,
+                    topic_authorized_operations=TOPIC_OPERATIONS,
                 )
             )
             continue
@@ -246,6 +253,18 @@ def describe_topic_partitions(
         left -= len(shown)
         first_partition = 0
     return response
+
+
+def _cursor_refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """A cursor has to name one of the topics asked for, and a partition."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=topic.name
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 def _described_topic(

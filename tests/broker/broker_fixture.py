@@ -139,6 +139,7 @@ class InProcessBroker:
 
     def _publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self.deltas.append(delta)
+        self.storage.image = image
         self.replica_manager.apply(image, delta)
 
     def client(self, version: int, client_id: str | None = "test") -> Client:
