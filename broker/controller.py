@@ -8,19 +8,25 @@ Source: org.apache.kafka.controller.QuorumController, without its quorum.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from broker.blocking import BlockingRunner
+from broker.blocking import BlockingRunner, Work
 from broker.metadata_image import MetadataDelta, MetadataImage
 from broker.request import Pending
 from protocol.schema import Message
 
 R = TypeVar("R")
 
+logger = logging.getLogger("barnabas.controller")
+
 Publisher = Callable[[MetadataImage, MetadataDelta], None]
 """Is told of every new image, in order, before whoever asked for the change gets the answer."""
+
+Preparation = Callable[[MetadataImage, MetadataDelta], Work | None]
+"""Asked before an image is published for what blocks in taking it over, to be done off the event loop."""
 
 
 class MetadataLog(Protocol):
@@ -57,9 +63,15 @@ class Controller:
     """Serialises operations on the metadata. Lives on the event loop; only the log's append leaves it."""
 
     def __init__(
-        self, log: MetadataLog, image: MetadataImage, runner: BlockingRunner, publish: Publisher
+        self,
+        log: MetadataLog,
+        image: MetadataImage,
+        runner: BlockingRunner,
+        publish: Publisher,
+        prepare: Preparation = lambda image, delta: None,
     ) -> None:
         self.image = image
+        self._prepare = prepare
         self._log = log
         self._runner = runner
         self._publish = publish
@@ -88,14 +100,31 @@ class Controller:
 
     def _commit(self, operation: _Operation, decision: Decision[Any]) -> None:
         def committed(error: BaseException | None) -> None:
-            if error is None:
-                self.image, delta = self.image.apply(decision.records)
-                self._publish(self.image, delta)
-                response = decision.response
+            if error is not None:
+                self._finish(operation, operation.failed(error))
+                return
+            image, delta = self.image.apply(decision.records)
+            work = self._prepare(image, delta)
+            if work is None:
+                publish(image, delta)
             else:
-                response = operation.failed(error)
-            self._busy = False
-            operation.pending.complete(response)
-            self._run_queue()
+                self._runner.submit(work, lambda failure: prepared(failure, image, delta))
+
+        def prepared(failure: BaseException | None, image: MetadataImage, delta: MetadataDelta) -> None:
+            if failure is not None:
+                # The records are committed all the same; whoever takes over the image meets the failure again.
+                logger.error("preparing for new metadata failed: %s", failure)
+            publish(image, delta)
+
+        def publish(image: MetadataImage, delta: MetadataDelta) -> None:
+            self.image = image
+            self._publish(image, delta)
+            self._finish(operation, decision.response)
 
         self._runner.submit(lambda: self._log.append(decision.records), committed)
+
+    def _finish(self, operation: _Operation, response: Any) -> None:
+        self._busy = False
+        operation.pending.complete(response)
+        if not self._busy:
+            self._run_queue()

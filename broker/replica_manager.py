@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
-from broker.blocking import BlockingRunner
+from broker.blocking import BlockingRunner, Work
 from broker.delayed_operations import DelayedFetch, DelayedProduce
 from broker.error_map import MAPPED_ERRORS, error_code_of
 from broker.fetch_session import FetchPartition
@@ -168,6 +168,25 @@ class ReplicaManager:
         """Whether this broker's replica of the partition cannot be used: its disk failed, or it never got a log."""
         partition = self._partitions.get((topic, index))
         return partition is None or partition.offline
+
+    def prepare(self, image: MetadataImage, delta: MetadataDelta) -> Work | None:
+        """The part of apply() that waits for the disk, to be done before it and off the event loop: new directories."""
+        wanted = [
+            (name, index, image.topics[name].topic_id)
+            for name in sorted(delta.created_topics | delta.changed_topics)
+            for index, partition in image.topics[name].partitions.items()
+            if self._node_id in partition.replicas and (name, index) not in self._partitions
+        ]
+        if not wanted:
+            return None
+        # A topic of the same name may be on its way out; its directories have to go first.
+        for topic in delta.deleted_topics.values():
+            self._remove(topic)
+        try:
+            return self.log_manager.prepare_logs(wanted).run
+        except OSError as error:
+            logger.error("new directories cannot be planned: %s", error)
+            return None
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Brings the partitions in line with a new image; deleted first, since a name may come back at once."""

@@ -16,6 +16,7 @@ from storage.env import Env
 from storage.errors import InconsistentMetadataError, KafkaStorageError
 from storage.log_dir import LogDir
 from storage.log_loader import DEFAULT_PRODUCER_ID_EXPIRATION_MS, open_log
+from storage.new_directories import NewDirectories
 from storage.open_segments import DESCRIPTORS_PER_SEGMENT, OpenSegments
 from storage.unified_log import UnifiedLog
 
@@ -43,6 +44,7 @@ class LogManager:
         "_expiration_ms",
         "_logs",
         "_open_segments",
+        "_planned",
         "dirs",
     )
 
@@ -65,6 +67,7 @@ class LogManager:
         self._expiration_ms = producer_id_expiration_ms
         self._logs: dict[TopicPartition, UnifiedLog] = {}
         self._deletions = DeletionQueue(env)
+        self._planned: dict[TopicPartition, LogDir] = {}
         limit = max_open_segments or env.max_open_files() // 2 // DESCRIPTORS_PER_SEGMENT
         self._open_segments = OpenSegments(limit)
         self.dirs = [LogDir(env, path.rstrip("/") or "/") for path in log_dirs]
@@ -169,18 +172,39 @@ class LogManager:
         key = (log.topic, log.partition)
         return next(directory for directory in self.dirs if directory.logs.get(key) is log)
 
+    def prepare_logs(self, wanted: Sequence[tuple[str, int, bytes]]) -> NewDirectories:
+        """Plans the directories of new logs, given as (topic, partition, topic id), where they will be created.
+
+        Running what it returns, in a thread, spares `get_or_create_log` the waiting for the disk. Raises OSError.
+        """
+        job = NewDirectories(self._env)
+        counts = {directory: len(directory.logs) for directory in self.dirs}
+        for topic, partition, topic_id in wanted:
+            if (topic, partition) in self._logs:
+                continue
+            directory = min(counts, key=lambda candidate: counts[candidate])
+            counts[directory] += 1
+            directory.forget(topic, partition)
+            job.add(directory.path, f"{topic}-{partition}", topic_id)
+            self._planned[topic, partition] = directory
+        return job
+
     def get_or_create_log(self, topic: str, partition: int, topic_id: bytes | None = None) -> UnifiedLog:
-        """The log of a partition; a new one goes into the directory that has the fewest.
+        """The log of a partition; a new one goes where it was planned, or into the directory that has the fewest.
 
         Raises InconsistentTopicIdError when the directory is that of another incarnation, KafkaStorageError.
         """
         log = self._logs.get((topic, partition))
         try:
             if log is None:
-                directory = min(self.dirs, key=lambda candidate: len(candidate.logs))
-                directory.forget(topic, partition)
+                directory = self._planned.pop((topic, partition), None)
+                is_prepared = directory is not None
+                if directory is None:
+                    directory = min(self.dirs, key=lambda candidate: len(candidate.logs))
+                    directory.forget(topic, partition)
                 log = self._open(directory, topic, partition, is_new=True)
-                self._env.sync_dir(directory.path)
+                if not is_prepared:
+                    self._env.sync_dir(directory.path)
             if topic_id is not None:
                 log.assign_topic_id(topic_id)
         except OSError as error:
@@ -206,6 +230,8 @@ class LogManager:
         try:
             log.release()
             log.rename_dir(f"{directory.path}/{self._odd_name(log, suffix)}")
+            if suffix == STRAY_DIR_SUFFIX:  # a deletion is durable where it was decided
+                self._env.sync_dir(directory.path)
         except OSError as error:
             raise KafkaStorageError(f"{log.name} cannot be renamed: {error}") from error
         log.fail("it was deleted" if suffix == DELETE_DIR_SUFFIX else "it was put aside")
@@ -218,6 +244,22 @@ class LogManager:
         """topic-partition.uniqueid-suffix, as Kafka names it; a long topic is cut so that the name is a file name."""
         tail = f"-{log.partition}.{self._env.random_bytes(16).hex()}{suffix}"
         return log.topic[: MAX_DIR_NAME - len(tail)] + tail
+
+    def truncate_to(self, log: UnifiedLog, offset: int) -> bool:
+        """`UnifiedLog.truncate_to`, and the recovery point on disk before anything is appended again.
+
+        Otherwise a crash could take what comes after `offset` now for what was synced there before. Raises
+        KafkaStorageError, OSError.
+        """
+        was_cut = log.truncate_to(offset)
+        if was_cut:
+            self.directory_of(log).recovery_point_job()()
+        return was_cut
+
+    def truncate_fully_and_start_at(self, log: UnifiedLog, offset: int) -> None:
+        """`UnifiedLog.truncate_fully_and_start_at`, with the checkpoints that follow from it."""
+        log.truncate_fully_and_start_at(offset)
+        self.directory_of(log).checkpoint_all()
 
     def update_config(self, topic: str, config: "LogConfig") -> None:
         """Has every log of a topic go by another configuration."""

@@ -61,7 +61,7 @@ class UnifiedLog(LogState):
         RecordTooLargeError, RecordBatchTooLargeError, InvalidTimestampError, OutOfOrderSequenceError,
         InvalidProducerEpochError, InvalidTxnStateError, KafkaStorageError. Whatever it raises, nothing was appended.
         """
-        self._check_writable()
+        self._check_online()
         now_ms = self._env.now_ms()
         valid = self._validator.validate(records, self._local.log_end_offset, leader_epoch, origin, now_ms)
         for batch in valid.batches:
@@ -76,7 +76,7 @@ class UnifiedLog(LogState):
 
         Raises CorruptRecordError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError, KafkaStorageError.
         """
-        self._check_writable()
+        self._check_online()
         valid = ValidatedRecords(self._local.log_end_offset)
         last_offset = -1
         for batch in batches(records):
@@ -209,6 +209,7 @@ class UnifiedLog(LogState):
         At most `max_length` bytes, though with `min_one_message` the first batch comes whole. Raises
         OffsetOutOfRangeError; CorruptRecordError where the segment is damaged; KafkaStorageError.
         """
+        self._check_online()
         if start_offset < self.log_start_offset or start_offset > self._local.log_end_offset:
             raise OffsetOutOfRangeError(
                 f"offset {start_offset} of {self.name} is not within {self.log_start_offset}..{self.log_end_offset}",
@@ -314,41 +315,51 @@ class UnifiedLog(LogState):
             self.truncate_fully_and_start_at(offset)
             return True
         with self._failing("truncation"):
-            segments = self._local.truncate_to(offset)
-            self._forget_snapshots(segments)
+            try:
+                self._forget_snapshots(self._local.truncate_to(offset))
+            finally:
+                self._after_truncation(min(self.log_start_offset, offset))
             self.leader_epoch_cache.truncate_from_end(offset)
-            self._after_truncation(min(self.log_start_offset, offset))
-            rebuild_producer_state(
-                self.producer_state_manager,
-                self._local.segments,
-                self.log_start_offset,
-                offset,
-                self._env.now_ms(),
-            )
-        self._update_first_unstable_offset()
+            self.rebuild_producer_state()
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Empties the log; it goes on at `offset`. Raises KafkaStorageError."""
         with self._failing("truncation"):
-            segments = self._local.truncate_fully_and_start_at(offset)
-            self._forget_snapshots(segments)
+            try:
+                self._forget_snapshots(self._local.truncate_fully_and_start_at(offset))
+            finally:
+                self._after_truncation(offset)
             self.leader_epoch_cache.clear_and_flush()
             self.producer_state_manager.truncate_fully_and_start_at(offset)
-        self.first_unstable_offset = None
-        self._after_truncation(offset)
+            self._update_first_unstable_offset()
 
     def _forget_snapshots(self, segments: list[LogSegment]) -> None:
         for segment in segments:
             self.producer_state_manager.snapshots.remove(segment.base_offset)
 
     def _after_truncation(self, log_start_offset: int) -> None:
+        """Brings the offsets in order again, before anything else can fail."""
+        self.first_unstable_offset = None
         self.log_start_offset = log_start_offset
         end = self._local.log_end_offset_metadata
         if self.high_watermark >= end.message_offset or self.high_watermark < log_start_offset:
             self.high_watermark, self._high_watermark_metadata = end.message_offset, end
         else:
             self._high_watermark_metadata = LogOffsetMetadata(self.high_watermark)
+        self._check_order()
+
+    def rebuild_producer_state(self) -> None:
+        """Follows the producers through the log again, from the latest snapshot. Raises OSError."""
+        local = self._local
+        rebuild_producer_state(
+            self.producer_state_manager,
+            local.segments,
+            local.segments[0].base_offset,
+            local.log_end_offset,
+            self._env.now_ms(),
+        )
+        self._update_first_unstable_offset()
 
     def delete_old_segments(self) -> int:
         """Deletes the segments that retention lets go, by time, by size and below the log start; how many.
@@ -371,9 +382,8 @@ class UnifiedLog(LogState):
         return len(doomed)
 
     def rename_dir(self, directory: str) -> None:
-        """Gives the partition's directory another name, durably. Raises OSError."""
+        """Gives the partition's directory another name; the directory above is not synced. Raises OSError."""
         self._env.rename(self.directory, directory)
-        self._env.sync_dir(directory.rpartition("/")[0])
         self._local.update_directory(directory)
         self.leader_epoch_cache.update_directory(directory)
         self.producer_state_manager.snapshots.directory = directory
