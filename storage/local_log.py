@@ -140,36 +140,43 @@ class LocalLog:
         self.log_end_offset = last_offset + 1
         self.log_end_offset_metadata = LogOffsetMetadata(last_offset + 1, segment.base_offset, segment.size)
 
-    def new_segment(self, base_offset: int) -> LogSegment:
-        """Makes an empty segment as the configuration has it; the caller adds it. Raises OSError."""
-        return LogSegment.create(
+    def _new_segment(self, base_offset: int) -> LogSegment:
+        """An empty segment as the configuration has it, without files yet."""
+        return LogSegment(
             self._env,
             self.directory,
             base_offset,
             open_segments=self._open_segments,
+            size=0,
             index_interval_bytes=self.config.index_interval_bytes,
             index_bytes=self.config.segment_index_bytes,
             roll_jitter_ms=self._random_jitter_ms(),
-            preallocate_bytes=self.config.segment_bytes if self.config.preallocate else 0,
         )
+
+    def _create_files(self, segment: LogSegment) -> None:
+        segment.create_files(self.config.segment_bytes if self.config.preallocate else 0)
 
     def _random_jitter_ms(self) -> int:
         bound = min(self.config.segment_jitter_ms, self.config.segment_ms)
         return int.from_bytes(self._env.random_bytes(8), "big") % bound if bound > 0 else 0
 
     def roll(self, base_offset: int) -> LogSegment:
-        """Closes the active segment and starts one at `base_offset` (the log end offset at least). Raises OSError."""
+        """Closes the active segment and starts one at `base_offset` (the log end offset at least).
+
+        Raises OSError; then the active segment is what it was.
+        """
         base_offset = max(base_offset, self.log_end_offset)
         active = self.active_segment
+        segment = self._new_segment(base_offset)
         if active.base_offset == base_offset:
             # An empty segment whose indexes count as full: the same again, with new files.
             assert active.size == 0, f"{active} has data from its own base offset on"
-            active.release()
-            self.segments.remove(active)
+            active.close()
+            self._create_files(segment)
         else:
             active.on_become_inactive(preallocated=self.config.preallocate)
+            self._create_files(segment)
             self._sealed_since_flush.append(active)
-        segment = self.new_segment(base_offset)
         self.segments.add(segment)
         self._set_log_end_offset(self.log_end_offset)
         return segment
@@ -317,30 +324,37 @@ class LocalLog:
         self._deletions.add(self.config.file_delete_delay_ms, doomed)
 
     def truncate_to(self, offset: int) -> list[LogSegment]:
-        """Cuts the log so that it ends at `offset` at most; returns the segments that went whole. Durable on return.
+        """Cuts the log so that it ends at `offset`; returns the segments that went whole. Durable on return.
 
         The later segments go first, last to first, so that a crash in between leaves the log with less at its end
-        and never with a hole.
+        and never with a hole. Raises OSError; then what lies at and after `offset` is in doubt.
         """
         self._generation += 1
-        doomed = [segment for segment in self.segments if segment.base_offset > offset]
-        if doomed:
-            self.delete_segments(doomed[::-1])
-            self._env.sync_dir(self.directory)
-        self.active_segment.truncate_to(offset)
         self.recovery_point = min(self.recovery_point, offset)
-        self._set_log_end_offset(offset)
+        self.log_end_offset = offset
+        try:
+            doomed = [segment for segment in self.segments if segment.base_offset > offset]
+            if doomed:
+                self.delete_segments(doomed[::-1])
+                self._env.sync_dir(self.directory)
+            self.active_segment.truncate_to(offset)
+        finally:
+            self._set_log_end_offset(offset)
         return doomed
 
     def truncate_fully_and_start_at(self, offset: int) -> list[LogSegment]:
-        """Empties the log; it goes on at `offset`. Returns the segments that went."""
+        """Empties the log; it goes on at `offset`. Returns the segments that went. Raises OSError."""
         self._generation += 1
-        doomed = list(self.segments)
-        self.delete_segments(doomed[::-1])
-        self.segments.add(self.new_segment(offset))
-        self._env.sync_dir(self.directory)
         self.recovery_point = min(offset, self.recovery_point)
-        self._set_log_end_offset(offset)
+        doomed = list(self.segments)
+        segment = self._new_segment(offset)
+        try:
+            self.delete_segments(doomed[::-1])
+            self._create_files(segment)
+            self._env.sync_dir(self.directory)
+        finally:
+            self.segments = LogSegments([segment])
+            self._set_log_end_offset(offset)
         return doomed
 
     def update_directory(self, directory: str) -> None:

@@ -196,7 +196,9 @@ class LogLoader:
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(start_offset)
         self._producers.snapshots.remove_stray({segment.base_offset for segment in self.segments})
-        rebuild_producer_state(self._producers, self.segments, start_offset, end_offset, self._env.now_ms())
+        rebuild_producer_state(
+            self._producers, self.segments, self.segments[0].base_offset, end_offset, self._env.now_ms()
+        )
         recovery_point = end_offset if self._is_clean else min(self._recovery_point, end_offset)
         return LoadedLogOffsets(start_offset, end_offset, recovery_point, self._truncated_bytes)
 
@@ -278,14 +280,9 @@ class LogLoader:
         )
 
     def _new_segment(self, base_offset: int) -> LogSegment:
-        return LogSegment.create(
-            self._env,
-            self._directory,
-            base_offset,
-            open_segments=self._open_segments,
-            index_interval_bytes=self._config.index_interval_bytes,
-            index_bytes=self._config.segment_index_bytes,
-        )
+        segment = self._segment(base_offset, 0)
+        segment.create_files()
+        return segment
 
     def _read_end_offset(self) -> int:
         """The log's end, from the last segment; one that is damaged after a clean stop is recovered after all."""
@@ -329,9 +326,9 @@ class LogLoader:
             return
         doubtful = self.segments.from_offset(self._recovery_point)
         first_offset = doubtful[0].base_offset
-        start = max(self._log_start_offset, self.segments[0].base_offset)
+        start = self.segments[0].base_offset
         trusted = LogSegments([segment for segment in self.segments if segment.base_offset < first_offset])
-        rebuild_producer_state(self._producers, trusted, start, max(first_offset, start), self._env.now_ms())
+        rebuild_producer_state(self._producers, trusted, start, first_offset, self._env.now_ms())
         self._replay_from = self._producers.map_end_offset
         next_offset = first_offset
         for position, segment in enumerate(doubtful):

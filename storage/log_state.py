@@ -140,7 +140,7 @@ class LogState:
 
     @property
     def is_failed(self) -> bool:
-        """Whether the disk failed in a way that could not be undone: no appends until it is loaded again."""
+        """Whether the disk failed in a way that could not be undone, or the log is deleted: no appends and no reads."""
         return self._failure is not None
 
     @property
@@ -189,12 +189,12 @@ class LogState:
 
     # -- failure --
 
-    def _check_writable(self) -> None:
+    def _check_online(self) -> None:
         if self._failure is not None:
-            raise KafkaStorageError(f"{self.name} takes no appends: {self._failure}")
+            raise KafkaStorageError(f"{self.name} is offline: {self._failure}")
 
     def fail(self, why: str) -> None:
-        """Takes no appends any more: what is on disk is in doubt until the log is loaded again."""
+        """Takes the log offline: what is on disk is in doubt until it is loaded again."""
         if self._failure is None:
             logger.error("%s is offline: %s", self.directory, why)
             self._failure = why

@@ -1,8 +1,8 @@
 """NewDirectories: the durable part of making many logs, in one piece of work that may leave the thread.
 
-A new log needs its directory and partition.metadata on stable storage before anybody relies on it. Making those is
-most of the cost of a topic, and touches nothing that is shared, so the broker has it done in a thread;
-`get_or_create_log` then only opens what is there.
+A new log needs its directory and partition.metadata on stable storage before anybody relies on it. Making those is most
+of the cost of a topic, and touches nothing that is shared, so the broker has it done in a thread; `get_or_create_log`
+then only opens what is there.
 """
 
 from storage.checkpoints import PARTITION_METADATA, PartitionMetadataFile

@@ -86,7 +86,7 @@ class LogSegment:
         index_bytes: int,
         roll_jitter_ms: int = 0,
     ) -> None:
-        """A segment whose files exist (see `create`)."""
+        """A segment whose files exist, or are to be made next by `create_files`."""
         self._env = env
         self._open_segments = open_segments
         self._file: File | None = None
@@ -107,42 +107,15 @@ class LogSegment:
         self.is_deleted = False
         self.was_used = False  # since `OpenSegments` looked last
 
-    @classmethod
-    def create(
-        cls,
-        env: Env,
-        directory: str,
-        base_offset: int,
-        *,
-        open_segments: OpenSegments,
-        index_interval_bytes: int,
-        index_bytes: int,
-        roll_jitter_ms: int = 0,
-        preallocate_bytes: int = 0,
-    ) -> "LogSegment":
-        """Makes the files of a new, empty segment; what lay there under the same names goes. Raises OSError."""
+    def create_files(self, preallocate_bytes: int = 0) -> None:
+        """Makes the files of this new, empty segment; what lay there under the same names goes. Raises OSError."""
         for suffix in SEGMENT_SUFFIXES:
-            remove_if_exists(env, segment_path(directory, base_offset, suffix))
-        segment = cls(
-            env,
-            directory,
-            base_offset,
-            open_segments=open_segments,
-            size=0,
-            index_interval_bytes=index_interval_bytes,
-            index_bytes=index_bytes,
-            roll_jitter_ms=roll_jitter_ms,
-        )
+            remove_if_exists(self._env, segment_path(self.directory, self.base_offset, suffix))
         # The .log comes last: a crash in between leaves indexes without a log, which loading removes.
-        segment._offset_index = segment._new_offset_index()
-        segment._time_index = segment._new_time_index()
-        segment._offset_index.preallocate()
-        segment._time_index.preallocate()
-        log = env.open(segment.path, create=True)
+        self._start_indexes_anew()
+        log = self._env.open(self.path, create=True)
         if preallocate_bytes:
             log.truncate(preallocate_bytes)
-        segment._max_timestamp = NO_TIMESTAMP
-        return segment
 
     # -- files --
 

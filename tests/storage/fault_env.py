@@ -80,6 +80,10 @@ class Fault:
         self.half = half
 
 
+class PowerCut(BaseException):
+    """The end, in the middle of an operation: nothing in the code under test may catch it."""
+
+
 FaultPlan = Callable[[int, str, str], Fault | None]
 
 
@@ -91,6 +95,17 @@ def nth(operation: int, fault: Fault | None = None) -> FaultPlan:
 def from_nth(operation: int, fault: Fault | None = None) -> FaultPlan:
     """Fails every operation from one on: the disk has died, or is full."""
     return lambda number, _kind, _path: (fault or Fault()) if number >= operation else None
+
+
+def power_cut(operation: int) -> FaultPlan:
+    """Ends everything at one operation, before it has done anything."""
+
+    def plan(number: int, _kind: str, _path: str) -> Fault | None:
+        if number == operation:
+            raise PowerCut
+        return None
+
+    return plan
 
 
 class FaultFile:

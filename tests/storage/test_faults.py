@@ -7,13 +7,14 @@ in the order in which it was sent, and the log takes appends again after a resta
 import errno
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from random import Random
 
 import pytest
 
 from storage.errors import KafkaStorageError, StorageError
 from storage.log_manager import LogManager
 from storage.offsets import FetchIsolation, LogStartOffsetIncrementReason
-from tests.storage.fault_env import Fault, FaultEnv, FaultPlan, from_nth, nth
+from tests.storage.fault_env import Fault, FaultEnv, FaultPlan, PowerCut, from_nth, nth, power_cut
 from tests.storage.helpers import T0, TOPIC_ID, make_batch, read_values, small_config
 
 FAULTS: dict[str, Callable[[int], FaultPlan]] = {
@@ -32,8 +33,8 @@ class Life:
         self.sent: list[bytes] = []
         self.acknowledged: dict[int, bytes] = {}
         self.durable: set[int] = set()
+        self.gone: set[bytes] = set()
         self.start_offset = 0
-        self.stopped = False
 
     def live(self) -> None:
         manager = LogManager(self.env, ["/logs"], lambda _topic: small_config())
@@ -47,7 +48,9 @@ class Life:
             except (OSError, KafkaStorageError):
                 continue
         manager.shutdown()
-        self.stopped = True
+        self.durable = (
+            set(self.acknowledged) if self.env.exists("/logs/.kafka_cleanshutdown") else self.durable
+        )
 
     def steps(self) -> Iterator[Callable[[], object]]:
         for number in range(9):
@@ -57,6 +60,13 @@ class Life:
         yield lambda: self.append(b"idempotent, next" + bytes(100), producer=(7, 0, 1))
         yield self.log.roll
         yield lambda: self.append(b"after the roll" + bytes(100), epoch=1)
+        yield self.flush
+        yield lambda: self.append(b"not for long" + bytes(100), epoch=1)
+        yield self.log.roll
+        yield lambda: self.append(b"nor this" + bytes(100), epoch=1)
+        yield self.flush
+        yield self.truncate
+        yield self.manager.checkpoint_all
         yield self.delete_some
         yield self.log.delete_old_segments
         yield self.manager.checkpoint_all
@@ -80,6 +90,16 @@ class Life:
         self.log.flush()
         self.durable |= before
 
+    def truncate(self) -> None:
+        """Takes the last two back, as a follower does whose leader has something else."""
+        end = self.log.log_end_offset - 2
+        taken_back = [
+            self.acknowledged.pop(offset) for offset in (end, end + 1) if offset in self.acknowledged
+        ]
+        self.durable &= set(self.acknowledged)
+        self.manager.truncate_to(self.log, end)
+        self.gone = set(taken_back)
+
     def delete_some(self) -> None:
         self.log.maybe_increment_log_start_offset(5, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
         self.start_offset = 5
@@ -101,6 +121,7 @@ class Life:
             if offset >= log.log_start_offset:
                 assert found.get(offset) == self.acknowledged[offset], f"offset {offset}"
         assert log.log_start_offset <= self.start_offset or not found
+        assert not self.gone & set(found.values())
         positions = [self.sent.index(value) for value in found.values() if value]
         assert positions == sorted(positions)
         log.update_high_watermark(log.log_end_offset)
@@ -123,55 +144,58 @@ def count_operations() -> int:
 
 
 def lives(plan: Callable[[int], FaultPlan]) -> Iterator[Life]:
+    """One life for each operation in it, at which the plan strikes."""
     for operation in range(count_operations()):
-        env = new_env()
-        env.inject(plan(operation))
-        life = Life(env)
-        with suppress(OSError, StorageError):  # it may not even start
+        life = Life(new_env())
+        life.env.inject(plan(operation))
+        with suppress(OSError, StorageError, PowerCut):  # it may not even start
             life.live()
-        env.inject(None)
+        life.env.inject(None)
         yield life
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_nothing_acknowledged_is_lost_when_the_process_dies_after(kind: str) -> None:
+def test_nothing_acknowledged_is_lost_when_the_process_dies_after_a_fault(kind: str) -> None:
     for life in lives(FAULTS[kind]):
         life.env.kill()
         life.check_after_restart(set(life.acknowledged))
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_nothing_synced_is_lost_when_the_machine_dies_after(kind: str) -> None:
+def test_nothing_synced_is_lost_when_the_machine_dies_after_a_fault(kind: str) -> None:
     for life in lives(FAULTS[kind]):
         life.env.crash()
-        life.check_after_restart(
-            set(life.acknowledged) if life.stopped and life_was_clean(life) else life.durable
-        )
+        life.check_after_restart(life.durable)
 
 
-def life_was_clean(life: Life) -> bool:
-    return life.env.exists("/logs/.kafka_cleanshutdown")
+def test_nothing_acknowledged_is_lost_when_the_process_dies_at_any_operation() -> None:
+    for life in lives(power_cut):
+        life.env.kill()
+        life.check_after_restart(set(life.acknowledged))
 
 
-def test_a_fault_in_the_restart_itself_leaves_everything_for_the_next_one() -> None:
-    operation = 0
-    while True:
-        env = new_env()
-        life = Life(env)
+@pytest.mark.parametrize("seed", [None, 1, 2, 3, 4])
+def test_nothing_synced_is_lost_when_the_machine_dies_at_any_operation(seed: int | None) -> None:
+    for life in lives(power_cut):
+        life.env.crash(None if seed is None else Random(seed))
+        life.check_after_restart(life.durable)
+
+
+@pytest.mark.parametrize("plan", [nth, power_cut])
+def test_a_restart_that_fails_anywhere_leaves_everything_for_the_next_one(
+    plan: Callable[[int], FaultPlan],
+) -> None:
+    operation, went_through = 0, False
+    while not went_through:
+        life = Life(new_env())
         life.live()
-        env.root.entries["logs"].entries.pop(".kafka_cleanshutdown", None)  # type: ignore[union-attr]
-        env.kill()
-        env.inject(nth(operation))
-        try:
+        life.env.remove("/logs/.kafka_cleanshutdown")
+        life.env.kill()
+        life.env.inject(plan(operation))
+        with suppress(OSError, StorageError, PowerCut):
             life.check_after_restart(set(life.acknowledged))
-            restarted = True
-        except (OSError, StorageError):
-            restarted = False
-        done = env.operations <= operation
-        env.kill()
+        went_through = life.env.operations <= operation
+        life.env.kill()
         life.sent.append(b"life goes on")
         life.check_after_restart(set(life.acknowledged))
-        if done:
-            assert restarted
-            return
         operation += 1

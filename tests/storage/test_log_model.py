@@ -157,7 +157,7 @@ class LogMachine(RuleBasedStateMachine):
         """Followers cut at batch boundaries that the leader names."""
         offset = self.boundaries[choice % len(self.boundaries)]
         if offset >= self.log.log_start_offset:
-            self.log.truncate_to(offset)
+            self.manager.truncate_to(self.log, offset)
             self.durable_end = min(self.durable_end, offset)
             self.cut_to(offset)
             self.history = {at: record for at, record in self.history.items() if at < offset}
@@ -171,7 +171,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(ahead=st.integers(0, 50))
     def truncate_fully(self, ahead: int) -> None:
-        self.log.truncate_fully_and_start_at(self.end + ahead)
+        self.manager.truncate_fully_and_start_at(self.log, self.end + ahead)
         self.records.clear()
         self.end = self.start_offset = self.durable_end = self.end + ahead
         self.last_batches.clear()
