@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 
 from broker.connection import Connection
 from broker.log_setup import RateLimit
@@ -31,10 +32,10 @@ class _Record:
 
 
 class ConnectionSweep:
-    """Closes connections that are idle for connections.max.idle.ms, or in the way of others."""
+    """Closes connections that are idle for connections.max.idle.ms (negative: never), or in the way of others."""
 
     def __init__(self, max_idle_ms: int, memory: RequestMemory, complaints: RateLimit) -> None:
-        self._max_idle_s = max_idle_ms / 1000
+        self._max_idle_s = max_idle_ms / 1000 if max_idle_ms >= 0 else math.inf
         self._memory = memory
         self._complaints = complaints
         self._records: dict[Connection, _Record] = {}

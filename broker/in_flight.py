@@ -29,6 +29,10 @@ MAX_UNSENT_BYTES = 1024 * 1024
 """Bytes of answers, records on the disk not counted, above which a connection's further requests have to wait."""
 
 
+def _nobody() -> None:
+    """Hears that answers are ready when there is no connection any more."""
+
+
 class _Slot:
     """The place of a request whose answer, or whose turn to send it, has not come."""
 
@@ -139,6 +143,9 @@ class InFlightRequests:
         self.take_output()
         self._charge(-self._charged)
         self.hang_up = True
+        self._ready = (
+            _nobody  # the connection and this refer to each other, and need not wait for the collector
+        )
 
     def _handle_some(self, frames: list[bytes]) -> int:
         """Handles `frames` until a limit is met; returns how many."""

@@ -28,6 +28,7 @@ from broker.request_memory import RequestMemory
 logger = logging.getLogger("barnabas.network")
 
 SWEEP_INTERVAL_S = 1.0
+_LEAST_SWEEP_INTERVAL_S = 0.01
 _ACCEPTS_AT_ONCE = 64
 _OUT_OF_FILES_PAUSE_S = 1.0
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -314,8 +315,9 @@ class SocketServer:
             self._resume_accepting()
 
     def _sweep_later(self) -> None:
-        interval_s = min(SWEEP_INTERVAL_S, self._settings.connections_max_idle_ms / 4000)
-        self._sweep_timer = self._loop.call_later(interval_s, self._sweep_now)
+        max_idle_s = self._settings.connections_max_idle_ms / 1000
+        interval_s = min(SWEEP_INTERVAL_S, max_idle_s / 4) if max_idle_s >= 0 else SWEEP_INTERVAL_S
+        self._sweep_timer = self._loop.call_later(max(interval_s, _LEAST_SWEEP_INTERVAL_S), self._sweep_now)
 
     def _sweep_now(self) -> None:
         now = self._loop.time()

@@ -18,10 +18,10 @@ MAX_IDLE_S = 600
 class House:
     """Clients of one broker, and its sweep, which runs once a second."""
 
-    def __init__(self, limit_bytes: int = 1 << 30) -> None:
+    def __init__(self, limit_bytes: int = 1 << 30, max_idle_ms: int = MAX_IDLE_S * 1000) -> None:
         self.timer = ManualTimer()
         self.memory = RequestMemory(limit_bytes)
-        self.sweep = ConnectionSweep(MAX_IDLE_S * 1000, self.memory, RateLimit(now=self.timer.time))
+        self.sweep = ConnectionSweep(max_idle_ms, self.memory, RateLimit(now=self.timer.time))
 
     def client(self) -> Client:
         client = Client(ScriptedHandler(), memory=self.memory, timer=self.timer)
@@ -45,6 +45,13 @@ def test_an_idle_connection_is_closed_when_its_time_is_over(house: House) -> Non
     assert not client.closed
     house.passes(2)
     assert client.closed
+
+
+def test_a_negative_time_is_no_limit() -> None:
+    house = House(max_idle_ms=-1)
+    client = house.client()
+    house.passes(3 * MAX_IDLE_S)
+    assert not client.closed
 
 
 def test_a_request_starts_the_time_again(house: House) -> None:
