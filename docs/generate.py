@@ -1,7 +1,7 @@
 """Writes what is derived: docs/configuration.md, docs/apis.md and the table in README.md.
 
-    python docs/generate.py           writes them
-    python docs/generate.py --check   exits with 1 and says which differ; the tests do this
+python docs/generate.py           writes them
+python docs/generate.py --check   exits with 1 and says which differ; the tests do this
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from broker import handlers
-from broker.config_cli import reference
 from broker.request import REGISTRY
+from config.reference import render
 from protocol.api_keys import ApiKey, request_type
 
 ROOT: Final = Path(__file__).parent.parent
@@ -100,12 +100,14 @@ def documents() -> dict[Path, str]:
     return {
         ROOT / "README.md": before + BEGIN + readme_part() + END + after,
         ROOT / "docs" / "apis.md": api_document(),
-        ROOT / "docs" / "configuration.md": reference(),
+        ROOT / "docs" / "configuration.md": render(),
     }
 
 
 def main() -> int:
-    stale = {path: text for path, text in documents().items() if not path.exists() or path.read_text() != text}
+    stale = {
+        path: text for path, text in documents().items() if not path.exists() or path.read_text() != text
+    }
     if "--check" in sys.argv[1:]:
         for path in stale:
             print(f"{path.relative_to(ROOT)} is out of date: make docs", file=sys.stderr)
