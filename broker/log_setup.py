@@ -62,10 +62,10 @@ def _structlog_formatter(as_json: bool, colours: bool) -> logging.Formatter:
     before = [stdlib.add_log_level, stdlib.add_logger_name, stdlib.ExtraAdder()]
     last: list[Any]
     if as_json:
-        before.append(processors.TimeStamper(fmt="iso", utc=True))
+        before.insert(0, processors.TimeStamper(fmt="iso", utc=True))
         last = [processors.format_exc_info, processors.EventRenamer("message"), processors.JSONRenderer()]
     else:
-        before.append(processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False))
+        before.insert(0, processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False))
         last = [
             structlog.dev.ConsoleRenderer(
                 colors=colours, exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
