@@ -54,11 +54,6 @@ def key_for(variable: str) -> str:
     return dotted.replace("...", "-").replace("..", "_")
 
 
-def variable_for(key: str) -> str:
-    """The KAFKA_* variable that stands for a key: log.dirs -> KAFKA_LOG_DIRS."""
-    return PREFIX + key.replace("-", "___").replace("_", "__").replace(".", "_").upper()
-
-
 def cluster_id_from(environ: Mapping[str, str]) -> str | None:
     """The cluster id that the image would format its storage with."""
     return environ.get("CLUSTER_ID") or environ.get("KAFKA_CLUSTER_ID") or None

@@ -1,0 +1,100 @@
+"""Rules between keys; conformance holds each against Kafka's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from config.broker_config import BrokerConfig
+from config.catalogue import BROKER_KEYS
+from config.checks import AT_MOST, LESS_THAN, parse_connection_overrides
+from config.keys import ConfigKey
+from config.layers import InvalidConfigError
+
+
+def refused(*lines: str) -> list[str]:
+    with pytest.raises(InvalidConfigError) as caught:
+        BrokerConfig.of("\n".join(lines).encode(), file_name="f")
+    return [str(error) for error in caught.value.errors]
+
+
+def test_the_defaults_keep_every_rule() -> None:
+    BrokerConfig()
+
+
+@pytest.mark.parametrize(("small", "great"), [*AT_MOST, *LESS_THAN])
+def test_the_defaults_are_in_order(small: ConfigKey[int], great: ConfigKey[int]) -> None:
+    assert small.default <= great.default
+    assert {small.name, great.name} <= set(BROKER_KEYS)
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        (["process.roles=broker"], "f line 1: process.roles=broker must be broker,controller: "),
+        (
+            ["node.id=1", "broker.id=2"],
+            "f line 2: broker.id=2 must be equal to node.id, which is 1, or left out",
+        ),
+        (["log.roll.ms=0"], "f line 1: log.roll.ms=0 must be at least 1"),
+        (["log.roll.jitter.ms=-1"], "f line 1: log.roll.jitter.ms=-1 must be at least 0"),
+        (["log.retention.minutes=0"], "f line 1: log.retention.minutes=0 must be at least 1, or -1"),
+        (
+            ["queued.max.request.bytes=9"],
+            "must be at least socket.request.max.bytes, which is 104857600, or -1",
+        ),
+        (
+            ["connections.max.idle.ms=50"],
+            "connection.failed.authentication.delay.ms=100 must be less than connections",
+        ),
+        (["max.connections.per.ip.overrides=a"], "must be host:count, comma-separated"),
+        (["max.connections.per.ip=0"], "must let somebody in"),
+        (
+            ["log.cleaner.threads=200"],
+            "log.cleaner.dedupe.buffer.size=134217728 must be more than 1048576 for each",
+        ),
+        (["log.dirs=/a", "cordoned.log.dirs=/b"], "must be among the log directories, or * alone"),
+        (["cordoned.log.dirs=/b"], "must be among the log directories"),
+        (["offsets.topic.compression.codec=9"], "must be from 0 to 4"),
+        (
+            ["inter.broker.listener.name=PLAINTEXT", "security.inter.broker.protocol=PLAINTEXT"],
+            "must be left out",
+        ),
+        (["group.share.assignors=a,b"], "must be a single assignor"),
+        (
+            ["replica.socket.timeout.ms=1"],
+            "replica.socket.timeout.ms=1 must be at least replica.fetch.wait.max.ms",
+        ),
+        (["replica.fetch.wait.max.ms=40000"], "must be at most replica.socket.timeout.ms, which is 30000"),
+    ],
+)
+def test_a_broken_rule_names_the_key_that_is_set(lines: list[str], complaint: str) -> None:
+    assert any(complaint in error for error in refused(*lines))
+
+
+def test_the_key_that_is_set_is_blamed() -> None:
+    (error,) = refused(
+        "group.consumer.min.session.timeout.ms=1",
+        "group.consumer.session.timeout.ms=5000",
+    )
+    assert error.startswith(
+        "f line 2: group.consumer.session.timeout.ms=5000 must be more than group.consumer.heartbeat"
+    )
+    (error,) = refused(
+        "group.consumer.heartbeat.interval.ms=15000", "group.consumer.max.heartbeat.interval.ms=14000"
+    )
+    assert error.startswith("f line 1: group.consumer.heartbeat.interval.ms=15000 must be at most")
+
+
+def test_no_rule_complains_of_a_value_that_is_wrong_by_itself() -> None:
+    assert (
+        len(refused("replica.fetch.wait.max.ms=x", "socket.request.max.bytes=x", "node.id=x", "log.dirs="))
+        == 4
+    )
+
+
+def test_limits_by_address() -> None:
+    assert parse_connection_overrides("a:1, [::1]:2,") == {"a": 1, "[::1]": 2}
+    assert parse_connection_overrides("") == {}
+    for text in ("a", "a:", ":1", "a:x"):
+        with pytest.raises(ValueError):
+            parse_connection_overrides(text)

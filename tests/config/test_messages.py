@@ -1,0 +1,102 @@
+"""What there is to say that is no error."""
+
+from __future__ import annotations
+
+import pytest
+
+from config.broker_config import BrokerConfig
+from config.messages import ConfigMessage, MessageKind, inert_summary, key_of_listener, nearest
+
+
+def said(line: str) -> list[ConfigMessage]:
+    return BrokerConfig.of(line.encode(), file_name="f").messages
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "text"),
+    [
+        (
+            "log.retension.ms=1",
+            MessageKind.UNKNOWN,
+            "is not a configuration key; did you mean log.retention.ms?",
+        ),
+        ("completely.else=1", MessageKind.UNKNOWN, "is not a configuration key"),
+        ("retention.ms=1", MessageKind.UNKNOWN, "is a key of topics; the broker's own is log.retention.ms"),
+        ("remote.storage.enable=true", MessageKind.UNKNOWN, "is a key of topics, not of the broker"),
+        (
+            "zookeeper.connect=a:1",
+            MessageKind.GONE,
+            "is not a key of Kafka 4.3: there is no ZooKeeper; leave it out",
+        ),
+        ("port=9092", MessageKind.GONE, "is not a key of Kafka 4.3: say listeners=PLAINTEXT://:port"),
+        (
+            "leader.replication.throttled.rate=1",
+            MessageKind.INERT,
+            "has no effect: it is only set while the broker runs",
+        ),
+        ("rsm.config.a=1", MessageKind.INERT, "has no effect: tiered storage comes in a later release"),
+        ("listener.name.x.ssl.client.auth=none", MessageKind.INERT, "has no effect: TLS, SASL and ACLs come"),
+        (
+            "listener.name.x.max.connections=9",
+            MessageKind.INERT,
+            "has no effect: it acts for all listeners alike",
+        ),
+        ("listener.name.x.nonsense=9", MessageKind.UNKNOWN, "is not a configuration key"),
+        ("num.io.threads=9", MessageKind.INERT, "has no effect: one event loop serves every connection"),
+    ],
+)
+def test_a_line_is_spoken_about(line: str, kind: MessageKind, text: str) -> None:
+    (message,) = said(line)
+    assert message.kind is kind
+    assert message.text.startswith(text)
+    assert str(message).startswith(f"f line 1: {line.partition('=')[0]} ")
+    assert message.is_warning is (kind is not MessageKind.INERT)
+
+
+def test_nothing_is_said_of_a_key_that_acts() -> None:
+    assert said("num.partitions=3") == []
+
+
+def test_a_key_that_is_set_twice_names_both_lines() -> None:
+    (message,) = said("num.partitions=3\n\nnum.partitions=4")
+    assert message.kind is MessageKind.REPEATED
+    assert (
+        str(message) == "f line 3: num.partitions is set again; it is also on line 1, and the last one holds"
+    )
+
+
+def test_only_what_holds_is_spoken_about() -> None:
+    config = BrokerConfig.of(b"num.io.threads=1", environ={"KAFKA_NUM_IO_THREADS": "2"})
+    assert [message.place for message in config.messages] == ["environment variable KAFKA_NUM_IO_THREADS"]
+
+
+def test_the_keys_of_listeners() -> None:
+    assert key_of_listener("num.partitions") is None
+    for name in ("listener.name.a.ssl.client.auth", "listener.name.a.plain.sasl.jaas.config"):
+        key = key_of_listener(name)
+        assert key is not None
+        assert name.endswith(key.name)
+    assert key_of_listener("listener.name.a.plain.ssl.client.auth") is None
+
+
+def test_the_nearest_name_is_near() -> None:
+    assert nearest("num.partition", ["num.partitions", "log.dirs"]) == "num.partitions"
+    assert nearest("xyz", ["num.partitions", "log.dirs"]) is None
+
+
+def test_settings_without_effect_make_one_line() -> None:
+    assert inert_summary([]) is None
+    assert inert_summary(said("num.io.threads=9")) == (
+        "1 setting has no effect here, `barnabas config check` says why: num.io.threads"
+    )
+    two = inert_summary(said("num.io.threads=9\nbackground.threads=2\nx.y=1"))
+    assert (
+        two
+        == "2 settings have no effect here, `barnabas config check` says why: background.threads, num.io.threads"
+    )
+
+
+def test_a_message_without_a_place() -> None:
+    message = ConfigMessage(MessageKind.CLAMPED, "a", "is less")
+    assert str(message) == "a is less"
+    assert repr(message) == "<ConfigMessage clamped: a is less>"

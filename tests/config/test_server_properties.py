@@ -1,0 +1,26 @@
+"""The file that `make run` starts from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from config.broker_config import BrokerConfig
+from config.listeners import Listener
+
+FILE = Path(__file__).parents[2] / "config" / "server.properties"
+
+
+def test_it_stands_and_there_is_nothing_to_say_about_it() -> None:
+    config = BrokerConfig.load(str(FILE))
+    assert config.messages == []
+    assert config.listeners == [Listener("PLAINTEXT", "127.0.0.1", 9092)]
+    assert config.log_dirs == ("data",)
+
+
+def test_what_is_commented_out_would_stand_too() -> None:
+    text = FILE.read_text()
+    commented = [
+        line[1:] for line in text.splitlines() if line.startswith("#") and "=" in line and " " not in line
+    ]
+    assert commented
+    assert BrokerConfig.of("\n".join(commented).encode()).messages == []
