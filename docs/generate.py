@@ -61,7 +61,7 @@ def readme_part() -> str:
     missing = [key for key in client_apis() if key not in REGISTRY]
     rows = ((api_name(key), str(key.value), versions(*REGISTRY[key].versions)) for key in served)
     return (
-        f"{len(served)} of the {len(served) + len(missing)} APIs that clients and tools of Kafka 4.3 use, each in every "
+        f"{len(served)} of the {len(served) + len(missing)} APIs that clients and tools of Kafka 4.3 use, each in "
         "every version that Kafka 4.3 serves:\n\n"
         + table(("API", "key", "versions"), rows)
         + "\nNot served yet, and so missing from what ApiVersions tells a client: "
@@ -82,7 +82,8 @@ def api_document() -> str:
         "# The APIs of Kafka 4.3 and who is served\n\n"
         "Written by `make docs` from the message declarations and the registry of handlers. *Declared*: the "
         "versions that Kafka 4.3's message definition has, unstable ones included; *served*: the versions answered "
-        "here; *advertised*: what ApiVersions says, which is wider only for Produce (librdkafka takes the absence of its old versions as a "
+        "here; *advertised*: what ApiVersions says, which is wider only for Produce (librdkafka "
+        "takes the absence of its old versions as a "
         "reason not to compress).\n\n"
         + table(("key", "API", "declared", "served", "advertised"), (row(key) for key in client_apis()))
         + "\nOnly brokers and controllers say these to each other, and there is one broker: "
