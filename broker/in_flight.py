@@ -17,7 +17,8 @@ from broker.request_memory import RequestMemory
 from protocol.framing import size_prefix
 from protocol.wire import Chunk
 
-Answer: TypeAlias = list[Chunk] | Pending[list[Chunk]] | NoResponse
+LateAnswer: TypeAlias = Pending[list[Chunk] | NoResponse]
+Answer: TypeAlias = list[Chunk] | LateAnswer | NoResponse
 
 Handler: TypeAlias = Callable[[ConnectionInfo, bytes], Answer]
 """Answers one request, given as its frame: KafkaApis.handle. What it raises ends the connection."""
@@ -44,9 +45,12 @@ class _Slot:
         self.answer: list[Chunk] | None = None
         self.memory = 0
 
-    def complete(self, answer: list[Chunk]) -> None:
-        self.answer = answer
-        self.in_flight._completed(self)
+    def complete(self, answer: list[Chunk] | NoResponse) -> None:
+        if isinstance(answer, NoResponse):
+            self.in_flight._cannot_be_answered()
+        else:
+            self.answer = answer
+            self.in_flight._completed(self)
 
 
 class InFlightRequests:
@@ -185,6 +189,12 @@ class InFlightRequests:
         else:
             assert isinstance(answer, list), f"a handler answered {type(answer)}"
             slot.complete(answer)
+
+    def _cannot_be_answered(self) -> None:
+        """A request that waited has no answer after all; the ones behind it could only be answered out of order."""
+        self.hang_up = True
+        if not self._handling:
+            self._ready()
 
     def _completed(self, slot: _Slot) -> None:
         slots = self._slots

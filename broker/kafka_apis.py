@@ -7,12 +7,21 @@ from the future is answered in version 0 with the range that would do (KIP-511).
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from broker import handlers
-from broker.request import REGISTRY, ApiHandler, ConnectionInfo, NoResponse, Pending, RequestContext
+from broker.request import (
+    CLOSE_CONNECTION,
+    REGISTRY,
+    ApiHandler,
+    ConnectionInfo,
+    NoResponse,
+    Pending,
+    RequestContext,
+)
 from broker.services import Broker
 from protocol.api_keys import (
     ApiKey,
@@ -28,7 +37,10 @@ from protocol.messages.headers import RequestHeader
 from protocol.schema import Message
 from protocol.wire import Chunk
 
-Answer = list[Chunk] | Pending[list[Chunk]] | NoResponse
+LateAnswer = list[Chunk] | NoResponse
+Answer = list[Chunk] | Pending[LateAnswer] | NoResponse
+
+logger = logging.getLogger("barnabas.network")
 
 _REQUEST_START: Final = struct.Struct(">hhi")
 _CORRELATION_ID: Final = struct.Struct(">i")
@@ -108,9 +120,14 @@ class KafkaApis:
 
     def _answer_late(
         self, route: _Route, correlation_id: int, response: Message, started: float, handled: float
-    ) -> list[Chunk]:
+    ) -> LateAnswer:
+        """Called by whoever completes the response, who must not suffer for a bug in how it is encoded."""
         self._probe.request_completed(route.api_key.name, route.version, started, handled, self._now())
-        return self._answer(route, correlation_id, response)
+        try:
+            return self._answer(route, correlation_id, response)
+        except Exception:
+            logger.exception("a bug: the answer to %s cannot be encoded", route.api_key.name)
+            return CLOSE_CONNECTION
 
     def _answer(self, route: _Route, correlation_id: int, response: Message) -> list[Chunk]:
         code = getattr(response, "error_code", 0)

@@ -378,8 +378,8 @@ class ReplicaManager:
             if size:
                 min_one_message = False
                 left = max(0, left - size)
-                if params.replica_id == NO_REPLICA:
-                    self._probe.fetched(request.topic, size)
+            if params.replica_id == NO_REPLICA:
+                self._probe.fetched(request.topic, size)
         return results
 
     def _read_partition(

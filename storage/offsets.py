@@ -151,6 +151,11 @@ class FileRecords:
             return b""
         return read_fully(self.file, self.size, self.position)
 
+    def slice(self, position: int, size: int) -> "FileRecords":
+        """`size` bytes from `position` on, counted from the beginning of this slice."""
+        assert 0 <= position <= position + size <= self.size
+        return FileRecords(self.file, self.position + position, size)
+
     def __repr__(self) -> str:
         return f"FileRecords(position={self.position}, size={self.size})"
 
