@@ -3,7 +3,7 @@
 Source: KRaftConfigs, QuorumConfig, MetadataLogConfig. The embedded controller of a single node needs few of them.
 """
 
-from config.catalogue.use import EMBEDDED_CONTROLLER, METADATA_LOG_LATER, SECURITY_LATER
+from config.catalogue.use import CLOSED_LISTENERS, EMBEDDED_CONTROLLER, METADATA_LOG_LATER, SECURITY_LATER
 from config.keys import HIGH, LOW, MEDIUM, KeySet
 from config.validators import ListOf, Satisfies, at_least, is_list_of_hosts, is_list_of_voters
 
@@ -58,10 +58,8 @@ CONTROLLER_QUORUM_FETCH_SNAPSHOT_MAX_BYTES = keys.int_(
 # How the controller is reached and watched.
 
 CONTROLLER_LISTENER_NAMES = keys.optional_list(
-    "controller.listener.names", None, HIGH, EMBEDDED_CONTROLLER, ListOf()
-).doc(
-    "The listeners that belong to the controller. They are left closed: the controller lives in the broker."
-)
+    "controller.listener.names", None, HIGH, CLOSED_LISTENERS, ListOf()
+).doc("Those of the listeners that belong to the controller.")
 SASL_MECHANISM_CONTROLLER_PROTOCOL = keys.string(
     "sasl.mechanism.controller.protocol", "GSSAPI", HIGH, SECURITY_LATER
 ).doc("The SASL mechanism for connections to the controller.")

@@ -3,7 +3,7 @@
 Source: SocketServerConfigs.
 """
 
-from config.catalogue.use import ACTED, ONE_LOOP, QUOTAS_LATER, SECURITY_LATER
+from config.catalogue.use import ACTED, BYTES_BOUND, ONE_LOOP, QUOTAS_LATER, SECURITY_LATER
 from config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, PER_BROKER, KeySet
 from config.validators import ListOf, at_least
 
@@ -72,7 +72,7 @@ CONNECTION_FAILED_AUTHENTICATION_DELAY_MS = keys.int_(
 
 # Requests in flight.
 
-QUEUED_MAX_REQUESTS = keys.int_("queued.max.requests", 500, HIGH, ACTED, at_least(1)).doc(
+QUEUED_MAX_REQUESTS = keys.int_("queued.max.requests", 500, HIGH, BYTES_BOUND, at_least(1)).doc(
     "How many requests may be in flight before the broker stops reading from its clients."
 )
 QUEUED_MAX_REQUEST_BYTES = keys.long("queued.max.request.bytes", -1, MEDIUM, ACTED).doc(

@@ -92,7 +92,9 @@ LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS = keys.long(
 CONTROLLER_SOCKET_TIMEOUT_MS = keys.int_(
     "controller.socket.timeout.ms", 30_000, MEDIUM, EMBEDDED_CONTROLLER
 ).doc("How long a request between the controller and a broker may take.")
-INTER_BROKER_LISTENER_NAME = keys.optional_string("inter.broker.listener.name", None, MEDIUM, ACTED).doc(
+INTER_BROKER_LISTENER_NAME = keys.optional_string(
+    "inter.broker.listener.name", None, MEDIUM, NO_REPLICATION
+).doc(
     "The listener by which brokers reach each other; not to be set together with "
     "security.inter.broker.protocol."
 )

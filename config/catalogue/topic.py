@@ -102,7 +102,8 @@ CLEANUP_POLICY = (
     .doc(
         "What becomes of old segments: `delete` drops them by age and size, `compact` keeps the last record "
         "of each key, "
-        "both do both; empty keeps everything for ever."
+        "both do both; empty keeps everything for ever. Compaction comes in a later release: for now `compact` alone "
+        "keeps everything."
     )
 )
 

@@ -9,6 +9,10 @@ ACTED = Use(True)
 
 ONE_LOOP = Use(False, "one event loop serves every connection and request; there is no thread pool to size")
 NO_REPLICATION = Use(False, "this broker is alone; it acts when replication between brokers is there")
+BYTES_BOUND = Use(
+    False, "requests in flight are bounded by their bytes, queued.max.request.bytes, not by their number"
+)
+CLOSED_LISTENERS = Use(False, "these listeners stay closed; the controller lives inside the broker")
 EMBEDDED_CONTROLLER = Use(False, "the controller lives inside the broker; there is no quorum to tune")
 GROUPS_LATER = Use(False, "consumer groups come in a later release")
 SHARE_LATER = Use(False, "share groups come in a later release")
