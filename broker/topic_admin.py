@@ -41,13 +41,13 @@ class TopicSpec:
         *,
         partition_count: int = USE_DEFAULT,
         replication_factor: int = USE_DEFAULT,
-        assignments: Mapping[int, Sequence[int]] | None = None,
+        assignments: Sequence[tuple[int, Sequence[int]]] = (),
         configs: Mapping[str, str | None] | None = None,
     ) -> None:
         self.name = name
         self.partition_count = partition_count
         self.replication_factor = replication_factor
-        self.assignments = assignments or {}
+        self.assignments = assignments
         self.configs = configs or {}
 
 
@@ -110,37 +110,39 @@ def new_topics(
     new_topic_id: Callable[[], Uuid],
 ) -> dict[str, NewTopic | ApiError]:
     """Decides on each of `specs`, whose names differ: by name what may be created, or why it may not."""
+    specs = list(specs)
+    partition_count = sum(_partition_count(spec, defaults) for spec in specs)
     outcomes: dict[str, NewTopic | ApiError] = {}
-    taken = list(image.topics)
-    partitions_left = MAX_PARTITIONS_PER_REQUEST
     for spec in specs:
         try:
-            _check_name_is_free(image, taken, spec.name)
-            _check_partition_count(spec, partitions_left)
-            topic = _new_topic(spec, defaults, new_topic_id)
+            _check_partition_count(partition_count)
+            _check_name_is_free(image, spec.name)
+            outcomes[spec.name] = _new_topic(spec, defaults, new_topic_id)
         except ApiError as error:
             outcomes[spec.name] = error
-        else:
-            outcomes[spec.name] = topic
-            taken.append(spec.name)
-            partitions_left -= len(topic.partitions)
     return outcomes
 
 
-def _check_name_is_free(image: MetadataImage, taken: Iterable[str], name: str) -> None:
+def _check_name_is_free(image: MetadataImage, name: str) -> None:
     check_topic_name(name)
     if name == CLUSTER_METADATA_TOPIC:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{name}' is the broker's own log of metadata.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"'{name}' is the broker's own log of metadata.")
     if name in image.topics:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    _check_collision(taken, name)
+    _check_collision(image.topics, name)
 
 
-def _check_partition_count(spec: TopicSpec, max_partitions: int) -> None:
-    if max(len(spec.assignments), spec.partition_count) > max_partitions:
+def _partition_count(spec: TopicSpec, defaults: TopicDefaults) -> int:
+    if spec.assignments:
+        return len(spec.assignments)
+    return defaults.partition_count if spec.partition_count == USE_DEFAULT else spec.partition_count
+
+
+def _check_partition_count(partition_count: int) -> None:
+    if partition_count > MAX_PARTITIONS_PER_REQUEST:
         raise ApiError(
             ErrorCode.POLICY_VIOLATION,
-            f"One request may create {MAX_PARTITIONS_PER_REQUEST} partitions in all; topic '{spec.name}' goes beyond.",
+            f"One request may create {MAX_PARTITIONS_PER_REQUEST} partitions in all, not {partition_count}.",
         )
 
 
@@ -164,7 +166,10 @@ def _new_topic(spec: TopicSpec, defaults: TopicDefaults, new_topic_id: Callable[
 
 
 def _check_collision(existing: Iterable[str], name: str) -> None:
-    """Names that differ in '.' and '_' only are one name to metrics, so Kafka keeps them apart."""
+    """Names that differ in '.' and '_' only are one name to metrics, so one that exists keeps the other out.
+
+    Two of them in one request Kafka takes, and so do we.
+    """
     if "." not in name and "_" not in name:
         return
     folded = name.replace(".", "_")
@@ -183,16 +188,16 @@ def _placed(spec: TopicSpec, defaults: TopicDefaults) -> list[Sequence[int]]:
         partition_count = defaults.partition_count
     if replication_factor == USE_DEFAULT:
         replication_factor = defaults.replication_factor
-    if partition_count < 1:
-        raise ApiError(
-            ErrorCode.INVALID_PARTITIONS,
-            f"A topic has 1 partition or more, not {partition_count} (-1: the default).",
-        )
     brokers = defaults.brokers
     if replication_factor < 1:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The replication factor is 1 or more, not {replication_factor} (-1: the default).",
+        )
+    if partition_count < 1:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"A topic has 1 partition or more, not {partition_count} (-1: the default).",
         )
     if replication_factor > len(brokers):
         raise ApiError(
@@ -212,25 +217,26 @@ def _assigned(spec: TopicSpec, brokers: Sequence[int]) -> list[Sequence[int]]:
             ErrorCode.INVALID_REQUEST,
             "With replica assignments the partition count and the replication factor have to be -1.",
         )
-    if sorted(spec.assignments) != list(range(len(spec.assignments))):
+    indexes = sorted(index for index, _ in spec.assignments)
+    if indexes != list(range(len(indexes))):
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Partitions have to be numbered from 0 without gaps, not {sorted(spec.assignments)}.",
+            f"Partitions have to be numbered from 0 without gaps, not {indexes}.",
         )
-    for partition, replicas in spec.assignments.items():
+    for partition, replicas in spec.assignments:
         if not replicas or len(set(replicas)) != len(replicas) or not set(replicas) <= set(brokers):
             raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"Partition {partition} is assigned to {list(replicas)}; each replica needs a broker of its own out of "
                 f"{list(brokers)}.",
             )
-    sizes = {len(replicas) for replicas in spec.assignments.values()}
+    sizes = {len(replicas) for _, replicas in spec.assignments}
     if len(sizes) > 1:
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"All partitions need the same number of replicas, not {sorted(sizes)}.",
         )
-    return [spec.assignments[index] for index in range(len(spec.assignments))]
+    return [replicas for _, replicas in sorted(spec.assignments, key=lambda assignment: assignment[0])]
 
 
 def _checked_configs(configs: Mapping[str, str | None]) -> dict[str, str]:

@@ -32,7 +32,7 @@ def _describe(
     broker: Broker, request: DescribeConfigsRequest, resource: DescribeConfigsRequest.DescribeConfigsResource
 ) -> DescribeConfigsResponse.DescribeConfigsResult:
     result = DescribeConfigsResponse.DescribeConfigsResult(
-        resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+        resource_type=resource.resource_type, resource_name=resource.resource_name
     )
     try:
         entries = _entries(broker, resource)

@@ -10,8 +10,10 @@ from broker.controller import Decision
 from broker.metadata_image import MetadataImage
 from broker.request import Pending, RequestContext, api
 from broker.topic_admin import NewTopic, TopicSpec, new_topics, removal_record
+from config.broker_config import BrokerConfig
+from config.catalogue import BROKER_KEYS, TOPIC_KEYS
 from config.catalogue.server import DELETE_TOPIC_ENABLE
-from config.describe import describe_topic_configs
+from config.describe import ConfigSource, describe_topic_configs
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import RemoveTopicRecord
@@ -22,7 +24,7 @@ from protocol.messages.topics import (
     DeleteTopicsResponse,
 )
 from protocol.schema import Message
-from protocol.wire import ZERO_UUID, Uuid
+from protocol.wire import ZERO_UUID, Uuid, uuid_to_string
 
 if TYPE_CHECKING:
     from broker.services import Broker
@@ -69,7 +71,7 @@ def _spec(topic: CreateTopicsRequest.CreatableTopic) -> TopicSpec:
         topic.name,
         partition_count=topic.num_partitions,
         replication_factor=topic.replication_factor,
-        assignments={item.partition_index: item.broker_ids for item in topic.assignments},
+        assignments=[(item.partition_index, item.broker_ids) for item in topic.assignments],
         configs={item.name: item.value for item in topic.configs},
     )
 
@@ -78,14 +80,15 @@ def _created(broker: Broker, topic: NewTopic) -> CreateTopicsResponse.CreatableT
     return CreateTopicsResponse.CreatableTopicResult(
         name=topic.name,
         topic_id=topic.topic_id,
+        error_message=None,
         num_partitions=len(topic.partitions),
         replication_factor=len(topic.partitions[0].replicas),
         configs=[
             CreateTopicsResponse.CreatableTopicConfigs(
                 name=entry.name,
-                value=entry.value,
+                value=topic.configs.get(entry.name, entry.value),
                 read_only=entry.read_only,
-                config_source=entry.source,
+                config_source=_source(broker.config, topic, entry.name),
                 is_sensitive=entry.sensitive,
             )
             for entry in describe_topic_configs(broker.config, topic.configs)
@@ -93,20 +96,26 @@ def _created(broker: Broker, topic: NewTopic) -> CreateTopicsResponse.CreatableT
     )
 
 
+def _source(config: BrokerConfig, topic: NewTopic, name: str) -> ConfigSource:
+    """Where a new topic's setting comes from, in the eyes of Kafka's controller: any broker key behind it counts.
+
+    DescribeConfigs sees that differently (config.describe).
+    """
+    if name in topic.configs:
+        return ConfigSource.DYNAMIC_TOPIC_CONFIG
+    if any(config.is_set(BROKER_KEYS[synonym.name]) for synonym in TOPIC_KEYS[name].synonyms):
+        return ConfigSource.STATIC_BROKER_CONFIG
+    return ConfigSource.DEFAULT_CONFIG
+
+
 def _not_created(name: str, error: ApiError) -> CreateTopicsResponse.CreatableTopicResult:
     return CreateTopicsResponse.CreatableTopicResult(
-        name=name, error_code=error.code, error_message=error.message, configs=None
+        name=name, error_code=error.code, error_message=error.message, configs=[]
     )
 
 
-class _Doomed:
-    """One topic of a DeleteTopics request: by name or, where that is None, by id."""
-
-    __slots__ = ("name", "topic_id")
-
-    def __init__(self, name: str | None, topic_id: Uuid = ZERO_UUID) -> None:
-        self.name = name
-        self.topic_id = topic_id
+_Named = tuple[str | None, Uuid]
+"""What a DeleteTopics request calls a topic: by its name, or by its id where the name is None."""
 
 
 @api(ApiKey.DELETE_TOPICS, versions=(1, 6))
@@ -114,10 +123,9 @@ def delete_topics(
     broker: Broker, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse | Pending[DeleteTopicsResponse]:
     version = context.api_version
-    if version >= _TOPIC_STATES_SINCE:
-        doomed = [_Doomed(state.name, state.topic_id) for state in request.topics]
-    else:
-        doomed = [_Doomed(name) for name in request.topic_names]
+    doomed: list[_Named] = [(state.name, state.topic_id) for state in request.topics]
+    if version < _TOPIC_STATES_SINCE:
+        doomed = [(name, ZERO_UUID) for name in request.topic_names]
     if not broker.config[DELETE_TOPIC_ENABLE]:
         named = version >= _DELETION_DISABLED_SINCE
         disabled = ApiError(
@@ -138,33 +146,49 @@ def delete_topics(
 
 
 def _deletions(
-    image: MetadataImage, doomed: Iterable[_Doomed]
+    image: MetadataImage, doomed: Iterable[_Named]
 ) -> tuple[list[DeleteTopicsResponse.DeletableTopicResult], list[RemoveTopicRecord]]:
-    """One answer for each topic asked for, and the records that remove those which can be."""
+    """The answers, and the records that remove what is named once and is there.
+
+    What is named twice stays: who repeats himself may have meant something else.
+    """
     answers = []
-    found: dict[Uuid, tuple[_Doomed, str, RemoveTopicRecord]] = {}
-    for topic in doomed:
+    found: dict[Uuid, tuple[str, RemoveTopicRecord]] = {}
+    counts = Counter(doomed)
+    for topic in sorted(counts, key=lambda named: named[0] is not None):  # by id first, then by name
         try:
-            if topic.name is not None and topic.topic_id != ZERO_UUID:
-                raise ApiError(
-                    ErrorCode.INVALID_REQUEST, "A topic is named by its name or by its id, not by both."
-                )
-            name, record = removal_record(image, name=topic.name, topic_id=topic.topic_id)
-            if record.topic_id in found:
-                raise ApiError(ErrorCode.INVALID_REQUEST, f"Topic '{name}' is in the request more than once.")
+            _check_named_once(topic, counts[topic])
+            name, record = removal_record(image, name=topic[0], topic_id=topic[1])
+            if found.pop(record.topic_id, None) is not None:
+                topic = name, record.topic_id  # noqa: PLW2901 (the answer says what both stand for)
+                raise _named_twice(name)
         except ApiError as error:
             answers.append(_not_deleted(topic, error))
         else:
-            found[record.topic_id] = (topic, name, record)
-            answers.append(DeleteTopicsResponse.DeletableTopicResult(name=name, topic_id=record.topic_id))
-    return answers, [record for _, _, record in found.values()]
+            found[record.topic_id] = name, record
+    for topic_id, (name, _) in found.items():
+        answers.append(DeleteTopicsResponse.DeletableTopicResult(name=name, topic_id=topic_id))
+    return answers, [record for _, record in found.values()]
 
 
-def _not_deleted(topic: _Doomed, error: ApiError) -> DeleteTopicsResponse.DeletableTopicResult:
+def _check_named_once(topic: _Named, count: int) -> None:
+    name, topic_id = topic
+    if (name is None) == (topic_id == ZERO_UUID):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "A topic is named either by its name or by its id.")
+    if count > 1:
+        raise _named_twice(name or uuid_to_string(topic_id))
+
+
+def _named_twice(topic: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, f"Topic '{topic}' is in the request more than once.")
+
+
+def _not_deleted(topic: _Named, error: ApiError) -> DeleteTopicsResponse.DeletableTopicResult:
+    name, topic_id = topic
     return DeleteTopicsResponse.DeletableTopicResult(
-        name=topic.name, topic_id=topic.topic_id, error_code=error.code, error_message=error.message
+        name=name, topic_id=topic_id, error_code=error.code, error_message=error.message
     )
 
 
-def _all_refused(doomed: Iterable[_Doomed], error: ApiError) -> DeleteTopicsResponse:
+def _all_refused(doomed: Iterable[_Named], error: ApiError) -> DeleteTopicsResponse:
     return DeleteTopicsResponse(responses=[_not_deleted(topic, error) for topic in doomed])
