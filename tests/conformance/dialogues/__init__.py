@@ -1,0 +1,67 @@
+"""Dialogues that a client may have with any broker, one module for each family of APIs, and the way to register one.
+
+    @dialogue(ApiKey.METADATA, 0, 13)
+    def unknown_topic(client: Speaker) -> None:
+        client.ask(MetadataRequest(topics=[wanted(client.topic("t"))]))
+
+A dialogue has no opinion of its own on what is right: it is held with Apache Kafka and with Barnabas, in every version
+between the two named, and what was noted on both sides has to be the same.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from tests.conformance.speaker import Speaker
+
+MODULES: Final = (
+    "api_versions",
+    "configs",
+    "fetch",
+    "fetch_sessions",
+    "groups",
+    "metadata",
+    "offsets",
+    "produce",
+    "producers",
+    "topics",
+    "transactions",
+)
+
+Play = Callable[["Speaker"], None]
+
+
+class Dialogue(NamedTuple):
+    """One dialogue and the versions in which it is held."""
+
+    name: str
+    low: int
+    high: int
+    play: Play
+
+
+DIALOGUES: list[Dialogue] = []
+
+
+def dialogue(key: ApiKey, low: int, high: int) -> Callable[[Play], Play]:
+    """Registers the decorated function; `low` and `high` are versions of the API `key`, both included."""
+
+    def register(play: Play) -> Play:
+        name = f"{key.name.lower()}-{play.__name__}"
+        assert all(known.name != name for known in DIALOGUES), f"{name} is there twice"
+        DIALOGUES.append(Dialogue(name.replace("_", "-"), low, high, play))
+        return play
+
+    return register
+
+
+def all_dialogues() -> list[Dialogue]:
+    """Every dialogue of every module."""
+    for module in MODULES:
+        importlib.import_module(f"{__name__}.{module}")
+    return DIALOGUES

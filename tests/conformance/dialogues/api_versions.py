@@ -1,0 +1,69 @@
+"""What a broker says it serves, and what it does with what it does not serve."""
+
+from __future__ import annotations
+
+import struct
+
+from broker import handlers
+from broker.request import REGISTRY
+from protocol.api_keys import ApiKey
+from protocol.codec import decode
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tests.conformance.dialogues import dialogue
+from tests.conformance.peer import ClosedError
+from tests.conformance.speaker import Speaker
+
+NOT_SERVED_ALIKE = {
+    ApiKey.PRODUCE: (0, 1, 2, 14),
+    ApiKey.FETCH: (3, 19),
+    ApiKey.METADATA: (14, -1),
+    ApiKey.CREATE_TOPICS: (1, 8),
+}
+
+
+def request(name: str = "dialogue", version: str = "1.0") -> ApiVersionsRequest:
+    return ApiVersionsRequest(client_software_name=name, client_software_version=version)
+
+
+def ranges(answer: ApiVersionsResponse) -> object:
+    """What is said of the APIs that Barnabas serves; the features of the two differ, and so do all other APIs."""
+    handlers.register_all()
+    served = sorted(
+        (a.api_key, a.min_version, a.max_version) for a in answer.api_keys if a.api_key in REGISTRY
+    )
+    return answer.error_code, answer.throttle_time_ms, served
+
+
+@dialogue(ApiKey.API_VERSIONS, 0, 4)
+def ranges_of_what_is_served(client: Speaker) -> None:
+    client.ask(request(), noting=ranges)
+
+
+@dialogue(ApiKey.API_VERSIONS, 0, 4)
+def names_of_client_software(client: Speaker) -> None:
+    for word in ("", "a", "a-b.c9", "-a", "a-", ".a", "a.", "a b", "ä", "a_b", "9", "--"):
+        client.ask(request(name=word), noting=lambda answer: (answer.error_code, len(answer.api_keys) > 0))
+        client.ask(request(version=word), noting=lambda answer: (answer.error_code, len(answer.api_keys) > 0))
+
+
+@dialogue(ApiKey.API_VERSIONS, 0, 0)
+def a_version_from_the_future(client: Speaker) -> None:
+    """It is answered in version 0, and the connection can be used further."""
+    for version in (5, 99, 32767):
+        header = struct.pack(">hhih8s", ApiKey.API_VERSIONS, version, 77, 8, b"dialogue")
+        client.peer.send(header + b"\0\2a\2b\0")
+        answer = client.peer.receive()
+        correlation_id, body = int.from_bytes(answer[:4], "big"), answer[4:]
+        client.note((correlation_id, decode(ApiVersionsResponse, 0, body)))
+    client.ask(request(), noting=lambda answer: answer.error_code)
+
+
+@dialogue(ApiKey.API_VERSIONS, 0, 0)
+def what_is_not_served_ends_the_connection(client: Speaker) -> None:
+    heads = [(key, version) for key, versions in NOT_SERVED_ALIKE.items() for version in versions]
+    for key, version in [*heads, (93, 0), (999, 0), (-1, 0), (4, 0)]:
+        try:
+            client.peer.send(struct.pack(">hhih", key, version, 1, -1) + bytes(40))
+            client.note((int(key), version, len(client.peer.receive())))
+        except ClosedError:
+            client.note((int(key), version, "closed"))

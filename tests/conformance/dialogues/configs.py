@@ -1,0 +1,146 @@
+"""DescribeConfigs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from protocol.api_keys import ApiKey
+from protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
+from tests.conformance.dialogues import dialogue
+from tests.conformance.speaker import Speaker
+
+FIRST, LAST = 1, 4
+TOPIC, BROKER = 2, 4
+DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT = 3, 4, 5
+
+Resource = tuple[int, str, Sequence[str] | None]
+
+
+def describe(
+    *resources: Resource, synonyms: bool = False, documentation: bool = False
+) -> DescribeConfigsRequest:
+    return DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsRequest.DescribeConfigsResource(
+                resource_type=kind,
+                resource_name=name,
+                configuration_keys=None if keys is None else list(keys),
+            )
+            for kind, name, keys in resources
+        ],
+        include_synonyms=synonyms,
+        include_documentation=documentation,
+    )
+
+
+def in_order(answer: DescribeConfigsResponse) -> object:
+    for result in answer.results:
+        result.configs.sort(key=lambda entry: entry.name)
+    return answer
+
+
+def without_elr(answer: DescribeConfigsResponse) -> object:
+    """Kafka 4.3 sets min.insync.replicas for the whole cluster when ELR is on; we are not that far."""
+    for result in answer.results:
+        result.configs = [entry for entry in result.configs if entry.name != "min.insync.replicas"]
+    return in_order(answer)
+
+
+def kinds(answer: DescribeConfigsResponse) -> object:
+    """Of each setting what does not depend on how this one broker is set up."""
+    return [
+        (entry.name, entry.config_type, entry.is_sensitive, entry.read_only, entry.documentation is None)
+        for entry in sorted(answer.results[0].configs, key=lambda entry: entry.name)
+    ]
+
+
+@dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
+def a_topic(client: Speaker) -> None:
+    name = client.create("a", configs={"retention.ms": "1000", "cleanup.policy": "compact,delete"})
+    client.ask(describe((TOPIC, name, None)), noting=without_elr)
+
+
+@dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
+def a_topic_and_where_its_settings_come_from(client: Speaker) -> None:
+    name = client.create("a", configs={"retention.ms": "1000"})
+    client.ask(describe((TOPIC, name, None), synonyms=True), noting=without_elr)
+
+
+@dialogue(ApiKey.DESCRIBE_CONFIGS, 3, LAST)
+def a_topic_in_words(client: Speaker) -> None:
+    client.ask(describe((TOPIC, client.create("a"), None), documentation=True), noting=kinds)
+
+
+@dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
+def some_settings(client: Speaker) -> None:
+    name = client.create("a")
+    for keys in ([], ["retention.ms"], ["retention.ms", "no.such.key", "retention.ms"], ["no.such.key"]):
+        client.ask(describe((TOPIC, name, keys)), noting=in_order)
+
+
+@dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
+def the_broker(client: Speaker) -> None:
+    client.ask(describe((BROKER, "1", None)), noting=kinds)
+
+
+@dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
+def some_settings_of_the_broker(client: Speaker) -> None:
+    keys = [
+        "log.retention.hours",
+        "log.retention.ms",
+        "num.partitions",
+        "message.max.bytes",
+        "node.id",
+        "log.cleaner.threads",
+    ]
+    client.ask(describe((BROKER, "1", keys)), noting=in_order)
+    client.ask(describe((BROKER, "1", keys), synonyms=True), noting=in_order)
+
+
+@dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
+def resources_that_are_not_there(client: Speaker) -> None:
+    for kind, name in (
+        (TOPIC, client.topic("b")),
+        (TOPIC, "a b"),
+        (TOPIC, ""),
+        (BROKER, "2"),
+        (BROKER, "one"),
+        (0, "a"),
+        (1, "a"),
+        (3, "a"),
+        (99, "a"),
+        (8, "1"),
+        (8, "x"),
+        (8, ""),
+    ):
+        client.ask(describe((kind, name, None)), noting=codes)
+
+
+def codes(answer: Any) -> object:
+    return [
+        (
+            result.resource_type,
+            result.resource_name,
+            result.error_code,
+            len(result.configs) > 0,
+            result.error_message is None,
+        )
+        for result in answer.results
+    ]
+
+
+@dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
+def many_resources(client: Speaker) -> None:
+    a, b = client.create("a"), client.create("b")
+    keys = ["retention.ms"]
+    client.ask(
+        describe((TOPIC, a, keys), (TOPIC, client.topic("c"), keys), (TOPIC, b, keys), (TOPIC, a, keys)),
+        noting=sorted_results,
+    )
+    client.ask(describe())
+
+
+def sorted_results(answer: DescribeConfigsResponse) -> object:
+    answer.results.sort(key=lambda result: result.resource_name)
+    return answer

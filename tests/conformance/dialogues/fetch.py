@@ -1,0 +1,175 @@
+"""Fetch without sessions: what comes, how much of it, and what is refused."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from protocol.api_keys import ApiKey
+from protocol.messages.fetch import FetchRequest
+from protocol.wire import Uuid
+from tests.conformance.dialogues import dialogue
+from tests.conformance.dialogues.words import IDS_IN_FETCH, fetch, fetch_topic, partition
+from tests.conformance.speaker import Speaker, batch
+
+FIRST, LAST = 4, 18
+EPOCHS = 9
+LAST_FETCHED_EPOCHS = 12
+
+
+def of(client: Speaker, name: str) -> str | Uuid:
+    """What a request of this version calls the topic."""
+    return client.id_of(name) if client.version >= IDS_IN_FETCH else name
+
+
+def by_topic(answer: Any) -> object:
+    """The answer with its topics in an order that does not depend on the broker."""
+    answer.responses.sort(key=lambda topic: (topic.topic, topic.topic_id))
+    for topic in answer.responses:
+        topic.partitions.sort(key=lambda data: data.partition_index)
+    return answer
+
+
+def filled(client: Speaker, word: str = "a", count: int = 5) -> str:
+    """A topic with `count` batches of two records."""
+    name = client.create(word)
+    client.write(name, *(batch(b"%d" % at, b"%d" % at * 100) for at in range(count)))
+    return name
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def from_every_offset(client: Speaker) -> None:
+    topic = of(client, filled(client))
+    for offset in range(11):
+        client.ask(fetch(fetch_topic(topic, [partition(0, offset)])))
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def offsets_out_of_range(client: Speaker) -> None:
+    topic = of(client, filled(client))
+    for offset in (11, 2**62, -1, -2):
+        client.ask(fetch(fetch_topic(topic, [partition(0, offset)])))
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def an_empty_log(client: Speaker) -> None:
+    topic = of(client, client.create("a"))
+    client.ask(fetch(fetch_topic(topic, [partition()])))
+    client.ask(fetch(fetch_topic(topic, [partition(0, 1)])))
+    client.ask(fetch())
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def limits_of_a_partition(client: Speaker) -> None:
+    """The first batch comes whole, after that only what fits."""
+    topic = of(client, filled(client))
+    size = len(batch(b"0", b"0" * 100))
+    for limit in (0, 1, size - 1, size, size + 1, 2 * size, 3 * size - 1, -1):
+        client.ask(fetch(fetch_topic(topic, [partition(0, 2, max_bytes=limit)])))
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def limits_of_a_response(client: Speaker) -> None:
+    topic = of(client, filled(client))
+    size = len(batch(b"0", b"0" * 100))
+    for limit in (0, 1, size, 2 * size, -1):
+        client.ask(fetch(fetch_topic(topic, [partition(0, 1)]), max_bytes=limit))
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def limits_over_many_partitions(client: Speaker) -> None:
+    """Only the first partition that has anything may go beyond the limits."""
+    name = client.create("a", 4)
+    for index in (1, 2, 3):
+        client.write(name, batch(b"x" * 100 * index), batch(b"y" * 100), partition=index)
+    size = len(batch(b"x" * 100))
+    for limit in (1, size, 2 * size, 3 * size, 100_000):
+        wanted = [partition(index) for index in range(4)]
+        client.ask(fetch(fetch_topic(of(client, name), wanted), max_bytes=limit), noting=by_topic)
+    wanted = [partition(index, max_bytes=size) for index in range(4)]
+    client.ask(fetch(fetch_topic(of(client, name), wanted)), noting=by_topic)
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def topics_and_partitions_that_are_not_there(client: Speaker) -> None:
+    name = filled(client)
+    topic = of(client, name)
+    unknown = b"?" * 16 if client.version >= IDS_IN_FETCH else client.topic("b")
+    client.ask(fetch(fetch_topic(unknown, [partition(), partition(1)])), noting=by_topic)
+    client.ask(fetch(fetch_topic(topic, [partition(1), partition(-1)])), noting=by_topic)
+    both = fetch_topic(unknown, [partition()]), fetch_topic(topic, [partition(), partition(7)])
+    client.ask(fetch(*both), noting=by_topic)
+    client.ask(fetch(fetch_topic(bytes(16) if client.version >= IDS_IN_FETCH else "", [partition()])))
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def the_same_partition_twice(client: Speaker) -> None:
+    topic = of(client, filled(client))
+    client.ask(fetch(fetch_topic(topic, [partition(0, 0), partition(0, 8)])))
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def read_committed(client: Speaker) -> None:
+    topic = of(client, filled(client))
+    for level in (0, 1):
+        client.ask(fetch(fetch_topic(topic, [partition(0, 6)]), isolation_level=level))
+
+
+@dialogue(ApiKey.FETCH, EPOCHS, LAST)
+def leader_epochs(client: Speaker) -> None:
+    topic = of(client, filled(client))
+    for epoch in (-1, 0, 1, 5, -2):
+        client.ask(fetch(fetch_topic(topic, [partition(0, 8, epoch=epoch)])))
+
+
+@dialogue(ApiKey.FETCH, LAST_FETCHED_EPOCHS, LAST)
+def epochs_of_the_last_record(client: Speaker) -> None:
+    topic = of(client, filled(client))
+    for epoch, offset in ((0, 8), (0, 10), (0, 11), (1, 8), (-2, 8), (0, -1)):
+        client.ask(fetch(fetch_topic(topic, [partition(0, offset, last_fetched_epoch=epoch)])))
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def followers_from_nowhere(client: Speaker) -> None:
+    topic = of(client, filled(client))
+    for replica_id in (1, 2, -2, -3):
+        request = fetch(fetch_topic(topic, [partition(0, 8)]))
+        if client.version < 15:
+            request.replica_id = replica_id
+        else:
+            request.replica_state = FetchRequest.ReplicaState(replica_id=replica_id)
+        client.ask(request)
+
+
+def waited(client: Speaker, request: FetchRequest) -> None:
+    """Whether the answer was waited for, and the answer."""
+    started = time.monotonic()
+    client.ask(request, noting=by_topic)
+    client.note("waited" if time.monotonic() - started > request.max_wait_ms / 2000 else "at once")
+
+
+@dialogue(ApiKey.FETCH, 11, 13)
+def waiting_for_bytes(client: Speaker) -> None:
+    name = filled(client, count=1)
+    topic = of(client, name)
+    size = len(batch(b"0", b"0" * 100))
+    for offset, min_bytes in ((0, 0), (2, 0), (0, 1), (2, 1), (0, size), (0, size + 1), (3, 1)):
+        waited(
+            client, fetch(fetch_topic(topic, [partition(0, offset)]), max_wait_ms=200, min_bytes=min_bytes)
+        )
+    waited(client, fetch(max_wait_ms=200))
+
+
+@dialogue(ApiKey.FETCH, 11, 13)
+def what_is_wrong_does_not_wait(client: Speaker) -> None:
+    name = filled(client)
+    topic = of(client, name)
+    unknown = b"?" * 16 if client.version >= IDS_IN_FETCH else client.topic("b")
+    for request in (
+        fetch(fetch_topic(topic, [partition(0, 99)]), max_wait_ms=200),
+        fetch(fetch_topic(unknown, [partition()]), max_wait_ms=200),
+        fetch(fetch_topic(unknown, [partition()]), fetch_topic(topic, [partition(0, 10)]), max_wait_ms=200),
+        fetch(fetch_topic(topic, [partition(0, 10), partition(9)]), max_wait_ms=200),
+        fetch(fetch_topic(topic, [partition(0, 10, epoch=7)]), max_wait_ms=200),
+    ):
+        waited(client, request)

@@ -1,0 +1,175 @@
+"""Fetch sessions (KIP-227)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocol.api_keys import ApiKey
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.topics import DeleteTopicsRequest
+from tests.conformance.dialogues import dialogue
+from tests.conformance.dialogues.fetch import LAST, by_topic, filled, of
+from tests.conformance.dialogues.metadata import asking
+from tests.conformance.dialogues.words import IDS_IN_FETCH, fetch, fetch_topic, partition
+from tests.conformance.speaker import Speaker, batch
+
+FIRST = 7
+
+
+class Session:
+    """One session, and the requests that belong to it."""
+
+    def __init__(self, client: Speaker, *names: str) -> None:
+        self.client = client
+        self.topics = {name: of(client, name) for name in names}
+        self.id = 0
+        self.epoch = 0
+
+    def fetch(
+        self,
+        wanted: dict[str, list[Any]] | None = None,
+        forgotten: dict[str, list[int]] | None = None,
+        *,
+        epoch: int | None = None,
+        session_id: int | None = None,
+        version: int | None = None,
+    ) -> Any:
+        request = fetch(
+            *(fetch_topic(self._called(name), partitions) for name, partitions in (wanted or {}).items()),
+            forgotten=[self._forgotten(name, indexes) for name, indexes in (forgotten or {}).items()],
+            session_id=self.id if session_id is None else session_id,
+            session_epoch=self.epoch if epoch is None else epoch,
+        )
+        answer = self.client.ask(request, version, noting=by_topic)
+        if answer is not None and answer.error_code == 0 and epoch is None:
+            self.id, self.epoch = answer.session_id, self.epoch + 1
+        return answer
+
+    def _called(self, name: str) -> Any:
+        return self.topics.get(name, b"?" * 16 if self.client.version >= IDS_IN_FETCH else name)
+
+    def _forgotten(self, name: str, indexes: list[int]) -> FetchRequest.ForgottenTopic:
+        called = self._called(name)
+        if isinstance(called, bytes):
+            return FetchRequest.ForgottenTopic(topic_id=called, partitions=indexes)
+        return FetchRequest.ForgottenTopic(topic=called, partitions=indexes)
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def a_session_tells_news(client: Speaker) -> None:
+    name = client.create("a", 2)
+    session = Session(client, name)
+    session.fetch({name: [partition(0), partition(1)]})
+    session.fetch()
+    client.write(name, batch(b"1"), partition=1)
+    session.fetch()
+    session.fetch()
+    session.fetch({name: [partition(1, 1)]})
+    session.fetch()
+    client.write(name, batch(b"2"), batch(b"3"), partition=0)
+    session.fetch({name: [partition(0, 1)]})
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def partitions_join_and_leave(client: Speaker) -> None:
+    a, b = filled(client, "a"), filled(client, "b")
+    session = Session(client, a, b)
+    session.fetch({a: [partition(0, 8)]})
+    session.fetch({b: [partition(0, 9)]})
+    session.fetch({}, {a: [0, 5]})
+    session.fetch({a: [partition(0, 9)]}, {b: [0]})
+    session.fetch({a: [partition(0, 9)]}, {a: [0]})
+    session.fetch({b: [partition(0, 9)]})
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def a_session_that_empties_ends(client: Speaker) -> None:
+    name = filled(client)
+    session = Session(client, name)
+    session.fetch({name: [partition(0, 8)]})
+    session.fetch({}, {name: [0]}, epoch=1)
+    session.fetch({name: [partition(0, 8)]}, epoch=2)
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def a_session_over_nothing(client: Speaker) -> None:
+    session = Session(client, name := filled(client))
+    session.fetch()
+    session.fetch({name: [partition(0, 8)]})
+    session.fetch({name: [partition(0, 9)]})
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def epochs_of_a_session(client: Speaker) -> None:
+    name = filled(client)
+    session = Session(client, name)
+    session.fetch({name: [partition(0, 8)]})
+    for epoch in (2, 3, 2**31 - 1, -2):
+        session.fetch({}, epoch=epoch)
+    session.fetch()
+    session.fetch({}, epoch=1)
+    session.fetch()
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def sessions_that_are_not_there(client: Speaker) -> None:
+    name = filled(client)
+    session = Session(client, name)
+    for session_id, epoch in ((0, 1), (123_456_789, 1), (-1, 1), (123_456_789, -1), (0, -1)):
+        session.fetch({name: [partition(0, 8)]}, session_id=session_id, epoch=epoch)
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def a_session_ends_when_it_is_said_to(client: Speaker) -> None:
+    name = filled(client)
+    session = Session(client, name)
+    session.fetch({name: [partition(0, 8)]})
+    session.fetch({name: [partition(0, 9)]}, epoch=-1)
+    session.fetch({}, epoch=1)
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def a_full_fetch_begins_anew(client: Speaker) -> None:
+    a, b = filled(client, "a"), filled(client, "b")
+    session = Session(client, a, b)
+    first = session.fetch({a: [partition(0, 8)]})
+    session.epoch = 0
+    second = session.fetch({b: [partition(0, 8)]})
+    client.note(first.session_id == second.session_id)
+    session.fetch({}, session_id=first.session_id, epoch=1)
+    session.fetch()
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def errors_are_told_every_time(client: Speaker) -> None:
+    name = filled(client)
+    session = Session(client, name)
+    session.fetch({name: [partition(0, 99), partition(7)], client.topic("b"): [partition(0)]})
+    session.fetch()
+    session.fetch({name: [partition(0, 10)]})
+    session.fetch()
+    session.fetch({}, {client.topic("b"): [0], name: [7]})
+    session.fetch()
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def a_topic_that_goes_during_a_session(client: Speaker) -> None:
+    a, b = filled(client, "a"), filled(client, "b")
+    session = Session(client, a, b)
+    session.fetch({a: [partition(0, 10)], b: [partition(0, 10)]})
+    client.peer.ask(DeleteTopicsRequest(topic_names=[a], timeout_ms=30_000), 5)
+    client.until(asking(a), lambda answer: answer.topics[0].error_code, 12)
+    session.fetch()
+    session.fetch()
+    client.create("a")
+    session.fetch()
+
+
+@dialogue(ApiKey.FETCH, FIRST, 12)
+def a_session_in_another_version(client: Speaker) -> None:
+    """With names before version 13, with ids from there on: one session knows one of the two."""
+    name = filled(client)
+    session = Session(client, name)
+    session.fetch({name: [partition(0, 8)]})
+    session.fetch(version=13, epoch=1)
+    session.fetch()

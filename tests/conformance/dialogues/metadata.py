@@ -1,0 +1,221 @@
+"""Metadata, DescribeCluster and DescribeTopicPartitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocol.api_keys import ApiKey
+from protocol.messages.metadata import (
+    DescribeClusterRequest,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from tests.conformance.dialogues import dialogue
+from tests.conformance.dialogues.words import named
+from tests.conformance.speaker import Speaker
+
+SINCE_NO_AUTO_CREATION = 4
+
+
+def asking(*names: str | None, **fields: Any) -> MetadataRequest:
+    return MetadataRequest(topics=named(*names), allow_auto_topic_creation=False, **fields)
+
+
+def mine(client: Speaker) -> Any:
+    """Of all topics only those of this dialogue."""
+    prefix = client.topic("")
+
+    def noting(answer: MetadataResponse) -> object:
+        topics = [topic for topic in answer.topics if (topic.name or "").startswith(prefix)]
+        answer.topics = sorted(topics, key=lambda topic: topic.name or "")
+        return answer
+
+    return noting
+
+
+@dialogue(ApiKey.METADATA, 0, 13)
+def all_topics(client: Speaker) -> None:
+    client.create("a", 2)
+    client.create("b")
+    client.ask(MetadataRequest(topics=[] if client.version == 0 else None), noting=mine(client))
+
+
+@dialogue(ApiKey.METADATA, 1, 13)
+def no_topic(client: Speaker) -> None:
+    client.create("a")
+    client.ask(MetadataRequest(topics=[]))
+
+
+@dialogue(ApiKey.METADATA, 0, 13)
+def a_topic_by_name(client: Speaker) -> None:
+    client.ask(MetadataRequest(topics=named(client.create("a", 3))))
+
+
+@dialogue(ApiKey.METADATA, SINCE_NO_AUTO_CREATION, 13)
+def a_topic_twice(client: Speaker) -> None:
+    name = client.create("a")
+    client.ask(asking(name, client.topic("b"), name, client.topic("b")), noting=mine(client))
+
+
+@dialogue(ApiKey.METADATA, SINCE_NO_AUTO_CREATION, 13)
+def topics_that_are_not_there(client: Speaker) -> None:
+    client.ask(asking(client.topic("a"), client.create("b"), client.topic("c")), noting=mine(client))
+
+
+@dialogue(ApiKey.METADATA, SINCE_NO_AUTO_CREATION, 13)
+def the_brokers_own_topics(client: Speaker) -> None:
+    client.ask(asking("__share_group_state"))
+    client.ask(asking("__cluster_metadata"))
+
+
+@dialogue(ApiKey.METADATA, SINCE_NO_AUTO_CREATION, 13)
+def names_that_no_topic_may_have(client: Speaker) -> None:
+    for name in ("", ".", "..", "a b", "x" * 250, "ä"):
+        client.ask(asking(name))
+
+
+@dialogue(ApiKey.METADATA, 0, 13)
+def names_that_cannot_be_created(client: Speaker) -> None:
+    for name in (".", "a b", "x" * 250):
+        client.ask(MetadataRequest(topics=named(name), allow_auto_topic_creation=True))
+
+
+@dialogue(ApiKey.METADATA, 0, 13)
+def a_topic_that_comes_by_being_asked_for(client: Speaker) -> None:
+    """Kafka may say at first that it is not there; the end is the same."""
+    request = MetadataRequest(topics=named(client.topic("a")), allow_auto_topic_creation=True)
+    client.until(request, lambda answer: answer.topics[0].error_code == 0 and answer.topics[0].partitions)
+    client.ask(request)
+
+
+@dialogue(ApiKey.METADATA, 12, 13)
+def a_topic_by_id(client: Speaker) -> None:
+    topic_id = client.id_of(client.create("a"))
+    client.ask(MetadataRequest(topics=named(None, topic_id=topic_id)))
+
+
+@dialogue(ApiKey.METADATA, 12, 13)
+def an_id_that_nobody_has(client: Speaker) -> None:
+    topic_id = client.id_of(client.create("a"))
+    client.ask(MetadataRequest(topics=[*named(None, topic_id=b"?" * 16), *named(None, topic_id=topic_id)]))
+
+
+@dialogue(ApiKey.METADATA, 12, 13)
+def neither_a_name_nor_an_id(client: Speaker) -> None:
+    client.ask(MetadataRequest(topics=named(None)))
+
+
+@dialogue(ApiKey.METADATA, 12, 13)
+def a_name_and_an_id(client: Speaker) -> None:
+    name = client.create("a")
+    client.ask(MetadataRequest(topics=named(name, topic_id=client.id_of(name))))
+    client.ask(MetadataRequest(topics=named(client.topic("b"), topic_id=client.id_of(name))))
+
+
+@dialogue(ApiKey.METADATA, 10, 11)
+def ids_before_their_time(client: Speaker) -> None:
+    name = client.create("a")
+    client.ask(MetadataRequest(topics=named(name, topic_id=client.id_of(name))))
+    client.ask(MetadataRequest(topics=named(None)))
+    client.ask(MetadataRequest(topics=named(None, topic_id=client.id_of(name))))
+
+
+@dialogue(ApiKey.METADATA, 8, 13)
+def what_may_be_done_with_topics(client: Speaker) -> None:
+    client.ask(asking(client.create("a"), client.topic("b"), include_topic_authorized_operations=True))
+
+
+@dialogue(ApiKey.METADATA, 8, 10)
+def what_may_be_done_with_the_cluster(client: Speaker) -> None:
+    client.ask(asking(include_cluster_authorized_operations=True))
+
+
+# ---- DescribeCluster
+
+
+@dialogue(ApiKey.DESCRIBE_CLUSTER, 0, 2)
+def the_cluster(client: Speaker) -> None:
+    client.ask(DescribeClusterRequest())
+    client.ask(DescribeClusterRequest(include_cluster_authorized_operations=True))
+
+
+@dialogue(ApiKey.DESCRIBE_CLUSTER, 1, 2)
+def endpoints_of_other_kinds(client: Speaker) -> None:
+    for endpoint_type in (0, 2, 3):
+        client.ask(DescribeClusterRequest(endpoint_type=endpoint_type))
+
+
+@dialogue(ApiKey.DESCRIBE_CLUSTER, 2, 2)
+def fenced_brokers_too(client: Speaker) -> None:
+    client.ask(DescribeClusterRequest(include_fenced_brokers=True))
+
+
+# ---- DescribeTopicPartitions
+
+
+def describing(
+    *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None
+) -> DescribeTopicPartitionsRequest:
+    return DescribeTopicPartitionsRequest(
+        topics=[DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in names],
+        response_partition_limit=limit,
+        cursor=None
+        if cursor is None
+        else DescribeTopicPartitionsRequest.Cursor(topic_name=cursor[0], partition_index=cursor[1]),
+    )
+
+
+@dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
+def topics_in_the_order_of_their_names(client: Speaker) -> None:
+    b, a = client.create("b", 2), client.create("a")
+    client.ask(describing(b, a))
+    client.ask(describing(b, client.topic("c"), a, b))
+    client.ask(describing("a b", ""))
+
+
+@dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
+def page_by_page(client: Speaker) -> None:
+    names = [client.create(word, count) for word, count in (("a", 2), ("b", 3), ("c", 1))]
+    for limit in (1, 2, 3, 4, 6):
+        cursor: tuple[str, int] | None = None
+        while True:
+            answer: DescribeTopicPartitionsResponse = client.ask(
+                describing(*names, limit=limit, cursor=cursor)
+            )
+            if answer is None or answer.next_cursor is None:
+                break
+            cursor = answer.next_cursor.topic_name, answer.next_cursor.partition_index
+
+
+@dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
+def limits_of_no_size(client: Speaker) -> None:
+    name = client.create("a", 2)
+    for limit in (0, -1):
+        client.ask(describing(name, limit=limit))
+
+
+@dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
+def cursors_that_point_elsewhere(client: Speaker) -> None:
+    a, b = client.create("a", 2), client.create("b")
+    for cursor in (
+        (client.topic("0"), 0),
+        (client.topic("aa"), 1),
+        (client.topic("z"), 0),
+        (a, 1),
+        (a, 2),
+        (a, 9),
+    ):
+        client.ask(describing(a, b, cursor=cursor))
+    client.ask(describing(a, b, cursor=(a, -1)))
+    client.ask(describing(b, cursor=(a, 1)))
+
+
+@dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
+def missing_topics_between_pages(client: Speaker) -> None:
+    a, c = client.create("a", 2), client.create("c", 2)
+    missing = client.topic("b")
+    client.ask(describing(a, missing, c, limit=2))
+    client.ask(describing(a, missing, c, limit=3))
+    client.ask(describing(missing, limit=1))

@@ -1,0 +1,334 @@
+"""Produce: what is appended and where, and what is refused."""
+
+from __future__ import annotations
+
+import struct
+import time
+
+from protocol.api_keys import ApiKey
+from protocol.messages.fetch import FetchResponse
+from protocol.messages.produce import ProduceRequest
+from protocol.records.batch import TimestampType
+from protocol.records.compression import CompressionType
+from protocol.records.layout import CRC_START
+from protocol.wire import Uuid
+from tests.conformance.dialogues import dialogue
+from tests.conformance.dialogues.words import (
+    IDS_IN_PRODUCE,
+    fetch,
+    fetch_topic,
+    list_offsets,
+    partition,
+    produce,
+)
+from tests.conformance.speaker import START_MS, Speaker, batch
+
+FIRST, LAST = 3, 13
+
+
+def to(client: Speaker, name: str) -> str | Uuid:
+    """What a request of this version calls the topic."""
+    return client.id_of(name) if client.version >= IDS_IN_PRODUCE else name
+
+
+def note_log(client: Speaker, name: str) -> None:
+    """Everything that the first partition holds."""
+    answer = client.peer.ask(fetch(fetch_topic(name, [partition()])), 12)
+    assert isinstance(answer, FetchResponse)
+    data = answer.responses[0].partitions[0]
+    client.note(data)
+
+
+def with_crc(payload: bytearray) -> bytes:
+    """The batch with the checksum that its bytes ask for."""
+    from crc32c import crc32c
+
+    struct.pack_into(">I", payload, 17, crc32c(bytes(payload[CRC_START:])))
+    return bytes(payload)
+
+
+# ---- what is appended
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def one_batch_after_another(client: Speaker) -> None:
+    name = client.create("a")
+    for payload in (batch(), batch(b"a", b"b", b"c"), batch(None), batch(b"", key=b"k")):
+        client.ask(produce(to(client, name), payload))
+    note_log(client, name)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def many_partitions_at_once(client: Speaker) -> None:
+    name = client.create("a", 3)
+    client.ask(produce(to(client, name), batch(b"1"), batch(b"2"), batch(b"3")))
+    client.ask(produce(to(client, name), batch(b"1"), batch(b"2", b"2"), batch(b"3"), batch(b"4")))
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def acks_of_one_and_of_all(client: Speaker) -> None:
+    name = client.create("a")
+    client.ask(produce(to(client, name), batch(), acks=1))
+    client.ask(produce(to(client, name), batch(), acks=-1))
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def no_acks_no_answer(client: Speaker) -> None:
+    name = client.create("a")
+    client.peer.say(produce(to(client, name), batch(), acks=0), client.version)
+    client.ask(produce(to(client, name), batch(), acks=1))
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def no_acks_and_something_wrong(client: Speaker) -> None:
+    """The only answer that there can be is the end of the connection."""
+    name = client.create("a")
+    client.peer.say(produce(to(client, name), b"nonsense" * 20, acks=0), client.version)
+    client.ask(produce(to(client, name), batch(), acks=1))
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def nothing_at_all(client: Speaker) -> None:
+    client.ask(ProduceRequest(acks=1, timeout_ms=1000))
+    client.ask(produce(to(client, client.create("a"))))
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def every_codec(client: Speaker) -> None:
+    name = client.create("a")
+    for codec in CompressionType:
+        if codec is CompressionType.ZSTD and client.version < 7:
+            continue
+        client.ask(produce(to(client, name), batch(b"a" * 100, b"a" * 100, compression=codec)))
+    note_log(client, name)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def times_of_the_broker(client: Speaker) -> None:
+    name = client.create("a", configs={"message.timestamp.type": "LogAppendTime"})
+    client.ask(produce(to(client, name), batch(b"a", b"b")))
+    client.ask(
+        produce(
+            to(client, name), batch(b"a", timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time=5)
+        )
+    )
+    note_log(client, name)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def codecs_of_the_broker(client: Speaker) -> None:
+    """The broker packs anew: the bytes may differ with the libraries, what is in them may not."""
+    name = client.create("a", configs={"compression.type": "gzip"})
+    client.ask(produce(to(client, name), batch(b"a", b"b")))
+    client.ask(produce(to(client, name), batch(b"a", compression=CompressionType.LZ4)))
+    client.ask(list_offsets(name, 0), 7)
+
+
+# ---- what is refused
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def topics_and_partitions_that_are_not_there(client: Speaker) -> None:
+    name = client.create("a")
+    unknown = client.topic("b") if client.version < IDS_IN_PRODUCE else b"?" * 16
+    client.ask(produce(unknown, batch()))
+    client.ask(produce(to(client, name), batch(), batch()))
+    client.ask(produce(to(client, name), batch(), first_partition=-1))
+    if client.version < IDS_IN_PRODUCE:
+        client.ask(produce("a b", batch()))
+        client.ask(produce("", batch()))
+    else:
+        client.ask(produce(bytes(16), batch()))
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def acks_that_mean_nothing(client: Speaker) -> None:
+    name = client.create("a", 2)
+    for acks in (2, -2, 32767):
+        client.ask(produce(to(client, name), batch(), batch(), acks=acks))
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def no_records(client: Speaker) -> None:
+    name = client.create("a")
+    for records in (None, b""):
+        client.ask(produce(to(client, name), records))
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def two_batches(client: Speaker) -> None:
+    name = client.create("a")
+    client.ask(produce(to(client, name), batch(b"a") + batch(b"b")))
+    client.ask(list_offsets(name, 0), 7)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def a_wrong_checksum(client: Speaker) -> None:
+    name = client.create("a", 2)
+    bad = bytearray(batch(b"a"))
+    bad[-1] ^= 1
+    client.ask(produce(to(client, name), bytes(bad), batch(b"b")))
+    client.ask(list_offsets(name, 0, 1), 7)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def bytes_that_are_no_batch(client: Speaker) -> None:
+    name = client.create("a")
+    whole = batch(b"abc")
+    for records in (
+        b"x",
+        b"nonsense" * 10,
+        whole[:20],
+        whole[:-1],
+        whole + b"x",
+        whole + whole[:30],
+        bytes(61),
+        bytes(100),
+    ):
+        client.ask(produce(to(client, name), records))
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def lengths_that_lie(client: Speaker) -> None:
+    name = client.create("a")
+    for length in (-1, 0, 1, 48, 49, 1000, 2**31 - 1):
+        bad = bytearray(batch(b"abc"))
+        struct.pack_into(">i", bad, 8, length)
+        client.ask(produce(to(client, name), bytes(bad)))
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def counts_that_lie(client: Speaker) -> None:
+    name = client.create("a")
+    for position, layout, value in (
+        (57, ">i", 2),  # record count
+        (57, ">i", 0),
+        (57, ">i", -1),
+        (57, ">i", 1_000_000),
+        (23, ">i", 1),  # last offset delta
+        (23, ">i", -1),
+        (23, ">i", 5),
+        (0, ">q", 77),  # base offset, which the broker sets
+        (12, ">i", 77),  # partition leader epoch, which the broker sets
+    ):
+        bad = bytearray(batch(b"abc"))
+        struct.pack_into(layout, bad, position, value)
+        client.ask(produce(to(client, name), with_crc(bad)))
+    note_log(client, name)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def attributes_that_mean_nothing_good(client: Speaker) -> None:
+    name = client.create("a")
+    for attributes in (0x05, 0x07, 0x08, 0x10, 0x20, 0x40, 0x80, 0x100, 0x30):
+        bad = bytearray(batch(b"abc"))
+        struct.pack_into(">h", bad, 21, attributes)
+        client.ask(produce(to(client, name), with_crc(bad)))
+    note_log(client, name)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def other_formats(client: Speaker) -> None:
+    name = client.create("a")
+    for magic in (-1, 0, 1, 3, 127):
+        bad = bytearray(batch(b"abc"))
+        struct.pack_into(">b", bad, 16, magic)
+        client.ask(produce(to(client, name), with_crc(bad)))
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def records_broken_inside(client: Speaker) -> None:
+    name = client.create("a")
+    whole = batch(b"abcdef", b"ghi", key=b"key")
+    for position in range(61, len(whole)):
+        bad = bytearray(whole)
+        bad[position] ^= 0x41
+        client.ask(produce(to(client, name), with_crc(bad)))
+    note_log(client, name)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def compressed_records_broken_inside(client: Speaker) -> None:
+    name = client.create("a")
+    for codec in (CompressionType.GZIP, CompressionType.SNAPPY, CompressionType.LZ4):
+        whole = batch(b"abcdef" * 20, compression=codec)
+        for position in (61, 63, 70, len(whole) - 1):
+            bad = bytearray(whole)
+            bad[position] ^= 0xFF
+            client.ask(
+                produce(to(client, name), with_crc(bad)),
+                noting=lambda answer: answer.responses[0].partition_responses[0].error_code == 0,
+            )
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, 6)
+def zstd_before_its_time(client: Speaker) -> None:
+    name = client.create("a")
+    client.ask(produce(to(client, name), batch(b"a" * 100, compression=CompressionType.ZSTD)))
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def batches_that_are_too_large(client: Speaker) -> None:
+    size = len(batch(b"a" * 100))
+    name = client.create("a", configs={"max.message.bytes": str(size)})
+    for length in (100, 101, 5000):
+        client.ask(produce(to(client, name), batch(b"a" * length)))
+    client.ask(produce(to(client, name), batch(b"a" * 5000, compression=CompressionType.GZIP)))
+    client.ask(list_offsets(name, 0), 7)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def batches_that_no_segment_holds(client: Speaker) -> None:
+    name = client.create("a", configs={"segment.bytes": "1048576", "max.message.bytes": "5000000"})
+    client.ask(produce(to(client, name), batch(b"a" * 1_100_000)))
+    client.ask(produce(to(client, name), batch(b"a" * 1_000_000)))
+    client.ask(produce(to(client, name), batch(b"a" * 1_000_000)))
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def compacted_topics_need_keys(client: Speaker) -> None:
+    name = client.create("a", configs={"cleanup.policy": "compact"})
+    client.ask(produce(to(client, name), batch(b"a")))
+    client.ask(produce(to(client, name), batch(b"a", key=b"")))
+    client.ask(produce(to(client, name), batch(b"a", b"b")))
+    client.ask(list_offsets(name, 0), 7)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def times_out_of_range(client: Speaker) -> None:
+    bounds = {"message.timestamp.before.max.ms": "60000", "message.timestamp.after.max.ms": "60000"}
+    name = client.create("a", configs=bounds)
+    now = int(time.time() * 1000)
+    for timestamp in (START_MS, now, now - 120_000, now + 120_000, now - 30_000, now + 30_000):
+        client.ask(produce(to(client, name), batch(b"a", b"b", timestamp=timestamp)))
+    client.ask(list_offsets(name, 0), 7)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def times_before_all_times(client: Speaker) -> None:
+    name = client.create("a")
+    for timestamp in (-1, 0, -2, 2**62):
+        client.ask(produce(to(client, name), batch(b"a", timestamp=timestamp)))
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def one_wrong_record_of_many(client: Speaker) -> None:
+    name = client.create("a", configs={"message.timestamp.after.max.ms": "1000"})
+    later = int(time.time() * 1000) + 100_000
+    for timestamp in (later - 200_000, later):
+        client.ask(produce(to(client, name), batch(*(b"x" for _ in range(12)), timestamp=timestamp)))
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def more_replicas_than_are_in_sync(client: Speaker) -> None:
+    name = client.create("a", configs={"min.insync.replicas": "2"})
+    client.ask(produce(to(client, name), batch(), acks=-1))
+    client.ask(produce(to(client, name), batch(), acks=1))
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, 12)
+def the_same_topic_twice(client: Speaker) -> None:
+    name = client.create("a", 2)
+    request = produce(name, batch(b"a"))
+    request.topic_data += produce(name, batch(b"b"), first_partition=1).topic_data
+    client.ask(request)

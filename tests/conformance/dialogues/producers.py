@@ -1,0 +1,156 @@
+"""Idempotent producers: duplicates, gaps, fencing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocol.api_keys import ApiKey
+from protocol.messages.transactions import InitProducerIdRequest
+from tests.conformance.dialogues import dialogue
+from tests.conformance.dialogues.produce import FIRST, LAST, note_log, to
+from tests.conformance.dialogues.words import produce
+from tests.conformance.speaker import Speaker, batch
+
+LAST_SEQUENCE = 2**31 - 1
+
+
+class Producer:
+    """Sends batches of `count` records that carry its id, and an epoch and a sequence number of choice."""
+
+    def __init__(self, client: Speaker, word: str = "a", **configs: str) -> None:
+        self.client = client
+        self.name = client.create(
+            word, configs={key.replace("_", "."): value for key, value in configs.items()}
+        )
+        self.id = self.new_id()
+
+    def new_id(self) -> int:
+        answer: Any = self.client.peer.ask(InitProducerIdRequest(transaction_timeout_ms=60_000), 4)
+        assert answer.error_code == 0
+        producer_id: int = answer.producer_id
+        return producer_id
+
+    def send(self, sequence: int, count: int = 1, epoch: int = 0, **fields: Any) -> None:
+        fields.setdefault("producer_id", self.id)
+        values = [b"%d" % at for at in range(count)]
+        payload = batch(*values, base_sequence=sequence, producer_epoch=epoch, **fields)
+        self.client.ask(produce(to(self.client, self.name), payload), noting=self.outcome)
+
+    @staticmethod
+    def outcome(answer: Any) -> object:
+        result = answer.responses[0].partition_responses[0]
+        return result.error_code, result.base_offset, result.log_start_offset, result.log_append_time_ms
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def in_sequence(client: Speaker) -> None:
+    producer = Producer(client)
+    for sequence, count in ((0, 1), (1, 3), (4, 1)):
+        producer.send(sequence, count)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def again_and_again(client: Speaker) -> None:
+    """The last five batches are known; an older one is not."""
+    producer = Producer(client)
+    for sequence in range(7):
+        producer.send(sequence * 2, 2)
+    for sequence in (6, 5, 4, 3, 2, 1, 0):
+        producer.send(sequence * 2, 2)
+    producer.send(14)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def again_but_not_quite(client: Speaker) -> None:
+    producer = Producer(client)
+    producer.send(0, 3)
+    producer.send(3, 3)
+    for sequence, count in ((0, 2), (1, 2), (1, 1), (2, 1), (3, 4), (0, 6), (5, 1)):
+        producer.send(sequence, count)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def gaps(client: Speaker) -> None:
+    producer = Producer(client)
+    producer.send(0)
+    producer.send(2)
+    producer.send(1)
+    producer.send(1_000_000)
+    producer.send(2)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def not_from_the_beginning(client: Speaker) -> None:
+    producer = Producer(client)
+    producer.send(5)
+    producer.send(6)
+    producer.send(0)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def epochs(client: Speaker) -> None:
+    producer = Producer(client)
+    producer.send(0, epoch=1)
+    producer.send(0, epoch=0)
+    producer.send(1, epoch=0)
+    producer.send(1, epoch=2)
+    producer.send(0, epoch=2)
+    producer.send(1, epoch=1)
+    producer.send(0, epoch=2)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def sequences_go_round(client: Speaker) -> None:
+    producer = Producer(client)
+    producer.send(LAST_SEQUENCE - 1, 2)
+    producer.send(0)
+    producer.send(LAST_SEQUENCE - 1, 2)
+    other = Producer(client, "b")
+    other.send(LAST_SEQUENCE, 3)
+    other.send(2)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def two_producers(client: Speaker) -> None:
+    producer = Producer(client)
+    other = producer.new_id()
+    producer.send(0)
+    producer.send(0, producer_id=other)
+    producer.send(1)
+    producer.send(0, producer_id=other)
+    producer.send(1, producer_id=other)
+    note_log_without_ids(client, producer.name)
+
+
+def note_log_without_ids(client: Speaker, name: str) -> None:
+    """How much is in the log."""
+    from tests.conformance.dialogues.words import list_offsets
+
+    client.ask(list_offsets(name, 0), 7)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def half_a_producer(client: Speaker) -> None:
+    """Id, epoch and sequence come together or not at all."""
+    producer = Producer(client)
+    producer.send(-1)
+    producer.send(0, epoch=-1)
+    producer.send(0, producer_id=-1)
+    producer.send(-1, producer_id=-1, epoch=0)
+    producer.send(-5)
+    producer.send(0, producer_id=-7)
+    producer.send(0, producer_id=2**40)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def again_under_the_brokers_time(client: Speaker) -> None:
+    producer = Producer(client, message_timestamp_type="LogAppendTime")
+    producer.send(0, 2)
+    producer.send(0, 2)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def a_transaction_that_nobody_began(client: Speaker) -> None:
+    producer = Producer(client)
+    producer.send(0, is_transactional=True)
+    note_log(client, producer.name)

@@ -1,0 +1,102 @@
+"""A broker on a socket, asked in our own codec: Apache Kafka and Barnabas are put the same questions through it."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from types import TracebackType
+from typing import TypeVar
+
+from protocol.api_keys import request_header_version, response_header_version, response_type
+from protocol.codec import decode, encode
+from protocol.messages.headers import RequestHeader, ResponseHeader
+from protocol.schema import Message
+
+M = TypeVar("M", bound=Message)
+
+ANSWER_LIMIT_S = 30.0
+
+
+class ClosedError(Exception):
+    """The broker closed the connection instead of answering."""
+
+
+class Peer:
+    """One connection to one broker. A connection that the broker closes is opened anew at the next request."""
+
+    def __init__(self, host: str, port: int, client_id: str = "dialogue") -> None:
+        self.address = (host, port)
+        self.client_id = client_id
+        self._socket: socket.socket | None = None
+        self._correlation_id = 0
+
+    def ask(self, request: Message, version: int) -> Message:
+        """The answer to `request`. Raises ClosedError when there is none."""
+        self.say(request, version)
+        return self.hear(request, version)
+
+    def say(self, request: Message, version: int) -> None:
+        """Sends a request without waiting for its answer."""
+        assert request.api_key is not None
+        self._correlation_id += 1
+        header = RequestHeader(
+            request_api_key=request.api_key,
+            request_api_version=version,
+            correlation_id=self._correlation_id,
+            client_id=self.client_id,
+        )
+        head = encode(header, request_header_version(request.api_key, version))
+        self.send(head + encode(request, version))
+
+    def hear(self, request: Message, version: int) -> Message:
+        """The next answer, as one to `request`."""
+        assert request.api_key is not None
+        frame = self.receive()
+        header_version = response_header_version(request.api_key, version)
+        size = len(encode(ResponseHeader(), header_version))
+        return decode(response_type(request.api_key), version, frame[size:])
+
+    def send(self, payload: bytes) -> None:
+        """A frame around any bytes."""
+        try:
+            self._connected().sendall(struct.pack(">i", len(payload)) + payload)
+        except ConnectionError as error:
+            self.close()
+            raise ClosedError from error
+
+    def receive(self) -> bytes:
+        """The next frame, without its size. Raises ClosedError when the broker hangs up first."""
+        (size,) = struct.unpack(">i", self._read(4))
+        return self._read(size)
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _connected(self) -> socket.socket:
+        if self._socket is None:
+            self._socket = socket.create_connection(self.address, timeout=ANSWER_LIMIT_S)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return self._socket
+
+    def _read(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            try:
+                part = self._connected().recv(size - len(data))
+            except ConnectionError:
+                part = b""
+            if not part:
+                self.close()
+                raise ClosedError(f"after {len(data)} of {size} bytes")
+            data += part
+        return bytes(data)
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

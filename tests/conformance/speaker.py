@@ -1,0 +1,160 @@
+"""Who holds a dialogue: asks, and notes the answers in a form in which those of two brokers can be compared."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from protocol.messages.produce import ProduceRequest, ProduceResponse
+from protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.records.batch import RecordBatch, TimestampType, batches
+from protocol.records.builder import build_batch
+from protocol.schema import Message, Struct
+from protocol.wire import ZERO_UUID, Uuid
+from tests.conformance.peer import ClosedError, Peer
+
+START_MS: Final = 1_700_000_000_000
+"""Where the timestamps of the records that dialogues write begin: far enough from now to be told from it."""
+
+_NOW_WITHIN_MS: Final = 3_600_000
+_TEXTS: Final = frozenset({"error_message", "batch_index_error_message", "documentation"})
+_OURS: Final = frozenset({"host", "port", "cluster_id"})
+
+
+class Speaker:
+    """Holds one dialogue with one broker in one version. `transcript` is what was noted."""
+
+    def __init__(self, peer: Peer, version: int, prefix: str) -> None:
+        self.peer = peer
+        self.version = version
+        self.transcript: list[object] = []
+        self._prefix = prefix
+        self._ids: dict[Uuid, str] = {ZERO_UUID: "zero"}
+        self._names: dict[str, dict[int, str]] = {"session": {0: "none"}, "producer": {-1: "none"}}
+
+    def topic(self, word: str) -> str:
+        """A topic's name that no other dialogue uses."""
+        return f"{self._prefix}-{word}"
+
+    # ---- asking
+
+    def ask(
+        self, request: Message, version: int | None = None, *, noting: Callable[[Any], object] | None = None
+    ) -> Any:
+        """The answer, noted whole or as `noting` puts it; None when the connection was closed instead."""
+        try:
+            answer = self.peer.ask(request, self.version if version is None else version)
+        except ClosedError:
+            self.transcript.append("closed")
+            return None
+        self.note(answer if noting is None else noting(answer))
+        return answer
+
+    def note(self, value: object) -> None:
+        self.transcript.append(self._plain("", value))
+
+    def until(self, request: Message, is_good: Callable[[Any], bool], version: int | None = None) -> Any:
+        """The first good answer; nothing is noted. For what a broker may do a little later."""
+        deadline = time.monotonic() + 20
+        while True:
+            answer = self.peer.ask(request, self.version if version is None else version)
+            if is_good(answer):
+                return answer
+            assert time.monotonic() < deadline, answer
+            time.sleep(0.02)
+
+    # ---- what comes before the matter at hand; nothing of it is noted
+
+    def create(self, word: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
+        """Creates a topic and waits until it can be written to; returns its name."""
+        name = self.topic(word)
+        topic = CreateTopicsRequest.CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=1,
+            configs=[
+                CreateTopicsRequest.CreatableTopicConfig(name=key, value=value)
+                for key, value in (configs or {}).items()
+            ],
+        )
+        created = self.peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
+        assert isinstance(created, CreateTopicsResponse)
+        assert created.topics[0].error_code == 0, created
+        self._ids[created.topics[0].topic_id] = f"id of {name}"
+        from tests.conformance.dialogues.words import list_offsets
+
+        for index in range(partitions):
+            self.until(list_offsets(name, index), lambda a: a.topics[0].partitions[0].error_code == 0, 7)
+        return name
+
+    def id_of(self, name: str) -> Uuid:
+        """The id of a topic that create() made."""
+        return next(topic_id for topic_id, known in self._ids.items() if known == f"id of {name}")
+
+    def write(self, name: str, *payloads: bytes, partition: int = 0) -> list[int]:
+        """Appends each payload with a request of its own; their base offsets."""
+        offsets = []
+        for payload in payloads:
+            data = ProduceRequest.PartitionProduceData(index=partition, records=payload)
+            topic = ProduceRequest.TopicProduceData(name=name, partition_data=[data])
+            request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[topic])
+            answer = self.peer.ask(request, 12)
+            assert isinstance(answer, ProduceResponse)
+            result = answer.responses[0].partition_responses[0]
+            assert result.error_code == 0, result
+            offsets.append(result.base_offset)
+        return offsets
+
+    # ---- noting
+
+    def _plain(self, name: str, value: Any) -> object:
+        """`value` of the field `name` without what differs between any two brokers."""
+        if isinstance(value, Struct):
+            plain = {
+                field.name: self._plain(field.name, getattr(value, field.name)) for field in value.fields
+            }
+            if plain.get("error_code"):
+                plain.pop("error_message", None)  # each broker has its own words for an error, or none
+            return {key: shown for key, shown in plain.items() if shown is not None}
+        if isinstance(value, dict):
+            return {key: self._plain(str(key), item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._plain(name, item) for item in value]
+        if name == "records":
+            return [_plain_batch(batch) for batch in batches(bytes(value or b""))]
+        return self._plain_leaf(name, value)
+
+    def _plain_leaf(self, name: str, value: Any) -> object:
+        if name in _TEXTS:
+            return "a text" if value else None
+        if name in _OURS and value not in ("", -1, None):
+            return name
+        if isinstance(value, bytes) and len(value) == 16:
+            return self._ids.setdefault(value, f"id {len(self._ids)}")
+        if name == "session_id":
+            return self._nth("session", value)
+        if name == "producer_id":
+            return self._nth("producer", value)
+        if isinstance(value, int) and abs(value - time.time() * 1000) < _NOW_WITHIN_MS:
+            return "now"
+        return value
+
+    def _nth(self, kind: str, value: int) -> str:
+        names = self._names[kind]
+        return names.setdefault(value, f"{kind} {len(names)}")
+
+
+def _plain_batch(batch: object) -> object:
+    assert isinstance(batch, RecordBatch)
+    end = batch.position + batch.size_in_bytes
+    if batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        return (batch.base_offset, batch.record_count, "log append time")
+    return bytes(memoryview(batch.buffer)[batch.position : end]).hex()
+
+
+def batch(*values: bytes | None, key: bytes | None = None, timestamp: int = START_MS, **fields: Any) -> bytes:
+    """A record batch as a producer sends it: one record for each of `values`, all with `key`."""
+    return build_batch(
+        [(key, value, timestamp + at, ()) for at, value in enumerate(values or (b"x",))], **fields
+    )
