@@ -28,6 +28,8 @@ LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 _SINCE_VERSION: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
+_LEADER_EPOCHS_SINCE: Final = 4
+
 CONSUMER: Final = -1
 READ_COMMITTED: Final = 1
 UNKNOWN: Final = -1
@@ -60,6 +62,8 @@ def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRe
             found = _list_offset(partition, request, wanted, context.api_version)
         except MAPPED_ERRORS as error:
             return _offset_response(wanted, error_code_of(error), FoundOffset())
+        if context.api_version < _LEADER_EPOCHS_SINCE:
+            found = found._replace(leader_epoch=UNKNOWN)
         return _offset_response(wanted, ErrorCode.NONE, found)
 
     return ListOffsetsResponse(
