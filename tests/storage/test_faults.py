@@ -35,8 +35,10 @@ class Life:
         self.durable: set[int] = set()
         self.gone: set[bytes] = set()
         self.start_offset = 0
+        self.producer_id = 6
 
     def live(self) -> None:
+        self.producer_id += 1
         manager = LogManager(self.env, ["/logs"], lambda _topic: small_config())
         manager.lock_dirs()
         manager.load_logs()
@@ -56,8 +58,8 @@ class Life:
         for number in range(9):
             yield lambda number=number: self.append(b"value %d " % number + bytes(200))  # type: ignore[misc]
         yield self.flush
-        yield lambda: self.append(b"idempotent" + bytes(100), producer=(7, 0, 0))
-        yield lambda: self.append(b"idempotent, next" + bytes(100), producer=(7, 0, 1))
+        yield lambda: self.append(b"idempotent" + bytes(100), producer=(self.producer_id, 0, 0))
+        yield lambda: self.append(b"idempotent, next" + bytes(100), producer=(self.producer_id, 0, 1))
         yield self.log.roll
         yield lambda: self.append(b"after the roll" + bytes(100), epoch=1)
         yield self.flush
@@ -79,6 +81,7 @@ class Life:
         yield lambda: self.append(b"the end" + bytes(100), epoch=2)
 
     def append(self, value: bytes, *, epoch: int = 0, producer: tuple[int, int, int] | None = None) -> None:
+        value = b"%d: " % self.producer_id + value
         self.sent.append(value)
         info = self.log.append_as_leader(make_batch(value, producer=producer), epoch)
         self.log.update_high_watermark(self.log.log_end_offset)
@@ -101,8 +104,9 @@ class Life:
         self.gone = set(taken_back)
 
     def delete_some(self) -> None:
-        self.log.maybe_increment_log_start_offset(5, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
-        self.start_offset = 5
+        start = self.log.log_start_offset + 5
+        self.log.maybe_increment_log_start_offset(start, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
+        self.start_offset = start
 
     def remove_due(self) -> None:
         self.env.time_ms += 60_000
@@ -137,21 +141,20 @@ def new_env() -> FaultEnv:
     return env
 
 
-def count_operations() -> int:
-    env = new_env()
-    Life(env).live()
-    return env.operations
-
-
-def lives(plan: Callable[[int], FaultPlan]) -> Iterator[Life]:
-    """One life for each operation in it, at which the plan strikes."""
-    for operation in range(count_operations()):
+def lives(plan: Callable[[int], FaultPlan], *, second: bool = False) -> Iterator[Life]:
+    """One life for each operation in it, at which the plan strikes; the first in its directory or the second."""
+    operation, went_through = 0, False
+    while not went_through:
         life = Life(new_env())
+        if second:
+            life.live()
         life.env.inject(plan(operation))
         with suppress(OSError, StorageError, PowerCut):  # it may not even start
             life.live()
+        went_through = life.env.operations <= operation
         life.env.inject(None)
         yield life
+        operation += 1
 
 
 @pytest.mark.parametrize("kind", FAULTS)
@@ -174,9 +177,12 @@ def test_nothing_acknowledged_is_lost_when_the_process_dies_at_any_operation() -
         life.check_after_restart(set(life.acknowledged))
 
 
-@pytest.mark.parametrize("seed", [None, 1, 2, 3, 4])
-def test_nothing_synced_is_lost_when_the_machine_dies_at_any_operation(seed: int | None) -> None:
-    for life in lives(power_cut):
+@pytest.mark.parametrize("second", [False, True], ids=["new", "reopened"])
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+def test_nothing_synced_is_lost_when_the_machine_dies_at_any_operation(
+    seed: int | None, second: bool
+) -> None:
+    for life in lives(power_cut, second=second):
         life.env.crash(None if seed is None else Random(seed))
         life.check_after_restart(life.durable)
 

@@ -124,6 +124,18 @@ class LogMachine(RuleBasedStateMachine):
         self.log.complete_flush(job)
         self.durable_end = max(self.durable_end, end)
 
+    @rule(choice=st.integers(0, 1 << 20))
+    def flush_across_a_truncation(self, choice: int) -> None:
+        """What a sync has covered is not what is there afterwards."""
+        job, end = self.log.prepare_flush(), self.end
+        self.truncate(choice)
+        if self.end == end:
+            self.durable_end = end  # nothing was cut
+        self.append([50], 0)
+        job.run()
+        self.log.complete_flush(job)
+        assert self.log.recovery_point <= self.durable_end
+
     # -- reading --
 
     @rule(choice=st.integers(0, 1 << 20), max_bytes=st.integers(1, 2000))
@@ -273,7 +285,7 @@ class LogMachine(RuleBasedStateMachine):
 
 
 LogMachine.TestCase.settings = settings(
-    max_examples=60,
+    max_examples=400,
     stateful_step_count=40,
     deadline=None,
     derandomize=True,
