@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
+from tests.conformance.kafka_jars import require_classpath
+from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
+
+BROKERS = ("barnabas", pytest.param("apache-kafka", marks=pytest.mark.conformance))
+
+
+def make(kind: str, directory: Path, overrides: Mapping[str, str]) -> BrokerProcess | ApacheKafka:
+    """A broker of either kind, not yet started."""
+    if kind == "barnabas":
+        return BrokerProcess(directory / "data", overrides)
+    return ApacheKafka(directory, require_classpath(), overrides)
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """One broker for all tests of a module; in the end it must still be there, have nothing to regret, and stop."""
+    """One Barnabas for all tests of a module; in the end it must still be there, have nothing to regret, and stop."""
     with BrokerProcess(tmp_path_factory.mktemp("faults") / "data") as process:
         yield process
         assert process.stop() == 0, process.output
         assert "Traceback" not in process.output, process.output
+
+
+@pytest.fixture(scope="module", params=BROKERS)
+def either(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[BrokerProcess | ApacheKafka]:
+    """Barnabas, then Apache Kafka, for the same tests; the module's OVERRIDES configure both."""
+    overrides = getattr(request.module, "OVERRIDES", {})
+    with make(request.param, tmp_path_factory.mktemp("either"), overrides) as process:
+        yield process
+        assert process.stop() == process.clean_status
+        if isinstance(process, BrokerProcess):
+            assert "Traceback" not in process.output, process.output

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from tests.faults.dialogues import DIALOGUES, Dialogue, End, hold
+from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
 from tests.support.raw import RawConnection, api_versions_request, frame, metadata_request
 
@@ -14,8 +15,8 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(60)]
 
 
 @pytest.mark.parametrize("dialogue", DIALOGUES, ids=repr)
-def test_barnabas_answers_or_closes(broker: BrokerProcess, dialogue: Dialogue) -> None:
-    hold(dialogue, broker.bootstrap)
+def test_the_broker_answers_or_closes(either: BrokerProcess | ApacheKafka, dialogue: Dialogue) -> None:
+    hold(dialogue, either.bootstrap)
 
 
 def test_random_bytes_never_hurt(broker: BrokerProcess) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from tests.conformance.kafka_jars import require_classpath
 from tests.faults.ledger import Account, Reader, Writer, read
 from tests.interop.clients.confluent import NewTopic
 from tests.support.apache_kafka import ApacheKafka
@@ -34,6 +35,13 @@ def test_three_kills(tmp_path: Path) -> None:
 @pytest.mark.timeout(1200)
 def test_fifty_kills_in_a_row(tmp_path: Path) -> None:
     kill_and_count(BrokerProcess(tmp_path / "data"), rounds=50, seed=time.time_ns() % 10_000)
+
+
+@pytest.mark.conformance
+@pytest.mark.timeout(300)
+def test_apache_kafka_outlives_a_kill_too(tmp_path: Path) -> None:
+    """Proves the experiment: what it finds wrong is not of its own making."""
+    kill_and_count(ApacheKafka(tmp_path, require_classpath()), rounds=1, seed=1)
 
 
 def kill_and_count(broker: BrokerProcess | ApacheKafka, rounds: int, seed: int) -> None:

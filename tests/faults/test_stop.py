@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from tests.interop.clients.aio import Aiokafka
+from tests.interop.clients.confluent import ConfluentKafka
 from tests.interop.workload import assert_same
 from tests.support.apache_kafka import answers_metadata
 from tests.support.broker_process import BrokerDidNotStartError, BrokerProcess
-from tests.support.raw import FETCH, RawConnection, frame, header_v1, metadata_request, string
+from tests.support.raw import FETCH, METADATA, RawConnection, frame, header_v1, metadata_request, string
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(120)]
 
@@ -59,7 +59,7 @@ def test_a_kill_leaves_no_mark_of_a_clean_stop(broker: BrokerProcess) -> None:
 
 
 def test_records_outlive_stops_and_kills(broker: BrokerProcess) -> None:
-    client, workload = Aiokafka(), Aiokafka().workload(2000, 1)
+    client, workload = ConfluentKafka(), ConfluentKafka().workload(2000, 1)
     produced = client.produce(broker.bootstrap, TOPIC, workload, "zstd")
     for _ in range(2):
         assert broker.stop() == 0
@@ -73,12 +73,14 @@ def test_records_outlive_stops_and_kills(broker: BrokerProcess) -> None:
 def test_the_cluster_and_its_topics_keep_their_ids(broker: BrokerProcess) -> None:
     def identity() -> tuple[bytes, bytes]:
         with RawConnection(broker.bootstrap) as connection:
-            # Metadata v10, the last but one with names only, tells the cluster's id and the topic's.
-            connection.send(frame(header_v1(3, 10, 1) + b"\0" + compact_topic() + b"\0\0\0\0"))
-            return connection.read_frame(), (broker.data_dir / "meta.properties").read_bytes()
+            # Metadata v10 tells a topic's id, right behind its name.
+            connection.send(frame(header_v1(METADATA, 10, 1) + b"\0" + compact_topic() + b"\0\0\0\0"))
+            rest = connection.read_frame().partition(TOPIC.encode())[2]
+            return rest[:16], (broker.data_dir / "meta.properties").read_bytes()
 
     fill(broker)
     before = identity()
+    assert before[0] not in {b"", bytes(16)}
     for end in (broker.kill, broker.stop):
         end()
         broker.start()
