@@ -103,16 +103,24 @@ def _compile_decoder(message_type: type[Message], version: int) -> Decoder:
     from protocol.reference import layout
 
     title = f"{message_type.__name__} v{version}"
-    read = ReaderSource(layout(message_type, version)).compiled("read", f"decoder of {title}", _READING)
+
+    def compiled(*, lenient: bool) -> Callable[[bytes, int, int], tuple[Message, int]]:
+        source = ReaderSource(layout(message_type, version), lenient=lenient)
+        return source.compiled("read", f"decoder of {title}", _READING)
+
+    read = compiled(lenient=False)
 
     def decode_at(buffer: bytes, position: int, end: int) -> tuple[Message, int]:
         if end != len(buffer):
             buffer = buffer[:end]  # the generated code relies on the buffer ending where the message must
         try:
-            return cast("tuple[Message, int]", read(buffer, position, end))
+            try:
+                return read(buffer, position, end)
+            except UnicodeDecodeError:
+                return compiled(lenient=True)(buffer, position, end)
         except (IndexError, struct.error) as error:
             raise ProtocolError(f"{title} is cut off: {end - position} bytes are too few") from error
-        except (UnicodeDecodeError, ProtocolError) as error:
+        except ProtocolError as error:
             raise ProtocolError(f"{title}: {error}") from error
 
     return decode_at

@@ -63,11 +63,13 @@ class ReaderSource(Source):
 
     The variables of the code: `buf` the bytes, `p` the position, `end` where the bytes end, `view` a
     memoryview of them, `n` the last length or count (plus one while it is compact), `q` where the last
-    string or bytes end.
+    string or bytes end. `lenient` code puts U+FFFD where text is not UTF-8, for which the other raises
+    UnicodeDecodeError: it is slower, and only used when that has happened.
     """
 
-    def __init__(self, layout: StructOf) -> None:
+    def __init__(self, layout: StructOf, *, lenient: bool = False) -> None:
         super().__init__()
+        self._text = 'decode("utf-8", "replace")' if lenient else "decode()"
         self._run: list[tuple[str, str]] = []
         self._reads_records = False
         self.function("def read(buf, p, end):", lambda: self._message(layout))
@@ -152,7 +154,7 @@ class ReaderSource(Source):
         elif isinstance(value, KafkaBytes):
             self.put(f"{target} = buf[p:q]")
         else:
-            self.put(f"{target} = buf[p:q].decode()")
+            self.put(f"{target} = buf[p:q].{self._text}")
         self.put("p = q")
         self.depth -= indent
 

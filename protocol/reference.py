@@ -137,7 +137,10 @@ class Prefixed(Construct):
 
 
 class KafkaString(Prefixed):
-    """UTF-8 behind its length in bytes, which is 32,767 at most in either notation."""
+    """UTF-8 behind its length in bytes, which is 32,767 at most in either notation.
+
+    What is not UTF-8 is read as U+FFFD, as Java's String does: a client id in another charset harms nobody.
+    """
 
     def __init__(self, compact: bool, nullable: bool) -> None:
         super().__init__(COMPACT_LENGTH if compact else INT16, nullable)
@@ -148,10 +151,7 @@ class KafkaString(Prefixed):
             return None
         if length > MAX_STRING_BYTES:
             raise StringError(f"a string of {length} bytes", path=path)
-        try:
-            return str(stream_read(stream, length, path), "utf-8")
-        except UnicodeDecodeError as error:
-            raise StringError(f"not UTF-8: {error}", path=path) from None
+        return str(stream_read(stream, length, path), "utf-8", "replace")
 
     def _build(self, obj: str | None, stream: Stream, context: Any, path: str) -> str | None:
         data = None if obj is None else obj.encode()

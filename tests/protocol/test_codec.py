@@ -176,11 +176,10 @@ def test_null_where_no_null_can_be() -> None:
         decode(MetadataResponse, 9, bytes(20))
 
 
-def test_text_must_be_utf_8() -> None:
-    with pytest.raises(ProtocolError, match="utf-8"):
-        decode(HeartbeatRequest, 0, b"\x00\x01\xff" + bytes(6))
-    with pytest.raises(ProtocolError, match="utf-8"):
-        decode(HeartbeatRequest, 0, b"\x00\x03\xed\xa0\x80" + bytes(6))
+def test_text_that_is_not_utf_8_is_read_as_replacement_characters() -> None:
+    assert decode(HeartbeatRequest, 0, b"\x00\x02g\xff" + bytes(6)).group_id == "g\ufffd"
+    with pytest.raises(ProtocolError, match="cut off"):
+        decode(HeartbeatRequest, 0, b"\x00\x01\xff" + bytes(3))
 
 
 def test_a_string_has_at_most_32767_bytes_in_the_compact_form_too() -> None:
