@@ -136,6 +136,11 @@ class LogSegment:
             self._file = self._env.open(self.path)
         return self._file
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the .log is open."""
+        return self._file is not None
+
     def _new_offset_index(self) -> OffsetIndex:
         return OffsetIndex(self._env, self._path(OFFSET_INDEX_SUFFIX), self.base_offset, self._index_bytes)
 

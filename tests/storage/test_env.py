@@ -1,0 +1,220 @@
+"""The real port and the one of the tests keep the same promises."""
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from storage.env import (
+    Env,
+    RealEnv,
+    read_fully,
+    remove_if_exists,
+    remove_tree,
+    write_atomically,
+    write_fully,
+)
+from tests.storage.fault_env import Fault, FaultEnv, nth
+
+
+@pytest.fixture(params=["real", "in memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Env, str]:
+    """An Env, and an existing directory in it."""
+    env: Env = RealEnv() if request.param == "real" else FaultEnv()
+    directory = str(tmp_path) if request.param == "real" else "/tmp/x"
+    env.mkdir(directory)
+    return env, directory
+
+
+def test_what_is_written_can_be_read(place: tuple[Env, str]) -> None:
+    env, directory = place
+    file = env.open(f"{directory}/f", create=True)
+    assert file.pwritev((b"abc", memoryview(b"defg")[1:]), 0) == 6
+    assert file.pwritev((b"XY",), 8) == 2
+    assert file.size() == 10
+    assert file.pread(100, 0) == b"abcefg\0\0XY"
+    assert file.pread(3, 2) == b"cef"
+    assert file.pread(3, 99) == b""
+    file.truncate(2)
+    file.truncate(4)
+    file.sync()
+    file.close()
+    assert env.read_file(f"{directory}/f") == b"ab\0\0"
+    assert env.size(f"{directory}/f") == 4
+    assert env.mtime_ms(f"{directory}/f") > 1_600_000_000_000
+
+
+def test_an_open_file_outlives_its_name(place: tuple[Env, str]) -> None:
+    env, directory = place
+    file = env.open(f"{directory}/f", create=True)
+    file.pwritev((b"still here",), 0)
+    env.rename(f"{directory}/f", f"{directory}/g")
+    env.remove(f"{directory}/g")
+    assert file.pread(10, 0) == b"still here"
+    assert not env.exists(f"{directory}/g")
+    file.close()
+    file.close()
+
+
+def test_a_map_and_the_file_are_the_same_bytes(place: tuple[Env, str]) -> None:
+    env, directory = place
+    file = env.open(f"{directory}/f", create=True)
+    file.truncate(16)
+    writable = env.map(f"{directory}/f", 16, write=True)
+    writable[4:8] = b"mmap"
+    file.pwritev((b"file",), 8)
+    assert bytes(writable[4:12]) == b"mmapfile"
+    assert file.pread(4, 4) == b"mmap"
+    readable = env.map(f"{directory}/f", 8, write=False)
+    assert len(readable) == 8
+    env.unmap(readable)
+    env.unmap(writable)
+    file.close()
+
+
+def test_directories(place: tuple[Env, str]) -> None:
+    env, directory = place
+    env.mkdir(f"{directory}/a/b")
+    env.mkdir(f"{directory}/a/b")
+    write_atomically(env, f"{directory}/a/f", b"one")
+    write_atomically(env, f"{directory}/a/f", b"two")
+    assert sorted(env.listdir(f"{directory}/a")) == ["b", "f"]
+    assert env.is_dir(f"{directory}/a/b")
+    assert not env.is_dir(f"{directory}/a/f")
+    env.sync_dir(f"{directory}/a")
+    with pytest.raises(OSError, match=r"(?i)not empty"):
+        env.rmdir(f"{directory}/a")
+    env.rename(f"{directory}/a", f"{directory}/c")
+    assert env.read_file(f"{directory}/c/f") == b"two"
+    remove_tree(env, f"{directory}/c")
+    remove_tree(env, f"{directory}/c")
+    assert env.listdir(directory) == []
+    assert not remove_if_exists(env, f"{directory}/c")
+
+
+CALLS: dict[str, Callable[[Env, str], object]] = {
+    "open": lambda env, path: env.open(path),
+    "map": lambda env, path: env.map(path, 8, write=False),
+    "read_file": lambda env, path: env.read_file(path),
+    "size": lambda env, path: env.size(path),
+    "listdir": lambda env, path: env.listdir(path),
+    "remove": lambda env, path: env.remove(path),
+    "sync_dir": lambda env, path: env.sync_dir(path),
+    "rename": lambda env, path: env.rename(path, path + "2"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_is_missing_is_not_found(place: tuple[Env, str], call: str) -> None:
+    env, directory = place
+    with pytest.raises(FileNotFoundError):
+        CALLS[call](env, f"{directory}/missing")
+
+
+def test_a_lock_is_held_once(place: tuple[Env, str]) -> None:
+    env, directory = place
+    lock = env.lock(f"{directory}/.lock")
+    assert lock is not None
+    assert env.lock(f"{directory}/.lock") is None
+    lock.release()
+    lock.release()
+    again = env.lock(f"{directory}/.lock")
+    assert again is not None
+    again.release()
+
+
+def test_clock_dice_and_limits(place: tuple[Env, str]) -> None:
+    env, _ = place
+    assert env.now_ms() > 1_600_000_000_000
+    assert len(env.random_bytes(16)) == 16
+    assert env.random_bytes(16) != env.random_bytes(16)
+    assert env.max_open_files() > 0
+
+
+def test_short_writes_and_reads_are_carried_on() -> None:
+    env = FaultEnv()
+    file = env.open("/f", create=True)
+    env.inject(lambda number, kind, _path: Fault(None, half=True) if number < 3 else None)
+    write_fully(file, (b"0123456789", b"abcdef"), 4, 16)
+    assert read_fully(file, 100, 4) == b"0123456789abcdef"
+    assert read_fully(file, 100, 50) == b""
+
+
+class Trickle:
+    """A file that gives a byte at a time, and takes none."""
+
+    def pread(self, length: int, position: int) -> bytes:
+        return b"trickle"[position : position + min(length, 1)]
+
+    def pwritev(self, buffers: object, position: int) -> int:
+        return 0
+
+
+def test_a_file_may_give_less_than_was_asked() -> None:
+    assert read_fully(Trickle(), 5, 1) == b"rickl"  # type: ignore[arg-type]
+    assert read_fully(Trickle(), 50, 1) == b"rickle"  # type: ignore[arg-type]
+
+
+def test_a_file_that_takes_nothing_is_an_error() -> None:
+    with pytest.raises(OSError, match="wrote 0 of 3 bytes"):
+        write_fully(Trickle(), (b"abc",), 0, 3)  # type: ignore[arg-type]
+
+
+def test_an_atomic_write_survives_the_machine_whole_or_not_at_all() -> None:
+    operation, done = 0, False
+    while not done:
+        env = FaultEnv()
+        env.mkdir("/d")
+        env.sync_dir("/")
+        write_atomically(env, "/d/f", b"old")
+        env.inject(nth(operation))
+        try:
+            write_atomically(env, "/d/f", b"new")
+            done = True
+        except OSError:
+            pass
+        env.crash(Random(operation) if operation % 2 else None)
+        assert env.read_file("/d/f") == (b"new" if done else env.read_file("/d/f"))
+        assert env.read_file("/d/f") in (b"old", b"new")
+        operation += 1
+
+
+def test_a_crash_takes_what_was_not_synced() -> None:
+    env = FaultEnv()
+    env.mkdir("/d")
+    env.sync_dir("/")
+    file = env.open("/d/synced", create=True)
+    file.pwritev((b"kept",), 0)
+    file.sync()
+    env.sync_dir("/d")
+    file.pwritev((b"lost",), 4)
+    env.open("/d/new", create=True).sync()
+    env.rename("/d/synced", "/d/renamed")
+    env.crash()
+    assert env.listdir("/d") == ["synced"]
+    assert env.read_file("/d/synced") == b"kept"
+    with pytest.raises(AssertionError, match="before the crash"):
+        file.pread(1, 0)
+
+
+def test_a_kill_takes_nothing() -> None:
+    env = FaultEnv()
+    file = env.open("/f", create=True)
+    file.pwritev((b"abc",), 0)
+    env.lock("/l")
+    env.kill()
+    assert env.read_file("/f") == b"abc"
+    assert env.lock("/l") is not None
+
+
+def test_injected_faults() -> None:
+    env = FaultEnv()
+    file = env.open("/f", create=True)
+    env.inject(nth(1, Fault(errno.ENOSPC, half=True)))
+    file.pwritev((b"whole",), 0)
+    with pytest.raises(OSError, match="after half") as caught:
+        file.pwritev((b"half",), 5)
+    assert caught.value.errno == errno.ENOSPC
+    assert env.read_file("/f") == b"wholeha"

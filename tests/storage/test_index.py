@@ -1,0 +1,276 @@
+"""The indexes: the bytes of their formats, and searches against plain lists."""
+
+import errno
+from bisect import bisect_right
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage.errors import CorruptIndexError
+from storage.index import RESERVE_BYTES, AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex
+from tests.storage.fault_env import Fault, FaultEnv, from_nth
+
+BASE = 4940
+
+
+@pytest.fixture
+def env() -> FaultEnv:
+    return FaultEnv()
+
+
+def offset_index(env: FaultEnv, max_bytes: int = 1001) -> OffsetIndex:
+    index = OffsetIndex(env, "/i", BASE, max_bytes)
+    index.preallocate()
+    return index
+
+
+def time_index(env: FaultEnv, max_bytes: int = 1001) -> TimeIndex:
+    index = TimeIndex(env, "/t", BASE, max_bytes)
+    index.preallocate()
+    return index
+
+
+def test_offset_index_bytes_are_kafkas(env: FaultEnv) -> None:
+    index = offset_index(env)
+    assert env.size("/i") == 1000  # rounded down to whole entries
+    index.append(BASE + 56, 8064)
+    index.append(BASE + 94, 16128)
+    assert env.read_file("/i")[:24].hex(" ") == (
+        "00 00 00 38 00 00 1f 80 00 00 00 5e 00 00 3f 00 00 00 00 00 00 00 00 00"
+    )
+    index.trim_to_valid_size()
+    assert env.size("/i") == 16
+    assert env.maps == 0
+
+
+def test_time_index_bytes_are_kafkas(env: FaultEnv) -> None:
+    index = time_index(env)
+    assert env.size("/t") == 996
+    index.maybe_append(0x1A1FD74F5E2, BASE + 56)
+    assert env.read_file("/t")[:12].hex(" ") == "00 00 01 a1 fd 74 f5 e2 00 00 00 38"
+
+
+def test_nothing_is_mapped_before_it_is_needed(env: FaultEnv) -> None:
+    index = offset_index(env)
+    assert index.lookup(BASE + 5) == (BASE, 0)
+    assert env.maps == 0
+    index.append(BASE + 5, 100)
+    assert env.maps == 1
+    index.unmap()
+    assert env.maps == 0
+    assert index.lookup(BASE + 7) == (BASE + 5, 100)
+
+
+offset_entries = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 50)), max_size=1200)
+
+
+@given(offset_entries, st.lists(st.integers(-5, 12_000), max_size=20))
+def test_offset_lookup_agrees_with_bisect(steps: list[tuple[int, int]], targets: list[int]) -> None:
+    """More than a thousand entries, so that both the warm section and what is before it are searched."""
+    index = offset_index(FaultEnv(), 16_000)
+    offsets, positions = [BASE], [0]
+    for offset_step, position_step in steps:
+        index.append(offsets[-1] + offset_step, positions[-1] + position_step)
+        offsets.append(offsets[-1] + offset_step)
+        positions.append(positions[-1] + position_step)
+    for target in [*targets, *(offset - BASE for offset in offsets[-3:])]:
+        slot = max(bisect_right(offsets, BASE + target) - 1, 0)
+        assert index.lookup(BASE + target) == (offsets[slot], positions[slot])
+        after = next(
+            (offset for offset, at in zip(offsets[1:], positions[1:], strict=True) if at >= target), None
+        )
+        assert index.first_offset_after_position(target) == after
+
+
+@given(
+    st.lists(st.tuples(st.integers(-3, 9), st.integers(1, 9)), max_size=100),
+    st.integers(-5, 500),
+    st.integers(0, 600),
+)
+def test_time_index_agrees_with_a_list(steps: list[tuple[int, int]], target: int, cut: int) -> None:
+    """What does not make the segment younger is left out; truncation drops what is at or after the offset."""
+    index = time_index(FaultEnv(), 4000)
+    kept = [(-1, BASE)]
+    timestamp, offset = 0, BASE
+    for time_step, offset_step in steps:
+        timestamp, offset = max(timestamp + time_step, 0), offset + offset_step
+        index.maybe_append(timestamp, offset)
+        if timestamp > kept[-1][0]:
+            kept.append((timestamp, offset))
+    assert [index.entry(slot) for slot in range(index.entries)] == kept[1:]
+    assert index.lookup(target) == max(entry for entry in kept if entry[0] <= max(target, -1))
+    index.truncate_to(BASE + cut)
+    kept = kept[:1] + [entry for entry in kept[1:] if entry[1] < BASE + cut]
+    assert [index.entry(slot) for slot in range(index.entries)] == kept[1:]
+    assert (index.last_timestamp, index.last_offset) == kept[-1]
+
+
+@given(offset_entries, st.integers(0, 12_000))
+def test_truncation_keeps_what_is_before(steps: list[tuple[int, int]], cut: int) -> None:
+    env = FaultEnv()
+    index = offset_index(env, 16_000)
+    entries, offset, position = [], BASE, 0
+    for offset_step, position_step in steps:
+        offset, position = offset + offset_step, position + position_step
+        index.append(offset, position)
+        entries.append((offset, position))
+    index.truncate_to(BASE + cut)
+    entries = [entry for entry in entries if entry[0] < BASE + cut]
+    assert [index.entry(slot) for slot in range(index.entries)] == entries
+    assert index.last_offset == (entries[-1][0] if entries else BASE)
+    assert not any(env.read_file("/i")[len(entries) * 8 :])
+    index.append(BASE + 20_000, 99)
+    assert index.lookup(BASE + 20_000) == (BASE + 20_000, 99)
+
+
+def test_a_closed_index_is_loaded_and_goes_on(env: FaultEnv) -> None:
+    index = offset_index(env)
+    index.append(BASE + 3, 70)
+    index.trim_to_valid_size()
+    loaded = OffsetIndex.load(env, "/i", BASE, 1001)
+    assert (loaded.entries, loaded.last_offset) == (1, BASE + 3)
+    assert loaded.lookup(BASE + 4) == (BASE + 3, 70)
+    assert env.size("/i") == 8  # reading changes nothing
+    loaded.append(BASE + 9, 140)
+    assert env.size("/i") == 1000
+    assert loaded.lookup(BASE + 9) == (BASE + 9, 140)
+    loaded.trim_to_valid_size()
+    assert OffsetIndex.load(env, "/i", BASE, 1001).entries == 2
+
+
+def test_a_closed_time_index_is_loaded_and_goes_on(env: FaultEnv) -> None:
+    index = time_index(env)
+    index.maybe_append(50, BASE + 3)
+    index.trim_to_valid_size()
+    loaded = TimeIndex.load(env, "/t", BASE, 1001)
+    assert (loaded.last_timestamp, loaded.last_offset) == (50, BASE + 3)
+    loaded.maybe_append(60, BASE + 4)
+    assert loaded.lookup(55) == (50, BASE + 3)
+
+
+def test_an_empty_file_is_an_empty_index(env: FaultEnv) -> None:
+    env.write_file("/i", b"")
+    assert OffsetIndex.load(env, "/i", BASE, 1001).lookup(BASE + 99) == (BASE, 0)
+    assert TimeIndex.load(env, "/i", BASE, 1001).lookup(99) == (-1, BASE)
+
+
+@pytest.mark.parametrize("data", [bytes(7), bytes(8), bytes(80), b"\0\0\0\5\xff\xff\xff\xff", b"\xff" * 8])
+def test_a_corrupt_offset_index_is_refused(env: FaultEnv, data: bytes) -> None:
+    env.write_file("/i", data)
+    with pytest.raises(CorruptIndexError, match="/i"):
+        OffsetIndex.load(env, "/i", BASE, 1001)
+
+
+@pytest.mark.parametrize("data", [bytes(13), bytes(24), b"\xff" * 12, bytes(8) + b"\xff\xff\xff\xff"])
+def test_a_corrupt_time_index_is_refused(env: FaultEnv, data: bytes) -> None:
+    env.write_file("/t", data)
+    with pytest.raises(CorruptIndexError, match="/t"):
+        TimeIndex.load(env, "/t", BASE, 1001)
+
+
+def test_offsets_must_grow(env: FaultEnv) -> None:
+    index, times = offset_index(env), time_index(env)
+    index.append(BASE + 5, 10)
+    with pytest.raises(CorruptIndexError, match="after"):
+        index.append(BASE + 5, 20)
+    times.maybe_append(10, BASE + 5)
+    with pytest.raises(CorruptIndexError, match="after"):
+        times.maybe_append(11, BASE + 4)
+
+
+def test_the_last_slot_of_the_time_index_is_kept(env: FaultEnv) -> None:
+    index = time_index(env, 36)
+    fullness = []
+    for number in range(2):
+        index.maybe_append(1 + number, BASE + number)
+        fullness.append(index.is_full)
+    assert fullness == [False, True]
+    index.maybe_append(3, BASE + 2)
+    assert index.entries == 2
+    index.maybe_append(4, BASE + 3, last_slot=True)
+    index.maybe_append(5, BASE + 4, last_slot=True)
+    assert (index.entries, index.last_timestamp) == (3, 4)
+
+
+def test_an_offset_index_is_full_at_its_last_entry(env: FaultEnv) -> None:
+    index = offset_index(env, 17)
+    fullness = []
+    for number in (1, 2):
+        index.append(BASE + number, number)
+        fullness.append(index.is_full)
+    assert fullness == [False, True]
+
+
+def test_reset_forgets_everything(env: FaultEnv) -> None:
+    index, times = offset_index(env), time_index(env)
+    index.append(BASE + 1, 1)
+    times.maybe_append(7, BASE + 1)
+    index.reset()
+    times.reset()
+    assert index.lookup(BASE + 5) == (BASE, 0)
+    assert times.lookup(9) == (-1, BASE)
+
+
+def test_a_full_disk_is_an_error_before_the_page_is_touched() -> None:
+    """Room for entries is written page by page: a hole in a map on a full disk would be the end of the process."""
+    env = FaultEnv()
+    index = offset_index(env, 3 * RESERVE_BYTES)
+    per_page = RESERVE_BYTES // 8
+    for number in range(per_page):
+        index.append(BASE + 1 + number, number)
+    env.inject(from_nth(0, Fault(errno.ENOSPC)))
+    with pytest.raises(OSError, match="injected"):
+        index.append(BASE + 1 + per_page, per_page)
+    assert index.entries == per_page
+    env.inject(None)
+    index.append(BASE + 1 + per_page, per_page)
+    assert index.lookup(BASE + 1 + per_page) == (BASE + 1 + per_page, per_page)
+    assert index.lookup(BASE + 1) == (BASE + 1, 0)
+
+
+# -- transactions --
+
+ABORTED = AbortedTxn(1000, 10, 20, 21)
+
+
+def test_transaction_index_bytes_are_kafkas(env: FaultEnv) -> None:
+    index = TransactionIndex(env, "/x", 0)
+    assert index.collect(0, 100) == ([], False)
+    assert not env.exists("/x")
+    index.append(ABORTED)
+    assert env.read_file("/x").hex(" ", 2) == (
+        "0000 0000 0000 0000 03e8 0000 0000 0000 000a 0000 0000 0000 0014 0000 0000 0000 0015"
+    )
+
+
+def test_aborted_transactions_that_overlap_are_found(env: FaultEnv) -> None:
+    index = TransactionIndex(env, "/x", 0)
+    for entry in (AbortedTxn(1, 0, 10, 11), AbortedTxn(2, 5, 20, 15), AbortedTxn(3, 15, 30, 31)):
+        index.append(entry)
+    again = TransactionIndex(env, "/x", 0)
+    for found in (index, again):
+        assert [txn.producer_id for txn in found.collect(0, 5)[0]] == [1]
+        assert [txn.producer_id for txn in found.collect(11, 16)[0]] == [2, 3]
+        assert found.collect(21, 25)[0][0].first_offset == 15
+        assert found.collect(0, 31)[1]
+        assert not found.collect(0, 32)[1]
+
+
+def test_transactions_are_cut_with_their_markers(env: FaultEnv) -> None:
+    index = TransactionIndex(env, "/x", 0)
+    index.append(AbortedTxn(1, 0, 10, 11))
+    index.append(AbortedTxn(2, 5, 20, 21))
+    index.truncate_to(20)
+    assert [txn.producer_id for txn in index.transactions] == [1]
+    assert env.size("/x") == 34
+    index.reset()
+    assert index.transactions == []
+    assert not env.exists("/x")
+
+
+@pytest.mark.parametrize("data", [bytes(33), b"\0\1" + bytes(32)])
+def test_a_corrupt_transaction_index_is_refused(env: FaultEnv, data: bytes) -> None:
+    env.write_file("/x", data)
+    with pytest.raises(CorruptIndexError, match="/x"):
+        _ = TransactionIndex(env, "/x", 0).transactions

@@ -1,0 +1,268 @@
+"""LogValidator: what is refused and how it is told, and what an accepted batch looks like in the log."""
+
+import struct
+from typing import Any
+
+import pytest
+
+from config.log_config import LogConfig
+from protocol.records.batch import (
+    CompressionType,
+    CorruptRecordError,
+    InvalidRecordError,
+    RecordBatch,
+    TimestampType,
+    UnsupportedCompressionError,
+    build_batch,
+    stamp_max_timestamp,
+)
+from protocol.records.record import Record
+from storage.env import Buffer
+from storage.errors import InvalidTimestampError, RecordTooLargeError
+from storage.log_validator import LogValidator, ValidatedRecords
+from storage.offsets import AppendOrigin
+from tests.storage.helpers import T0, end_txn, make_batch
+from tests.storage.test_scan import old_message
+
+
+def validate(
+    data: Buffer,
+    origin: AppendOrigin = AppendOrigin.CLIENT,
+    *,
+    offset: int = 40,
+    now: int = T0,
+    **config: Any,
+) -> ValidatedRecords:
+    return LogValidator("t-0", LogConfig(**config)).validate(data, offset, 5, origin, now)
+
+
+def written(result: ValidatedRecords) -> RecordBatch:
+    """The one batch as the file will have it."""
+    data = b"".join(result.buffers)
+    assert len(data) == result.size
+    batch = RecordBatch(data)
+    assert batch.size_in_bytes == len(data)
+    batch.ensure_valid()
+    for name in ("base_offset", "last_offset", "partition_leader_epoch", "max_timestamp", "size_in_bytes"):
+        assert getattr(batch, name) == getattr(result.batches[0], name), name
+    return batch
+
+
+def with_field(data: bytes, layout: str, position: int, value: int) -> bytes:
+    """The batch with one field changed, and a right CRC again."""
+    from protocol.records.checksum import crc32c
+
+    changed = bytearray(data)
+    struct.pack_into(layout, changed, position, value)
+    struct.pack_into(">I", changed, 17, crc32c(memoryview(changed)[21:]))
+    return bytes(changed)
+
+
+def test_a_good_batch_is_stamped_and_not_copied() -> None:
+    data = make_batch(b"a", b"b", b"c", timestamp=T0 - 5)
+    result = validate(data)
+    batch = written(result)
+    assert (batch.base_offset, batch.last_offset, batch.partition_leader_epoch) == (40, 42, 5)
+    assert [record.value for record in batch.records()] == [b"a", b"b", b"c"]
+    assert (result.next_offset, result.record_count, result.log_append_time_ms) == (43, 3, -1)
+    assert result.appended == [(42, len(data), T0 - 5)]
+    assert isinstance(result.buffers[1], memoryview)
+    assert result.buffers[1].obj is data
+
+
+def test_a_view_of_a_frame_will_do() -> None:
+    data = make_batch(b"a")
+    frame = b"header" + data + b"trailer"
+    assert written(validate(memoryview(frame)[6 : 6 + len(data)])).base_offset == 40
+
+
+@pytest.mark.parametrize("codec", list(CompressionType))
+def test_every_codec_is_looked_into(codec: CompressionType) -> None:
+    data = make_batch(b"a" * 500, b"b" * 500, compression=codec)
+    assert written(validate(data)).compression_type is codec
+    broken = bytearray(data)
+    broken[61:81] = bytes(20)
+    with pytest.raises((CorruptRecordError, InvalidRecordError)):
+        validate(with_field(bytes(broken), ">q", 43, -1))
+
+
+# -- refused as a whole --
+
+
+def test_wrong_bytes_are_corrupt() -> None:
+    data = bytearray(make_batch(b"value"))
+    data[-1] ^= 1
+    with pytest.raises(CorruptRecordError, match="CRC"):
+        validate(bytes(data))
+
+
+def test_too_large_a_batch() -> None:
+    data = make_batch(bytes(500))
+    with pytest.raises(RecordTooLargeError, match="t-0"):
+        validate(data, max_message_bytes=len(data) - 1)
+    validate(data, max_message_bytes=len(data))
+
+
+@pytest.mark.parametrize("data", [b"", b"short", make_batch(b"cut off")[:16]])
+def test_no_batch_at_all(data: bytes) -> None:
+    with pytest.raises(InvalidRecordError, match="no record batch"):
+        validate(data)
+
+
+@pytest.mark.parametrize("length", [17, 60, 61, -1])
+def test_a_batch_that_is_cut_off(length: int) -> None:
+    with pytest.raises(CorruptRecordError):
+        validate(make_batch(b"cut off")[:length])
+
+
+def test_a_producer_sends_one_batch_and_others_may_send_more() -> None:
+    two = make_batch(b"a") + make_batch(b"b", b"c")
+    with pytest.raises(InvalidRecordError, match="2 record batches"):
+        validate(two)
+    result = validate(two, AppendOrigin.COORDINATOR)
+    assert [(batch.base_offset, batch.last_offset) for batch in result.batches] == [(40, 40), (41, 42)]
+    assert result.next_offset == 43
+
+
+@pytest.mark.parametrize(
+    ("layout", "position", "value"),
+    [
+        (">i", 57, 0),  # no records
+        (">i", 57, -1),
+        (">i", 57, 3),  # fewer, or more, than there are
+        (">i", 57, 1),
+        (">i", 23, 0),  # last offset delta
+        (">i", 23, -5),
+        (">i", 23, 7),
+        (">h", 21, 0x20),  # a control batch
+        (">q", 43, 9),  # a producer without a sequence
+    ],
+)
+def test_a_header_that_contradicts_the_rules(layout: str, position: int, value: int) -> None:
+    with pytest.raises(InvalidRecordError):
+        validate(with_field(make_batch(b"a", b"b"), layout, position, value))
+
+
+def test_a_count_and_a_delta_that_agree_against_the_records() -> None:
+    data = with_field(with_field(make_batch(b"a", b"b"), ">i", 57, 3), ">i", 23, 2)
+    with pytest.raises(InvalidRecordError):
+        validate(data)
+
+
+def test_an_unknown_codec() -> None:
+    with pytest.raises(UnsupportedCompressionError):
+        validate(with_field(make_batch(b"a"), ">h", 21, 7))
+
+
+def test_control_batches_are_for_coordinators() -> None:
+    marker = end_txn(9, 0, commit=True)
+    with pytest.raises(InvalidRecordError, match="control"):
+        validate(marker)
+    assert written(validate(marker, AppendOrigin.COORDINATOR)).is_control
+
+
+def test_a_bomb_is_refused() -> None:
+    data = make_batch(bytes(70 * 1024 * 1024), compression=CompressionType.ZSTD)
+    assert len(data) < 100_000
+    with pytest.raises(CorruptRecordError):
+        validate(data)
+
+
+# -- refused for some of its records --
+
+
+def test_a_gap_in_the_offsets_names_the_record() -> None:
+    data = build_batch([Record(b"k", b"v", T0, [], 0), Record(b"k", b"v", T0, [], 2)])
+    data = with_field(data, ">i", 23, 1)
+    with pytest.raises(InvalidRecordError) as caught:
+        validate(data)
+    assert [index for index, _ in caught.value.record_errors] == [1]
+
+
+def test_compacted_topics_want_keys_and_say_which_are_missing() -> None:
+    data = build_batch(
+        [(b"k", b"v", T0, []), (None, b"v", T0, []), (b"", b"v", T0, []), (None, None, T0, [])]
+    )
+    validate(data)
+    with pytest.raises(InvalidRecordError, match="compacted") as caught:
+        validate(data, cleanup_policy=frozenset({"compact"}))
+    assert [index for index, _ in caught.value.record_errors] == [1, 3]
+
+
+def test_timestamps_have_limits_and_the_offenders_are_named() -> None:
+    times = [T0 - 101, T0 - 100, T0, T0 + 50, T0 + 51, -1]
+    data = build_batch([(b"k", b"v", time, []) for time in times])
+    limits: dict[str, Any] = {"message_timestamp_before_max_ms": 100, "message_timestamp_after_max_ms": 50}
+    with pytest.raises(InvalidTimestampError) as caught:
+        validate(data, **limits)
+    assert [index for index, _ in caught.value.record_errors] == [0, 4]
+    validate(data, **limits, message_timestamp_type="LogAppendTime")
+    validate(build_batch([(b"k", b"v", time, []) for time in (T0, -1)]), **limits)
+
+
+def test_the_future_is_an_hour_by_default() -> None:
+    validate(make_batch(b"v", timestamp=T0 + 3_600_000))
+    validate(make_batch(b"v", timestamp=0))
+    with pytest.raises(InvalidTimestampError):
+        validate(make_batch(b"v", timestamp=T0 + 3_600_001))
+
+
+# -- changed on the way --
+
+
+def test_log_append_time_is_stamped() -> None:
+    result = validate(make_batch(b"a", b"b", timestamp=7), message_timestamp_type="LogAppendTime")
+    batch = written(result)
+    assert result.log_append_time_ms == T0
+    assert (batch.timestamp_type, batch.max_timestamp) == (TimestampType.LOG_APPEND_TIME, T0)
+    assert [record.timestamp for record in batch.records()] == [T0, T0]
+
+
+def test_a_wrong_max_timestamp_is_put_right() -> None:
+    data = bytearray(make_batch(b"a", timestamp=7))
+    stamp_max_timestamp(data, 0, TimestampType.LOG_APPEND_TIME, 99)
+    batch = written(validate(bytes(data)))
+    assert (batch.timestamp_type, batch.max_timestamp) == (TimestampType.CREATE_TIME, 7)
+
+
+@pytest.mark.parametrize("target", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("source", [CompressionType.NONE, CompressionType.LZ4])
+def test_the_topics_compression_wins(target: str, source: CompressionType) -> None:
+    data = make_batch(
+        b"a" * 300, b"b" * 300, timestamp=7, compression=source, producer=(9, 1, 4), transactional=True
+    )
+    batch = written(validate(data, compression_type=target))
+    wanted = CompressionType.NONE if target == "uncompressed" else CompressionType.of_label(target)
+    assert batch.compression_type is wanted
+    assert [record.value for record in batch.records()] == [b"a" * 300, b"b" * 300]
+    assert (batch.base_offset, batch.partition_leader_epoch, batch.max_timestamp) == (40, 5, 7)
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.is_transactional) == (
+        9,
+        1,
+        4,
+        True,
+    )
+
+
+def test_compression_and_log_append_time_together() -> None:
+    config: dict[str, Any] = {"compression_type": "gzip", "message_timestamp_type": "LogAppendTime"}
+    batch = written(validate(make_batch(b"a", timestamp=7), **config))
+    assert (batch.max_timestamp, batch.timestamp_type) == (T0, TimestampType.LOG_APPEND_TIME)
+
+
+def test_markers_are_not_compressed() -> None:
+    marker = written(validate(end_txn(9, 0, commit=False), AppendOrigin.COORDINATOR, compression_type="gzip"))
+    assert not marker.is_compressed
+
+
+def test_what_grows_in_compression_may_become_too_large() -> None:
+    data = make_batch(bytes(range(256)), compression=CompressionType.NONE)
+    with pytest.raises(RecordTooLargeError, match="gzip"):
+        validate(data, compression_type="gzip", max_message_bytes=len(data))
+
+
+def test_old_message_sets_become_batches() -> None:
+    data = old_message(0, b"zero", 0) + old_message(1, b"one", 0)
+    batch = written(validate(data))
+    assert [record.value for record in batch.records()] == [b"zero", b"one"]
+    assert (batch.base_offset, batch.partition_leader_epoch) == (40, 5)

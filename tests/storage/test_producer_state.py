@@ -1,0 +1,302 @@
+"""ProducerStateManager: who may append what, what survives a snapshot, and which transactions are open."""
+
+import pytest
+
+from protocol.records.batch import RecordBatch
+from storage.errors import (
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    OutOfOrderSequenceError,
+    TransactionCoordinatorFencedError,
+)
+from storage.offsets import AppendOrigin
+from storage.producer_state import MAX_SEQUENCE, CompletedTxn, ProducerStateManager
+from storage.snapshots import ProducerSnapshotFiles
+from tests.storage.fault_env import FaultEnv
+from tests.storage.helpers import T0, end_txn, make_batch
+
+PID = 9
+CLIENT = AppendOrigin.CLIENT
+
+
+class Producers:
+    """A manager, the log's end, and appends as a leader does them: check, then update."""
+
+    def __init__(self) -> None:
+        self.env = FaultEnv()
+        self.env.mkdir("/d")
+        self.manager = self.fresh()
+        self.end = 0
+
+    def fresh(self) -> ProducerStateManager:
+        files = ProducerSnapshotFiles(self.env, "/d", self.env.listdir("/d"))
+        return ProducerStateManager(files, "t-0", 1000)
+
+    def append(
+        self,
+        sequence: int,
+        count: int = 1,
+        *,
+        epoch: int = 0,
+        pid: int = PID,
+        transactional: bool = False,
+        timestamp: int = T0,
+        origin: AppendOrigin = CLIENT,
+    ) -> tuple[int, int]:
+        """(first, last) offset: new ones, or those of the first time."""
+        data = make_batch(
+            *(b"v",) * count,
+            producer=(pid, epoch, sequence),
+            transactional=transactional,
+            timestamp=timestamp,
+        )
+        batch = RecordBatch(data)
+        known = self.manager.check_append(batch, origin)
+        if known is not None:
+            return known.first_offset, known.last_offset
+        first, last = self.end, self.end + count - 1
+        self.end += count
+        self.manager.update(batch, first, last)
+        self.manager.map_end_offset = self.end
+        return first, last
+
+    def end_txn(
+        self, *, commit: bool, epoch: int = 0, pid: int = PID, coordinator_epoch: int = 3
+    ) -> CompletedTxn | None:
+        batch = RecordBatch(end_txn(pid, epoch, commit=commit, coordinator_epoch=coordinator_epoch))
+        assert self.manager.check_append(batch, AppendOrigin.COORDINATOR) is None
+        offset = self.end
+        self.end += 1
+        completed = self.manager.update(batch, offset, offset)
+        self.manager.map_end_offset = self.end
+        if completed is not None:
+            self.manager.last_stable_offset_after(completed)
+            self.manager.complete_txn(completed)
+        return completed
+
+    def reload(self) -> None:
+        """A restart: what the snapshot of now says."""
+        self.manager.take_snapshot(sync=True)
+        self.manager = self.fresh()
+        self.manager.truncate_and_reload(0, self.end, self.env.time_ms)
+
+
+@pytest.fixture
+def log() -> Producers:
+    return Producers()
+
+
+def test_the_last_five_batches_are_answered_with_their_offsets(log: Producers) -> None:
+    for number in range(6):
+        assert log.append(3 * number, 3) == (3 * number, 3 * number + 2)
+    for number in range(1, 6):
+        assert log.append(3 * number, 3) == (3 * number, 3 * number + 2)
+    with pytest.raises(OutOfOrderSequenceError, match=r"sequence 0, expected 18"):
+        log.append(0, 3)
+    assert log.end == 18
+
+
+@pytest.mark.parametrize(("sequence", "count"), [(0, 2), (1, 2), (3, 1), (4, 1), (4, 2), (6, 1), (7, 1)])
+def test_what_only_overlaps_a_known_batch_is_out_of_order(log: Producers, sequence: int, count: int) -> None:
+    log.append(0, 3)
+    log.append(3, 2)
+    with pytest.raises(OutOfOrderSequenceError, match=f"sequence {sequence}, expected 5"):
+        log.append(sequence, count)
+
+
+def test_an_unknown_producer_may_begin_anywhere(log: Producers) -> None:
+    assert log.append(77) == (0, 0)
+    with pytest.raises(OutOfOrderSequenceError):
+        log.append(79)
+    assert log.append(78) == (1, 1)
+
+
+def test_sequences_wrap_around(log: Producers) -> None:
+    log.append(MAX_SEQUENCE - 1, 4)  # the last two are 0 and 1
+    assert log.manager.producers[PID].last_sequence == 1
+    assert log.append(MAX_SEQUENCE - 1, 4) == (0, 3)
+    assert log.append(2) == (4, 4)
+
+
+def test_the_largest_sequence_is_followed_by_zero(log: Producers) -> None:
+    log.append(MAX_SEQUENCE)
+    assert log.append(0) == (1, 1)
+
+
+def test_a_new_epoch_begins_at_zero_and_fences_the_old(log: Producers) -> None:
+    log.append(0, 5)
+    with pytest.raises(OutOfOrderSequenceError):
+        log.append(5, epoch=1)
+    assert log.append(0, epoch=1) == (5, 5)
+    with pytest.raises(InvalidProducerEpochError, match="epoch 0"):
+        log.append(5)
+    with pytest.raises(InvalidProducerEpochError):
+        log.append(0, 5)  # a repetition, but by a producer that has been fenced
+    assert log.append(1, epoch=1) == (6, 6)
+
+
+def test_replicas_take_what_the_leader_has_taken(log: Producers) -> None:
+    log.append(0, epoch=2)
+    assert log.append(50, epoch=1, origin=AppendOrigin.REPLICATION) == (1, 1)
+
+
+def test_coordinators_write_without_sequences(log: Producers) -> None:
+    log.append(5, origin=AppendOrigin.COORDINATOR)
+    log.append(0, origin=AppendOrigin.COORDINATOR)
+    with pytest.raises(InvalidProducerEpochError):
+        log.append(0, epoch=-1, origin=AppendOrigin.COORDINATOR)
+
+
+def test_producers_do_not_mind_each_other(log: Producers) -> None:
+    log.append(0, pid=1)
+    log.append(0, pid=2)
+    assert log.append(1, pid=1) == (2, 2)
+
+
+# -- snapshots --
+
+
+def test_a_restart_remembers_the_last_batch(log: Producers) -> None:
+    for number in range(3):
+        log.append(2 * number, 2)
+    log.reload()
+    assert log.manager.map_end_offset == 6
+    assert log.append(4, 2) == (4, 5)
+    with pytest.raises(OutOfOrderSequenceError):
+        log.append(2, 2)
+    assert log.append(6) == (6, 6)
+
+
+def test_a_snapshot_is_taken_once_for_each_point(log: Producers) -> None:
+    assert log.manager.take_snapshot(sync=True) is None  # nothing has happened yet
+    log.append(0)
+    assert log.manager.take_snapshot(sync=True) is not None
+    assert log.manager.take_snapshot(sync=True) is None
+
+
+def test_a_damaged_snapshot_gives_way_to_the_one_before(log: Producers) -> None:
+    log.append(0)
+    log.manager.take_snapshot(sync=True)
+    log.append(1)
+    path = log.manager.take_snapshot(sync=True)
+    assert path is not None
+    log.env.write_file(path, b"damaged")
+    log.manager = log.fresh()
+    log.manager.truncate_and_reload(0, log.end, T0)
+    assert log.manager.map_end_offset == 1
+    assert log.manager.producers[PID].last_sequence == 0
+    assert log.manager.snapshots.offsets == [1]
+
+
+def test_going_back_to_where_it_is_changes_nothing(log: Producers) -> None:
+    log.append(0)
+    log.append(1)
+    log.manager.truncate_and_reload(0, 2, T0)
+    assert len(log.manager.producers[PID].batches) == 2
+    log.manager.truncate_and_reload(0, 1, T0)
+    assert log.manager.is_empty
+    assert log.manager.map_end_offset == 0
+
+
+def test_the_silent_are_forgotten_unless_they_have_a_transaction_open(log: Producers) -> None:
+    log.append(0, pid=1, timestamp=T0)
+    log.append(0, pid=2, timestamp=T0 + 500)
+    log.append(0, pid=3, timestamp=T0, transactional=True)
+    assert log.manager.remove_expired_producers(T0 + 999) == 0
+    assert log.manager.remove_expired_producers(T0 + 1000) == 1
+    assert set(log.manager.producers) == {2, 3}
+    log.env.time_ms = T0 + 1500
+    log.reload()
+    assert set(log.manager.producers) == {3}
+
+
+# -- transactions --
+
+
+def test_a_transaction_is_unstable_until_its_marker_is_replicated(log: Producers) -> None:
+    manager = log.manager
+    log.append(0, 2)
+    log.append(2, 2, transactional=True)
+    log.append(0, pid=1, transactional=True)
+    assert manager.first_unstable_offset == 2
+    log.end_txn(commit=True)
+    assert manager.first_unstable_offset == 2
+    manager.on_high_watermark_updated(5)
+    assert manager.first_unstable_offset == 2
+    manager.on_high_watermark_updated(6)
+    assert manager.first_unstable_offset == 4
+    log.end_txn(commit=False, pid=1)
+    manager.on_high_watermark_updated(7)
+    assert manager.first_unstable_offset is None
+
+
+def test_what_a_marker_ends(log: Producers) -> None:
+    assert log.end_txn(commit=True) is None  # nothing was open
+    log.append(0, transactional=True)
+    log.append(1, transactional=True)
+    completed = log.end_txn(commit=False)
+    assert completed is not None
+    assert (completed.producer_id, completed.first_offset, completed.last_offset, completed.is_aborted) == (
+        PID,
+        1,
+        3,
+        True,
+    )
+
+
+def test_a_marker_with_a_new_epoch_starts_the_sequence_anew(log: Producers) -> None:
+    log.append(0, 4, transactional=True)
+    log.end_txn(commit=True, epoch=1)
+    with pytest.raises(InvalidProducerEpochError):
+        log.append(4, transactional=True)
+    with pytest.raises(OutOfOrderSequenceError):
+        log.append(4, epoch=1, transactional=True)
+    assert log.append(0, epoch=1, transactional=True) == (5, 5)
+
+
+def test_an_open_transaction_admits_nothing_else(log: Producers) -> None:
+    log.append(0, transactional=True)
+    with pytest.raises(InvalidTxnStateError):
+        log.append(1)
+
+
+def test_coordinators_that_were_replaced_are_kept_out(log: Producers) -> None:
+    log.manager.check_coordinator_epoch(PID, 0)
+    log.append(0, transactional=True)
+    log.end_txn(commit=True, coordinator_epoch=3)
+    log.manager.check_coordinator_epoch(PID, 3)
+    with pytest.raises(TransactionCoordinatorFencedError):
+        log.manager.check_coordinator_epoch(PID, 2)
+
+
+def test_open_transactions_survive_a_restart(log: Producers) -> None:
+    log.append(0)
+    log.append(1, transactional=True)
+    log.reload()
+    assert log.manager.first_unstable_offset == 1
+    assert log.end_txn(commit=True) is not None
+
+
+def test_the_start_of_the_log_takes_transactions_along(log: Producers) -> None:
+    log.append(0, transactional=True)
+    log.end_txn(commit=True)
+    log.manager.on_log_start_offset_incremented(1)
+    assert log.manager.first_unstable_offset == 0
+    log.manager.on_log_start_offset_incremented(2)
+    assert log.manager.first_unstable_offset is None
+
+
+def test_control_batches_of_the_metadata_log_mean_nothing_here(log: Producers) -> None:
+    from protocol.records.batch import build_batch
+
+    data = build_batch([(b"\0\0\0\2", b"leader", T0, [])], producer_id=PID, producer_epoch=0, is_control=True)
+    assert log.manager.update(RecordBatch(data), 0, 0) is None
+
+
+def test_emptied_logs_know_nobody(log: Producers) -> None:
+    log.append(0, transactional=True)
+    log.manager.take_snapshot(sync=True)
+    log.manager.truncate_fully_and_start_at(10)
+    assert log.manager.is_empty
+    assert log.manager.first_unstable_offset is None
+    assert (log.manager.map_end_offset, log.manager.snapshots.offsets) == (10, [])
