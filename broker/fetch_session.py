@@ -19,6 +19,7 @@ from protocol.wire import Uuid
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
+NO_EPOCH: Final = -1
 EVICTION_MS: Final = 120_000
 
 PartitionKey = tuple[str | Uuid, int]
@@ -27,6 +28,8 @@ PartitionKey = tuple[str | Uuid, int]
 
 class FetchPartition:
     """One partition that a reader asks for, and what it was told last (sessions only answer what differs).
+
+    `topic` is None while nobody knows a topic of this id.
 
     Offsets are inclusive starts; `high_watermark` and `log_start_offset` are -1 before the first answer.
     """
@@ -46,7 +49,7 @@ class FetchPartition:
     )
 
     def __init__(
-        self, key: PartitionKey, topic: str, topic_id: Uuid, request: FetchRequest.FetchPartition
+        self, key: PartitionKey, topic: str | None, topic_id: Uuid, request: FetchRequest.FetchPartition
     ) -> None:
         self.key = key
         self.topic = topic
@@ -60,7 +63,7 @@ class FetchPartition:
         """Takes over what the reader asks for now."""
         self.fetch_offset = request.fetch_offset
         self.max_bytes = request.partition_max_bytes
-        self.current_leader_epoch = request.current_leader_epoch
+        self.current_leader_epoch = max(NO_EPOCH, request.current_leader_epoch)
         self.last_fetched_epoch = request.last_fetched_epoch
         self.fetcher_log_start_offset = request.log_start_offset
 
@@ -264,11 +267,10 @@ def _by_topic(
     """Groups neighbours of one topic, keeping the order: consumers read from the front."""
     topics: list[FetchResponse.FetchableTopicResponse] = []
     for partition, data in answers:
-        if not topics or topics[-1].topic_id != partition.topic_id or topics[-1].topic != partition.topic:
+        name = partition.topic or ""
+        if not topics or topics[-1].topic_id != partition.topic_id or topics[-1].topic != name:
             topics.append(
-                FetchResponse.FetchableTopicResponse(
-                    topic=partition.topic, topic_id=partition.topic_id, partitions=[]
-                )
+                FetchResponse.FetchableTopicResponse(topic=name, topic_id=partition.topic_id, partitions=[])
             )
         topics[-1].partitions.append(data)
     return topics
@@ -282,9 +284,14 @@ class FetchManager:
         self._now_ms = now_ms
 
     def context(
-        self, request: FetchRequest, api_version: int, name_of: Callable[[Uuid], str], *, is_follower: bool
+        self,
+        request: FetchRequest,
+        api_version: int,
+        name_of: Callable[[Uuid], str | None],
+        *,
+        is_follower: bool,
     ) -> FetchContext:
-        """The context of `request`: `name_of` resolves topic ids (empty for an unknown one), used from version 13."""
+        """The context of `request`: `name_of` resolves topic ids (None for an unknown one), used from version 13."""
         uses_topic_ids = api_version >= 13
         epoch = request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -305,7 +312,7 @@ class FetchManager:
         self,
         request: FetchRequest,
         uses_topic_ids: bool,
-        name_of: Callable[[Uuid], str],
+        name_of: Callable[[Uuid], str | None],
         *,
         is_follower: bool,
     ) -> FetchContext:
@@ -323,7 +330,7 @@ class FetchManager:
         return FetchContext(partitions.values(), uses_topic_ids=uses_topic_ids, create=create)
 
     def _incremental(
-        self, request: FetchRequest, session: FetchSession, name_of: Callable[[Uuid], str]
+        self, request: FetchRequest, session: FetchSession, name_of: Callable[[Uuid], str | None]
     ) -> FetchContext:
         uses_topic_ids = session.uses_topic_ids
         for topic in request.topics:
@@ -344,7 +351,8 @@ class FetchManager:
             _resolve_late_names(session, name_of)
         if not session.partitions:
             self.cache.remove(session.session_id)
-            return FetchContext(uses_topic_ids=session.uses_topic_ids)
+            rest = OrderedDict(_requested(request, uses_topic_ids, name_of))
+            return FetchContext(rest.values(), uses_topic_ids=uses_topic_ids)
         session.epoch = next_epoch(session.epoch)
         self.cache.touch(session, self._now_ms())
         return FetchContext(
@@ -355,15 +363,15 @@ class FetchManager:
         )
 
 
-def _resolve_late_names(session: FetchSession, name_of: Callable[[Uuid], str]) -> None:
+def _resolve_late_names(session: FetchSession, name_of: Callable[[Uuid], str | None]) -> None:
     """A topic id that was unknown when the session began may have got its name since."""
     for partition in session.partitions.values():
-        if not partition.topic:
+        if partition.topic is None:
             partition.topic = name_of(partition.topic_id)
 
 
 def _requested(
-    request: FetchRequest, uses_topic_ids: bool, name_of: Callable[[Uuid], str]
+    request: FetchRequest, uses_topic_ids: bool, name_of: Callable[[Uuid], str | None]
 ) -> Iterable[tuple[PartitionKey, FetchPartition]]:
     for topic in request.topics:
         name = name_of(topic.topic_id) if uses_topic_ids else topic.topic

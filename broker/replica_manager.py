@@ -20,7 +20,7 @@ from broker.partition import ACKS_ALL, Partition
 from broker.purgatory import DelayedOperationPurgatory
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
-from protocol.wire import ZERO_UUID, Uuid
+from protocol.wire import ZERO_UUID, Uuid, uuid_to_string
 from storage.errors import InconsistentTopicIdError, KafkaStorageError
 from storage.log_manager import LogManager
 from storage.offsets import AppendOrigin, EpochEndOffset, FetchDataInfo, FetchIsolation, LogAppendInfo
@@ -30,7 +30,7 @@ logger = logging.getLogger("barnabas.replica_manager")
 
 PartitionId = tuple[str, int]
 NO_REPLICA: Final = -1
-_UNKNOWN_PARTITION: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+UNKNOWN_PARTITION: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class TopicProbe(Protocol):
@@ -150,16 +150,23 @@ class ReplicaManager:
     def partitions(self) -> Iterable[Partition]:
         return self._partitions.values()
 
-    def partition(self, topic: str, index: int, topic_id: Uuid = ZERO_UUID) -> Partition:
-        """The partition. Raises ApiError when it is not here, or when `topic_id` is given and is another's."""
+    def partition(self, topic: str | None, index: int, topic_id: Uuid = ZERO_UUID) -> Partition:
+        """The partition. `topic` is None where the metadata know no topic of the id that was asked for.
+
+        Raises ApiError when it is not here, or when `topic_id` is given and is another's.
+        """
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"No topic has the id {uuid_to_string(topic_id)}.")
         partition = self._partitions.get((topic, index))
         if partition is None:
             if (topic, index) in self._without_log:
                 raise ApiError(
                     ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {topic}-{index} could not be opened."
                 )
-            code = ErrorCode.UNKNOWN_TOPIC_ID if not topic else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            raise ApiError(code, f"This broker has no partition {index} of topic '{topic}'.")
+            raise ApiError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"This broker has no partition {index} of topic '{topic}'.",
+            )
         if topic_id not in (ZERO_UUID, partition.topic_id):
             raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{partition} belongs to another topic id.")
         return partition
@@ -240,11 +247,11 @@ class ReplicaManager:
 
     def append_records(
         self,
-        entries: Sequence[tuple[str, int, Uuid, bytes | memoryview]],
+        entries: Sequence[tuple[str | None, int, Uuid, bytes | memoryview]],
         required_acks: int,
         timeout_ms: int,
     ) -> list[AppendResult] | Pending[list[AppendResult]]:
-        """Appends each (topic, index, topic id or ZERO_UUID, records) and answers in the same order.
+        """Appends each (topic or None, index, topic id or ZERO_UUID, records) and answers in the same order.
 
         The answer is pending while acks=all waits for replicas, or a flush policy for the disk.
         """
@@ -257,7 +264,7 @@ class ReplicaManager:
                 partition = self.partition(topic, index, topic_id)
                 self._append(partition, records, required_acks, result)
             except MAPPED_ERRORS as error:
-                self._refused(topic, error, len(records), result)
+                self._refused(topic or "", error, len(records), result)
                 continue
             log = partition.log
             if result.needs_flush or (
@@ -330,17 +337,33 @@ class ReplicaManager:
         """Reads every partition of `requests`, in order; pending while there is less than `min_bytes` to give."""
         results = self._read(params, requests)
         if self._is_answer(params, results):
+            self._count(params, requests, results)
             return results
         waiting = [
-            (request, self._partitions[request.topic, request.partition], result.data.fetch_offset_metadata)
+            (request, self.partition(request.topic, request.partition), result.data.fetch_offset_metadata)
             for request, result in zip(requests, results, strict=True)
             if result.data is not None
         ]
         pending: Pending[list[FetchResult]] = Pending()
-        operation = DelayedFetch(params, waiting, lambda: pending.complete(self._read(params, requests)))
-        keys = [(request.topic, request.partition) for request in requests]
-        self.fetch_purgatory.try_complete_else_watch(operation, keys)
+
+        def respond() -> None:
+            again = self._read(params, requests)
+            self._count(params, requests, again)
+            pending.complete(again)
+
+        keys = [(partition.topic, partition.index) for _, partition, _ in waiting]
+        self.fetch_purgatory.try_complete_else_watch(DelayedFetch(params, waiting, respond), keys)
         return pending
+
+    def _count(
+        self, params: FetchParams, requests: Sequence[FetchPartition], results: Sequence[FetchResult]
+    ) -> None:
+        """Tells the probe what goes out."""
+        for request, result in zip(requests, results, strict=True):
+            if result.error is not ErrorCode.NONE:
+                self._probe.fetch_failed(request.topic or "")
+            elif params.replica_id == NO_REPLICA:
+                self._probe.fetched(request.topic or "", result.size)
 
     @staticmethod
     def _is_answer(params: FetchParams, results: Sequence[FetchResult]) -> bool:
@@ -349,7 +372,7 @@ class ReplicaManager:
         A partition that nobody knows is not worth an answer of its own while others can be waited for: a reader that
         was not told yet that one of its topics is gone must not be sent round in circles.
         """
-        known = [result for result in results if result.error not in _UNKNOWN_PARTITION]
+        known = [result for result in results if result.error not in UNKNOWN_PARTITION]
         if params.max_wait_ms <= 0 or not known:
             return True
         total = 0
@@ -372,14 +395,10 @@ class ReplicaManager:
                 self._read_partition(params, request, min(left, request.max_bytes), min_one_message, result)
             except MAPPED_ERRORS as error:
                 result.error = error_code_of(error)
-                self._probe.fetch_failed(request.topic)
                 continue
-            size = result.size
-            if size:
+            if result.size:
                 min_one_message = False
-                left = max(0, left - size)
-            if params.replica_id == NO_REPLICA:
-                self._probe.fetched(request.topic, size)
+                left = max(0, left - result.size)
         return results
 
     def _read_partition(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.fetch_session import FetchContext, FetchPartition
-from broker.replica_manager import NO_REPLICA, FetchParams, FetchResult
+from broker.replica_manager import UNKNOWN_PARTITION, FetchParams, FetchResult
 from broker.request import Pending, RequestContext, api
 from config.catalogue.server import FETCH_MAX_BYTES
 from protocol.api_keys import ApiKey
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from broker.services import Broker
 
 READ_COMMITTED: Final = 1
+_LEADERS_SINCE: Final = 16
 _LEADER_ERRORS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """After these a client is told who leads, to save it a look at the metadata (KIP-951)."""
 
@@ -28,9 +29,8 @@ def fetch(
     version = context.api_version
     replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
     names = broker.image.topic_names
-    session = broker.fetch_manager.context(
-        request, version, lambda topic_id: names.get(topic_id, ""), is_follower=replica_id != NO_REPLICA
-    )
+    is_follower = replica_id >= 0
+    session = broker.fetch_manager.context(request, version, names.get, is_follower=is_follower)
     if session.error is not ErrorCode.NONE:
         return session.response(())
     params = FetchParams(
@@ -38,31 +38,48 @@ def fetch(
         max_wait_ms=request.max_wait_ms,
         min_bytes=min(request.min_bytes, request.max_bytes),
         max_bytes=min(request.max_bytes, broker.config[FETCH_MAX_BYTES]),
-        isolation=_isolation(replica_id, request.isolation_level),
+        isolation=FetchIsolation.LOG_END if is_follower else _isolation(request.isolation_level),
     )
+
+    def respond(results: list[FetchResult]) -> FetchResponse:
+        response = _response(broker, context, session, results)
+        if not is_follower and version >= _LEADERS_SINCE and any(r.error in _LEADER_ERRORS for r in results):
+            response.node_endpoints = _this_node(broker, context)
+        return response
+
     results = broker.replica_manager.fetch(params, session.partitions)
-    if isinstance(results, Pending):
-        return results.then(lambda read: _response(broker, session, read))
-    return _response(broker, session, results)
+    return results.then(respond) if isinstance(results, Pending) else respond(results)
 
 
-def _isolation(replica_id: int, level: int) -> FetchIsolation:
-    if replica_id >= 0:
-        return FetchIsolation.LOG_END
+def _isolation(level: int) -> FetchIsolation:
     return FetchIsolation.TXN_COMMITTED if level == READ_COMMITTED else FetchIsolation.HIGH_WATERMARK
 
 
-def _response(broker: Broker, session: FetchContext, results: list[FetchResult]) -> FetchResponse:
+def _response(
+    broker: Broker, context: RequestContext, session: FetchContext, results: list[FetchResult]
+) -> FetchResponse:
     return session.response(
-        [_partition_data(broker, *answer) for answer in zip(session.partitions, results, strict=True)]
+        [
+            _partition_data(broker, context, *answer)
+            for answer in zip(session.partitions, results, strict=True)
+        ]
     )
 
 
+def _this_node(broker: Broker, context: RequestContext) -> list[FetchResponse.NodeEndpoint]:
+    endpoint = broker.endpoint(context.connection)
+    return [
+        FetchResponse.NodeEndpoint(
+            node_id=broker.node_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+        )
+    ]
+
+
 def _partition_data(
-    broker: Broker, partition: FetchPartition, result: FetchResult
+    broker: Broker, context: RequestContext, partition: FetchPartition, result: FetchResult
 ) -> FetchResponse.PartitionData:
     if result.error is not ErrorCode.NONE:
-        return _error(broker, partition, result)
+        return _error(broker, context, partition, result)
     data = FetchResponse.PartitionData(
         partition_index=partition.partition,
         high_watermark=result.high_watermark,
@@ -88,7 +105,9 @@ def _partition_data(
     return data
 
 
-def _error(broker: Broker, partition: FetchPartition, result: FetchResult) -> FetchResponse.PartitionData:
+def _error(
+    broker: Broker, context: RequestContext, partition: FetchPartition, result: FetchResult
+) -> FetchResponse.PartitionData:
     broker.error_probe.request_failed(ApiKey.FETCH.name, result.error.name)
     data = FetchResponse.PartitionData(
         partition_index=partition.partition,
@@ -96,13 +115,14 @@ def _error(broker: Broker, partition: FetchPartition, result: FetchResult) -> Fe
         high_watermark=-1,
         last_stable_offset=-1,
         log_start_offset=-1,
-        aborted_transactions=None,
+        aborted_transactions=[] if result.error in UNKNOWN_PARTITION else None,  # as Kafka has it
         records=b"",
     )
-    topic = broker.image.topics.get(partition.topic)
-    if result.error in _LEADER_ERRORS and topic is not None and partition.partition in topic.partitions:
-        image = topic.partitions[partition.partition]
-        data.current_leader = FetchResponse.LeaderIdAndEpoch(
-            leader_id=image.leader, leader_epoch=image.leader_epoch
-        )
+    topic = broker.image.topics.get(partition.topic or "")
+    if context.api_version < _LEADERS_SINCE or result.error not in _LEADER_ERRORS or topic is None:
+        return data
+    image = topic.partitions[partition.partition]
+    data.current_leader = FetchResponse.LeaderIdAndEpoch(
+        leader_id=image.leader, leader_epoch=image.leader_epoch
+    )
     return data

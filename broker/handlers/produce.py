@@ -18,7 +18,7 @@ from protocol.wire import ZERO_UUID, Uuid
 if TYPE_CHECKING:
     from broker.services import Broker
 
-PartitionData = tuple[str, int, Uuid, bytes | memoryview]
+PartitionData = tuple[str | None, int, Uuid, bytes | memoryview]
 
 
 @api(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13))
@@ -40,11 +40,11 @@ def produce(
 
 
 def _entries(broker: Broker, request: ProduceRequest, *, by_id: bool) -> list[PartitionData]:
-    """One entry for each partition of the request, in its order; a topic id that is unknown leaves an empty name."""
+    """One entry for each partition of the request, in its order; a topic id that is unknown has no name."""
     entries: list[PartitionData] = []
     names = broker.image.topic_names
     for topic in request.topic_data:
-        name = names.get(topic.topic_id, "") if by_id else topic.name
+        name = names.get(topic.topic_id) if by_id else topic.name
         topic_id = topic.topic_id if by_id else ZERO_UUID
         entries.extend((name, data.index, topic_id, data.records or b"") for data in topic.partition_data)
     return entries

@@ -80,9 +80,7 @@ class Reader:
                 for name, index in forgotten
             ],
         )
-        return self.manager.context(
-            request, version, lambda topic_id: self.names.get(topic_id, ""), is_follower=is_follower
-        )
+        return self.manager.context(request, version, self.names.get, is_follower=is_follower)
 
     def begin(self, *wanted: tuple[str, int], **options: int) -> int:
         """The id of a new session over `wanted`, whose reader has heard of each that it is empty."""
@@ -119,7 +117,7 @@ def told(response: FetchResponse) -> list[tuple[str, int]]:
     return [(topic.topic, data.partition_index) for topic in response.responses for data in topic.partitions]
 
 
-def keys(context: FetchContext) -> list[tuple[str, int]]:
+def keys(context: FetchContext) -> list[tuple[str | None, int]]:
     return [(partition.topic, partition.partition) for partition in context.partitions]
 
 
@@ -255,6 +253,14 @@ def test_a_session_without_partitions_ends() -> None:
     assert reader.context(session_id, 2).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
+def test_what_the_last_request_of_a_session_wants_it_gets() -> None:
+    reader = Reader()
+    session_id = reader.begin(("a", 0))
+    context = reader.context(session_id, 1, [("a", 0)], [("a", 0)])
+    response = context.response([nothing(context.partitions[0])])
+    assert (response.session_id, told(response)) == (NO_SESSION, [("a", 0)])
+
+
 @pytest.mark.parametrize(
     ("session_id", "epoch", "version", "code"),
     [
@@ -315,7 +321,7 @@ def test_an_id_that_nobody_knows_may_become_known() -> None:
     reader = Reader()
     del reader.names[IDS["a"]]
     session_id = reader.begin(("a", 0), version=WITH_IDS)
-    assert keys(reader.context(session_id, 1, version=WITH_IDS)) == [("", 0)]
+    assert keys(reader.context(session_id, 1, version=WITH_IDS)) == [(None, 0)]
     reader.names[IDS["a"]] = "a"
     assert keys(reader.context(session_id, 2, version=WITH_IDS)) == [("a", 0)]
 
@@ -401,6 +407,7 @@ class Broker:
                 self.records ^= {key}
 
     def read(self, partition: FetchPartition) -> FetchResponse.PartitionData:
+        assert partition.topic is not None
         key = (partition.topic, partition.partition)
         if key in self.failed:
             return error(partition)
