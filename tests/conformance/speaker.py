@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from protocol.messages.fetch import FetchResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.records.batch import RecordBatch, TimestampType, batches
@@ -16,6 +17,9 @@ from tests.conformance.peer import ClosedError, Peer
 
 START_MS: Final = 1_700_000_000_000
 """Where the timestamps of the records that dialogues write begin: far enough from now to be told from it."""
+
+NO_ID: Final = b"?" * 16
+"""An id that no topic has."""
 
 _NOW_WITHIN_MS: Final = 3_600_000
 _TEXTS: Final = frozenset({"error_message", "batch_index_error_message", "documentation"})
@@ -30,7 +34,7 @@ class Speaker:
         self.version = version
         self.transcript: list[object] = []
         self._prefix = prefix
-        self._ids: dict[Uuid, str] = {ZERO_UUID: "zero"}
+        self._ids: dict[Uuid, str] = {ZERO_UUID: "zero", NO_ID: "no id"}
         self._names: dict[str, dict[int, str]] = {"session": {0: "none"}, "producer": {-1: "none"}}
 
     def topic(self, word: str) -> str:
@@ -114,6 +118,8 @@ class Speaker:
             plain = {
                 field.name: self._plain(field.name, getattr(value, field.name)) for field in value.fields
             }
+            if isinstance(value, FetchResponse):
+                plain["responses"] = _in_order(plain["responses"])
             if plain.get("error_code"):
                 plain.pop("error_message", None)  # each broker has its own words for an error, or none
             return {key: shown for key, shown in plain.items() if shown is not None}
@@ -143,6 +149,17 @@ class Speaker:
     def _nth(self, kind: str, value: int) -> str:
         names = self._names[kind]
         return names.setdefault(value, f"{kind} {len(names)}")
+
+
+def _in_order(topics: Any) -> object:
+    """What was fetched, each topic once, in an order that does not depend on the broker's tables."""
+    merged: dict[tuple[str, str], list[Any]] = {}
+    for topic in topics:
+        merged.setdefault((topic["topic"], topic["topic_id"]), []).extend(topic["partitions"])
+    return [
+        (*key, sorted(partitions, key=lambda data: data["partition_index"]))
+        for key, partitions in sorted(merged.items())
+    ]
 
 
 def _plain_batch(batch: object) -> object:

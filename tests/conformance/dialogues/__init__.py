@@ -5,7 +5,8 @@
         client.ask(MetadataRequest(topics=[wanted(client.topic("t"))]))
 
 A dialogue has no opinion of its own on what is right: it is held with Apache Kafka and with Barnabas, in every version
-between the two named, and what was noted on both sides has to be the same.
+between the two named, and what was noted on both sides has to be the same. Where it is not, and is not meant to be,
+`differs` says why; such a dialogue has to end differently, or it is no exception any more.
 """
 
 from __future__ import annotations
@@ -43,18 +44,19 @@ class Dialogue(NamedTuple):
     low: int
     high: int
     play: Play
+    differs: str | None
 
 
 DIALOGUES: list[Dialogue] = []
 
 
-def dialogue(key: ApiKey, low: int, high: int) -> Callable[[Play], Play]:
+def dialogue(key: ApiKey, low: int, high: int, *, differs: str | None = None) -> Callable[[Play], Play]:
     """Registers the decorated function; `low` and `high` are versions of the API `key`, both included."""
 
     def register(play: Play) -> Play:
         name = f"{key.name.lower()}-{play.__name__}"
         assert all(known.name != name for known in DIALOGUES), f"{name} is there twice"
-        DIALOGUES.append(Dialogue(name.replace("_", "-"), low, high, play))
+        DIALOGUES.append(Dialogue(name.replace("_", "-"), low, high, play, differs))
         return play
 
     return register

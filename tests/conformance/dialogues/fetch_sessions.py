@@ -8,10 +8,10 @@ from protocol.api_keys import ApiKey
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.topics import DeleteTopicsRequest
 from tests.conformance.dialogues import dialogue
-from tests.conformance.dialogues.fetch import LAST, by_topic, filled, of
+from tests.conformance.dialogues.fetch import LAST, filled, of
 from tests.conformance.dialogues.metadata import asking
 from tests.conformance.dialogues.words import IDS_IN_FETCH, fetch, fetch_topic, partition
-from tests.conformance.speaker import Speaker, batch
+from tests.conformance.speaker import NO_ID, Speaker, batch
 
 FIRST = 7
 
@@ -40,13 +40,13 @@ class Session:
             session_id=self.id if session_id is None else session_id,
             session_epoch=self.epoch if epoch is None else epoch,
         )
-        answer = self.client.ask(request, version, noting=by_topic)
+        answer = self.client.ask(request, version)
         if answer is not None and answer.error_code == 0 and epoch is None:
             self.id, self.epoch = answer.session_id, self.epoch + 1
         return answer
 
     def _called(self, name: str) -> Any:
-        return self.topics.get(name, b"?" * 16 if self.client.version >= IDS_IN_FETCH else name)
+        return self.topics.get(name, NO_ID if self.client.version >= IDS_IN_FETCH else name)
 
     def _forgotten(self, name: str, indexes: list[int]) -> FetchRequest.ForgottenTopic:
         called = self._called(name)

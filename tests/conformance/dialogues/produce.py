@@ -21,7 +21,7 @@ from tests.conformance.dialogues.words import (
     partition,
     produce,
 )
-from tests.conformance.speaker import START_MS, Speaker, batch
+from tests.conformance.speaker import NO_ID, START_MS, Speaker, batch
 
 FIRST, LAST = 3, 13
 
@@ -130,7 +130,7 @@ def codecs_of_the_broker(client: Speaker) -> None:
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
 def topics_and_partitions_that_are_not_there(client: Speaker) -> None:
     name = client.create("a")
-    unknown = client.topic("b") if client.version < IDS_IN_PRODUCE else b"?" * 16
+    unknown = client.topic("b") if client.version < IDS_IN_PRODUCE else NO_ID
     client.ask(produce(unknown, batch()))
     client.ask(produce(to(client, name), batch(), batch()))
     client.ask(produce(to(client, name), batch(), first_partition=-1))

@@ -14,7 +14,7 @@ from protocol.messages.topics import (
 from protocol.wire import ZERO_UUID, Uuid
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.metadata import asking
-from tests.conformance.speaker import Speaker
+from tests.conformance.speaker import NO_ID, Speaker
 
 
 def wish(
@@ -314,7 +314,7 @@ def the_same_topic_twice_goes(client: Speaker) -> None:
 def a_topic_goes_by_its_id(client: Speaker) -> None:
     topic_id = client.id_of(client.create("a"))
     client.ask(delete(client, topic_id), noting=in_order)
-    client.ask(delete(client, b"?" * 16), noting=in_order)
+    client.ask(delete(client, NO_ID), noting=in_order)
 
 
 @dialogue(ApiKey.DELETE_TOPICS, 6, 6)
