@@ -13,10 +13,11 @@ from collections.abc import Mapping
 
 from broker.metadata_image import NO_LEADER_CHANGE, MetadataDelta, MetadataImage, PartitionImage
 from broker.metadata_store import MetadataStore
+from broker.producer_ids import BLOCK_SIZE
 from config.broker_config import BrokerConfig
 from config.catalogue.transactions import PRODUCER_ID_EXPIRATION_MS
 from config.log_config import LogConfig
-from protocol.messages.topic_records import PartitionChangeRecord, TopicRecord
+from protocol.messages.topic_records import PartitionChangeRecord, ProducerIdsRecord, TopicRecord
 from protocol.schema import Message
 from protocol.wire import ZERO_UUID, random_uuid, uuid_to_string
 from storage.env import Env
@@ -138,6 +139,7 @@ def _adopted_topics(log_manager: LogManager, node_id: int, env: Env) -> list[Mes
     for name, logs in sorted(found.items()):
         records += _adopted_topic(name, logs, node_id, env)
     if records:
+        records.append(_unused_producer_ids(log_manager, node_id))
         logger.warning(
             "adopted %d topics found in log.dirs; settings of their own that lie in %s-0 are not read yet, "
             "the broker's defaults hold for them",
@@ -145,6 +147,17 @@ def _adopted_topics(log_manager: LogManager, node_id: int, env: Env) -> list[Mes
             CLUSTER_METADATA_TOPIC,
         )
     return records
+
+
+def _unused_producer_ids(log_manager: LogManager, node_id: int) -> ProducerIdsRecord:
+    """Puts the next producer id behind every block from which a producer that the logs remember can have its id."""
+    known = (
+        producer_id for log in log_manager.all_logs() for producer_id in log.producer_state_manager.producers
+    )
+    blocks_used = max(known, default=-1) // BLOCK_SIZE + 1
+    return ProducerIdsRecord(
+        broker_id=node_id, broker_epoch=-1, next_producer_id=(blocks_used + 1) * BLOCK_SIZE
+    )
 
 
 def _adopted_topic(name: str, logs: Mapping[int, UnifiedLog], node_id: int, env: Env) -> list[Message]:
