@@ -107,7 +107,9 @@ class Server:
             log_dir_failed=self._log_dir_failed,
         )
         self.replica_manager.apply(storage.image, storage.everything())
-        self.controller = Controller(storage.store, storage.image, self._runner, self._publish)
+        self.controller = Controller(
+            storage.store, storage.image, self._runner, self._publish, self.replica_manager.prepare
+        )
         self.housekeeping = Housekeeping(
             config, storage.log_manager, self.replica_manager, self._runner, loop
         )
