@@ -41,6 +41,8 @@ class BrokerProcess:
         self.host = host
         self.port = 0
         self.overrides = {**DEFAULT_OVERRIDES, **(overrides or {})}
+        self.environment: dict[str, str] = {}
+        """Variables beside those of the tests, of which no KAFKA_* ones are passed on."""
         self._process: subprocess.Popen[str] | None = None
         self._output: _Output | None = None
 
@@ -91,11 +93,11 @@ class BrokerProcess:
 
     def spawn(self) -> None:
         """Starts the process without waiting for it to be ready."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
         self._process = subprocess.Popen(
             self.command(),
             cwd=ROOT,
-            env=environment,
+            env={**inherited, **self.environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
