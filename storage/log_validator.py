@@ -29,6 +29,7 @@ from storage.offsets import NO_TIMESTAMP, AppendOrigin
 
 if TYPE_CHECKING:
     from config.log_config import LogConfig
+    from protocol.records.legacy import LegacyEntry
     from storage.segment import AppendedBatch
 
 MAGIC_POSITION: Final = 16
@@ -126,6 +127,7 @@ class LogValidator:
         if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] == MAGIC_V2:
             first = RecordBatch(records)
             if first.size_in_bytes == len(records):
+                self._check_base_offset(first, origin)
                 return [first]
         found = list(batches(records))
         if not found:
@@ -134,7 +136,16 @@ class LogValidator:
             found = list(batches(self._up_convert(records)))
         elif len(found) > 1 and origin is AppendOrigin.CLIENT:
             raise InvalidRecordError(f"{len(found)} record batches for {self._name}; a producer may send one")
+        else:
+            self._check_base_offset(found[0], origin)
         return [entry for entry in found if isinstance(entry, RecordBatch)]
+
+    def _check_base_offset(self, batch: "RecordBatch | LegacyEntry", origin: AppendOrigin) -> None:
+        """Offsets are the broker's to give (asked of format v2 only, as in Kafka)."""
+        if origin is AppendOrigin.CLIENT and batch.base_offset != 0:
+            raise InvalidRecordError(
+                f"a record batch for {self._name} with base offset {batch.base_offset}; a producer's is 0"
+            )
 
     def _up_convert(self, records: Buffer) -> bytes:
         from protocol.records.legacy import up_convert
@@ -161,6 +172,9 @@ class LogValidator:
     def _check_client_batch(self, batch: RecordBatch) -> None:
         if batch.attributes & CONTROL_MASK:
             raise InvalidRecordError(f"a control batch for {self._name}; clients may not write those")
+        if batch.attributes & TIMESTAMP_TYPE_MASK:
+            message = f"a record batch for {self._name} claims the time of its append; only a broker can know that"
+            raise InvalidTimestampError(message, [(index, message) for index in range(batch.record_count)])
         if batch.producer_id >= 0 and batch.base_sequence < 0:
             raise InvalidRecordError(
                 f"sequence {batch.base_sequence} of producer {batch.producer_id} for {self._name}"

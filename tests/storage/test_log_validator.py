@@ -220,9 +220,25 @@ def test_log_append_time_is_stamped() -> None:
 
 def test_a_wrong_max_timestamp_is_put_right() -> None:
     data = bytearray(make_batch(b"a", timestamp=7))
-    stamp_max_timestamp(data, 0, TimestampType.LOG_APPEND_TIME, 99)
+    stamp_max_timestamp(data, 0, TimestampType.CREATE_TIME, 99)
     batch = written(validate(bytes(data)))
     assert (batch.timestamp_type, batch.max_timestamp) == (TimestampType.CREATE_TIME, 7)
+
+
+@pytest.mark.parametrize("timestamp_type", ["CreateTime", "LogAppendTime"])
+def test_the_time_of_the_append_is_not_the_producers_to_give(timestamp_type: str) -> None:
+    data = bytearray(make_batch(b"a", b"b", timestamp=7))
+    stamp_max_timestamp(data, 0, TimestampType.LOG_APPEND_TIME, 99)
+    with pytest.raises(InvalidTimestampError, match="only a broker can know") as caught:
+        validate(bytes(data), message_timestamp_type=timestamp_type)
+    assert [index for index, _ in caught.value.record_errors] == [0, 1]
+
+
+def test_offsets_are_not_the_producers_to_give() -> None:
+    data = bytearray(make_batch(b"a"))
+    data[7] = 77
+    with pytest.raises(InvalidRecordError, match="base offset 77"):
+        validate(bytes(data))
 
 
 @pytest.mark.parametrize("target", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
