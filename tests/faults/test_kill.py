@@ -37,6 +37,13 @@ def test_fifty_kills_in_a_row(tmp_path: Path) -> None:
     kill_and_count(BrokerProcess(tmp_path / "data"), rounds=50, seed=time.time_ns() % 10_000)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_ten_kills_when_acknowledgements_wait_for_the_disk(tmp_path: Path) -> None:
+    durable = BrokerProcess(tmp_path / "data", {"log.flush.interval.messages": "1"})
+    kill_and_count(durable, rounds=10, seed=time.time_ns() % 10_000)
+
+
 @pytest.mark.conformance
 @pytest.mark.timeout(300)
 def test_apache_kafka_outlives_a_kill_too(tmp_path: Path) -> None:
