@@ -12,7 +12,8 @@ import pytest
 
 from tests.conformance.kafka_jars import require_classpath, require_compiled
 from tests.interop.clients.confluent import ConfluentKafka
-from tests.interop.clients.java import SOURCE, JavaClientError, JavaClients
+from tests.interop.clients.java import SOURCE, JavaClients
+from tests.interop.clients.lines import LineClientError
 from tests.interop.conftest import TopicFactory
 from tests.interop.workload import CODECS, assert_same
 
@@ -55,7 +56,7 @@ def test_java_and_librdkafka_read_each_other(
 def test_the_admin_client_creates_a_topic_once(java: JavaClients) -> None:
     name = f"interop-{uuid.uuid4().hex[:12]}"
     java.create(name, 3)
-    with pytest.raises(JavaClientError, match="TopicExistsException"):
+    with pytest.raises(LineClientError, match="TopicExistsException"):
         java.create(name, 3)
 
 

@@ -1,0 +1,65 @@
+"""franz-go, a Go client with a protocol implementation of its own; where there is a Go tool chain."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interop.clients.confluent import ConfluentKafka
+from tests.interop.clients.lines import LineClient
+from tests.interop.conftest import TopicFactory
+from tests.interop.workload import CODECS, assert_same
+
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900)]
+
+SOURCE = Path(__file__).parent / "go"
+BUILD_LIMIT_S = 600
+TOTAL_RECORDS = int(os.environ.get("BARNABAS_TEST_RECORDS", "1000000"))
+FULL = tuple((codec, partitions) for codec in CODECS for partitions in (1, 200))
+
+
+@pytest.fixture(scope="module")
+def go(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LineClient]:
+    if shutil.which("go") is None:
+        pytest.skip("there is no go")
+    program = tmp_path_factory.mktemp("go") / "roundtrip"
+    built = subprocess.run(
+        ["go", "build", "-o", str(program)],
+        cwd=SOURCE,
+        capture_output=True,
+        text=True,
+        timeout=BUILD_LIMIT_S,
+        check=False,
+    )
+    if built.returncode != 0:
+        # A Go too old for the module, or no way to its dependencies.
+        pytest.skip(f"go build: {built.stderr.strip().splitlines()[-1:]}")
+    client = LineClient([str(program), bootstrap])
+    yield client
+    client.close()
+
+
+@pytest.mark.parametrize(("codec", "partitions"), FULL)
+def test_a_million_records_come_back(
+    go: LineClient, topic: TopicFactory, codec: str, partitions: int
+) -> None:
+    name, count = topic(partitions), TOTAL_RECORDS // len(FULL)
+    produced = go.produce(name, partitions, count, codec)
+    assert produced.count == count
+    assert_same(produced, go.consume(name, partitions, count))
+
+
+def test_go_and_librdkafka_read_each_other(go: LineClient, bootstrap: str, topic: TopicFactory) -> None:
+    other, count = ConfluentKafka(), 3000
+    for codec in CODECS:
+        name = topic(3)
+        assert_same(go.produce(name, 3, count, codec), other.consume(bootstrap, name, 3, count))
+        name = topic(3)
+        assert_same(
+            other.produce(bootstrap, name, other.workload(count, 3), codec), go.consume(name, 3, count)
+        )
