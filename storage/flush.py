@@ -70,7 +70,7 @@ class FlushJob:
             if self._directory is not None:
                 self._sync_directory(self._directory)
             if self._epoch_checkpoint is not None:
-                self._epoch_checkpoint.write(self._epochs)
+                self._write_epochs(self._epoch_checkpoint)
         except OSError as error:
             self.error = error
         self.is_done = True
@@ -90,3 +90,9 @@ class FlushJob:
             self._env.sync_dir(directory)
         except FileNotFoundError:
             return  # the partition was deleted meanwhile
+
+    def _write_epochs(self, checkpoint: LeaderEpochCheckpointFile) -> None:
+        try:
+            checkpoint.write(self._epochs)
+        except FileNotFoundError:
+            return  # deleted too

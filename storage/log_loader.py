@@ -68,7 +68,10 @@ def open_log(
     `log_start_offset` and `recovery_point` are what the checkpoints of the log directory say. The high watermark
     is the log start offset until it is updated. Raises OSError, and CorruptRecordError for what cannot be repaired.
     """
-    open_segments = open_segments or OpenSegments()
+    if open_segments is None:
+        open_segments = OpenSegments()
+    if deletions is None:
+        deletions = DeletionQueue(env)
     env.mkdir(directory)
     names = env.listdir(directory)
     epochs = _load_epochs(env, directory)
@@ -94,7 +97,7 @@ def open_log(
         loader.segments,
         recovery_point=offsets.recovery_point,
         log_end_offset=offsets.log_end_offset,
-        deletions=deletions or DeletionQueue(env),
+        deletions=deletions,
         open_segments=open_segments,
     )
     log = UnifiedLog(
