@@ -30,6 +30,15 @@ logger = logging.getLogger("barnabas.replica_manager")
 
 PartitionId = tuple[str, int]
 NO_REPLICA: Final = -1
+_WITHOUT_LOG_START: Final = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+)
+"""Failed appends that are answered without the log's start offset, as Kafka does it."""
+
 UNKNOWN_PARTITION: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -46,13 +55,22 @@ class TopicProbe(Protocol):
 class AppendResult:
     """What became of one partition's records. `required_offset` is the log's end (exclusive) right behind them."""
 
-    __slots__ = ("error", "error_message", "info", "needs_flush", "record_errors", "required_offset")
+    __slots__ = (
+        "error",
+        "error_message",
+        "info",
+        "log_start_offset",
+        "needs_flush",
+        "record_errors",
+        "required_offset",
+    )
 
     def __init__(self) -> None:
         self.error = ErrorCode.NONE
         self.error_message: str | None = None
         self.info: LogAppendInfo | None = None
         self.record_errors: Sequence[tuple[int, str]] = ()
+        self.log_start_offset = -1
         self.required_offset = -1
         self.needs_flush = False
 
@@ -250,9 +268,11 @@ class ReplicaManager:
         entries: Sequence[tuple[str | None, int, Uuid, bytes | memoryview]],
         required_acks: int,
         timeout_ms: int,
+        check: Callable[[bytes | memoryview], None],
     ) -> list[AppendResult] | Pending[list[AppendResult]]:
         """Appends each (topic or None, index, topic id or ZERO_UUID, records) and answers in the same order.
 
+        `check` looks at each partition's records first and raises one of the MAPPED_ERRORS if they cannot be appended.
         The answer is pending while acks=all waits for replicas, or a flush policy for the disk.
         """
         results: list[AppendResult] = []
@@ -262,9 +282,11 @@ class ReplicaManager:
             results.append(result)
             try:
                 partition = self.partition(topic, index, topic_id)
-                self._append(partition, records, required_acks, result)
+                check(records)
             except MAPPED_ERRORS as error:
                 self._refused(topic or "", error, len(records), result)
+                continue
+            if not self._append(partition, records, required_acks, result):
                 continue
             log = partition.log
             if result.needs_flush or (
@@ -281,9 +303,15 @@ class ReplicaManager:
 
     def _append(
         self, partition: Partition, records: bytes | memoryview, required_acks: int, result: AppendResult
-    ) -> None:
+    ) -> bool:
         log = partition.log
-        info = partition.append_as_leader(records, required_acks, AppendOrigin.CLIENT)
+        try:
+            info = partition.append_as_leader(records, required_acks, AppendOrigin.CLIENT)
+        except MAPPED_ERRORS as error:
+            self._refused(partition.topic, error, len(records), result)
+            if result.error not in _WITHOUT_LOG_START:
+                result.log_start_offset = log.log_start_offset
+            return False
         result.info = info
         result.required_offset = info.last_offset + 1
         if log.needs_flush():
@@ -296,6 +324,7 @@ class ReplicaManager:
         if not info.duplicate:
             self._probe.produced(partition.topic, info.record_count, len(records))
         self.fetch_purgatory.check_and_complete((partition.topic, partition.index))
+        return True
 
     def _refused(self, topic: str, error: Exception, size: int, result: AppendResult) -> None:
         code = error_code_of(error)

@@ -44,7 +44,7 @@ def _describe(
     result.configs = [
         _entry(entry, synonyms=request.include_synonyms, documentation=request.include_documentation)
         for entry in entries
-        if keys is None or entry.name in keys
+        if not keys or entry.name in keys
     ]
     return result
 

@@ -34,7 +34,7 @@ def find_coordinator(
     found = _coordinator(broker, context, request.key, request.key_type)
     return FindCoordinatorResponse(
         error_code=found.error_code,
-        error_message=found.error_message,
+        error_message=found.error_message or ErrorCode.NONE.name,  # as Kafka puts it
         node_id=found.node_id,
         host=found.host,
         port=found.port,
@@ -59,5 +59,4 @@ def _coordinator(
         host=endpoint.host,
         port=endpoint.port,
         error_code=ErrorCode.NONE,
-        error_message=None,
     )

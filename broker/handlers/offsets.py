@@ -69,7 +69,12 @@ def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRe
     return ListOffsetsResponse(
         topics=[
             ListOffsetsResponse.ListOffsetsTopicResponse(
-                name=topic.name, partitions=[answer(topic.name, wanted) for wanted in topic.partitions]
+                name=topic.name,
+                # What is asked for twice is answered once.
+                partitions=[
+                    answer(topic.name, wanted)
+                    for wanted in {wanted.partition_index: wanted for wanted in topic.partitions}.values()
+                ],
             )
             for topic in request.topics
         ]

@@ -6,31 +6,50 @@ librdkafka takes their absence as a reason not to compress (KAFKA-18659). From v
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.replica_manager import AppendResult
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, NoResponse, Pending, RequestContext, api
 from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
+from protocol.errors import ApiError, ErrorCode
 from protocol.messages.produce import ProduceRequest, ProduceResponse
+from protocol.records.compression import CompressionType
+from protocol.records.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
+from protocol.records.layout import (
+    ATTRIBUTES_POSITION,
+    COMPRESSION_MASK,
+    LEGACY_OVERHEAD_V0,
+    LOG_OVERHEAD,
+    MAGIC_V2,
+    TRANSACTIONAL_MASK,
+)
 from protocol.wire import ZERO_UUID, Uuid
 
 if TYPE_CHECKING:
     from broker.services import Broker
 
-PartitionData = tuple[str | None, int, Uuid, bytes | memoryview]
+Records = bytes | memoryview
+PartitionData = tuple[str | None, int, Uuid, Records]
+
+_ZSTD_SINCE: Final = 7
+_LENGTH, _MAGIC, _ATTRIBUTES_LOW = 8, 16, ATTRIBUTES_POSITION + 1
+"""Where a batch has its length, its format, and the bits of its attributes (the low byte of two)."""
 
 
 @api(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13))
 def produce(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Pending[ProduceResponse] | NoResponse:
-    if request.acks not in (-1, 0, 1):
-        return _refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
+    version = context.api_version
     if request.transactional_id is not None:
         return _refused(request, ErrorCode.INVALID_TXN_STATE)
-    entries = _entries(broker, request, by_id=context.api_version >= 13)
-    results = broker.replica_manager.append_records(entries, request.acks, request.timeout_ms)
+    entries = _entries(broker, request, by_id=version >= 13)
+    if any(_is_transactional(records) for _, _, _, records in entries):
+        return _refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    check = _check_batch if version >= _ZSTD_SINCE else _check_batch_without_zstd
+    if request.acks not in (-1, 0, 1):
+        check = _check_acks
+    results = broker.replica_manager.append_records(entries, request.acks, request.timeout_ms, check)
     if isinstance(results, Pending):
         return results.then(lambda appended: _response(broker, request, appended))
     if request.acks == 0:
@@ -50,6 +69,54 @@ def _entries(broker: Broker, request: ProduceRequest, *, by_id: bool) -> list[Pa
     return entries
 
 
+def _check_batch(records: Records) -> None:
+    """What a producer sends has to be one record batch of format v2.
+
+    Raises CorruptRecordError, InvalidRecordError. Source: ProduceRequest.validateRecords.
+    """
+    end = _end_of_batch(records, 0)
+    if end is None or records[_MAGIC] != MAGIC_V2:
+        raise InvalidRecordError("A producer sends its records in one whole batch of format v2.")
+    if end != len(records) and _end_of_batch(records, end) is not None:
+        raise InvalidRecordError("A producer sends one batch for each partition, not several.")
+
+
+def _check_batch_without_zstd(records: Records) -> None:
+    """The same for versions whose consumers need not know zstd. Raises UnsupportedCompressionError as well."""
+    _check_batch(records)
+    if records[_ATTRIBUTES_LOW] & COMPRESSION_MASK == CompressionType.ZSTD:
+        raise UnsupportedCompressionError(f"Batches compressed with zstd come from version {_ZSTD_SINCE} on.")
+
+
+def _check_acks(records: Records) -> None:
+    """For a request whose acks mean nothing: what is wrong with a partition's batch comes first, and then this."""
+    _check_batch(records)
+    raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, "acks are 0, 1 or -1 (all).")
+
+
+def _end_of_batch(records: Records, position: int) -> int | None:
+    """Where the batch at `position` ends; None when not all of it is there. Raises CorruptRecordError."""
+    left = len(records) - position
+    if left < LOG_OVERHEAD:
+        return None
+    length = int.from_bytes(records[position + _LENGTH : position + LOG_OVERHEAD], "big", signed=True)
+    if length < LEGACY_OVERHEAD_V0:
+        raise CorruptRecordError(f"A batch of {length} bytes is smaller than any that there is.")
+    if left <= _MAGIC:
+        return None
+    if records[position + _MAGIC] > MAGIC_V2:
+        raise CorruptRecordError(f"There is no record format {records[position + _MAGIC]}.")
+    return position + LOG_OVERHEAD + length if LOG_OVERHEAD + length <= left else None
+
+
+def _is_transactional(records: Records) -> bool:
+    return (
+        len(records) > _ATTRIBUTES_LOW
+        and records[_MAGIC] == MAGIC_V2
+        and records[_ATTRIBUTES_LOW] & TRANSACTIONAL_MASK != 0
+    )
+
+
 def _response(broker: Broker, request: ProduceRequest, results: list[AppendResult]) -> ProduceResponse:
     for result in results:
         if result.error is not ErrorCode.NONE:
@@ -65,6 +132,7 @@ def _response(broker: Broker, request: ProduceRequest, results: list[AppendResul
                 ],
             )
             for topic in request.topic_data
+            if topic.partition_data
         ]
     )
 
@@ -90,6 +158,7 @@ def _error(
         index=index,
         error_code=code,
         base_offset=-1,
+        log_start_offset=result.log_start_offset if result is not None else -1,
         record_errors=[
             ProduceResponse.BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
             for at, message in errors
