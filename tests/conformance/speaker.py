@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from protocol.messages.fetch import FetchResponse
+from protocol.messages.offsets import ListOffsetsResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.records.batch import RecordBatch, TimestampType, batches
@@ -119,7 +120,11 @@ class Speaker:
                 field.name: self._plain(field.name, getattr(value, field.name)) for field in value.fields
             }
             if isinstance(value, FetchResponse):
-                plain["responses"] = _in_order(plain["responses"])
+                plain["responses"] = _in_order(plain["responses"], "topic", "partitions", "partition_index")
+            if isinstance(value, ProduceResponse):
+                plain["responses"] = _in_order(plain["responses"], "name", "partition_responses", "index")
+            if isinstance(value, ListOffsetsResponse):
+                plain["topics"] = _in_order(plain["topics"], "name", "partitions", "partition_index")
             if plain.get("error_code"):
                 plain.pop("error_message", None)  # each broker has its own words for an error, or none
             return {key: shown for key, shown in plain.items() if shown is not None}
@@ -151,14 +156,13 @@ class Speaker:
         return names.setdefault(value, f"{kind} {len(names)}")
 
 
-def _in_order(topics: Any) -> object:
-    """What was fetched, each topic once, in an order that does not depend on the broker's tables."""
+def _in_order(topics: Any, name: str, partitions: str, index: str) -> object:
+    """Answers for partitions, each topic once, in an order that does not depend on the broker's tables."""
     merged: dict[tuple[str, str], list[Any]] = {}
     for topic in topics:
-        merged.setdefault((topic["topic"], topic["topic_id"]), []).extend(topic["partitions"])
+        merged.setdefault((topic[name], topic.get("topic_id", "")), []).extend(topic[partitions])
     return [
-        (*key, sorted(partitions, key=lambda data: data["partition_index"]))
-        for key, partitions in sorted(merged.items())
+        (*key, sorted(answers, key=lambda answer: answer[index])) for key, answers in sorted(merged.items())
     ]
 
 

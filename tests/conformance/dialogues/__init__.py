@@ -41,6 +41,7 @@ class Dialogue(NamedTuple):
     """One dialogue and the versions in which it is held."""
 
     name: str
+    key: ApiKey
     low: int
     high: int
     play: Play
@@ -56,7 +57,7 @@ def dialogue(key: ApiKey, low: int, high: int, *, differs: str | None = None) ->
     def register(play: Play) -> Play:
         name = f"{key.name.lower()}-{play.__name__}"
         assert all(known.name != name for known in DIALOGUES), f"{name} is there twice"
-        DIALOGUES.append(Dialogue(name.replace("_", "-"), low, high, play, differs))
+        DIALOGUES.append(Dialogue(name.replace("_", "-"), key, low, high, play, differs))
         return play
 
     return register

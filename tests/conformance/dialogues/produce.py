@@ -24,6 +24,8 @@ from tests.conformance.dialogues.words import (
 from tests.conformance.speaker import NO_ID, START_MS, Speaker, batch
 
 FIRST, LAST = 3, 13
+OFFSET_DELTAS = (64, 80)
+"""Where the records of `batch(b"abcdef", b"ghi", key=b"key")` say how far they are from its base offset."""
 
 
 def to(client: Speaker, name: str) -> str | Uuid:
@@ -145,14 +147,13 @@ def topics_and_partitions_that_are_not_there(client: Speaker) -> None:
 def acks_that_mean_nothing(client: Speaker) -> None:
     name = client.create("a", 2)
     for acks in (2, -2, 32767):
-        client.ask(produce(to(client, name), batch(), batch(), acks=acks))
+        client.ask(produce(to(client, name), batch(), batch(), b"no batch", acks=acks))
+    client.ask(produce(to(client, name), b"no batch", acks=7))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
 def no_records(client: Speaker) -> None:
-    name = client.create("a")
-    for records in (None, b""):
-        client.ask(produce(to(client, name), records))
+    client.ask(produce(to(client, client.create("a")), b""))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
@@ -191,7 +192,7 @@ def bytes_that_are_no_batch(client: Speaker) -> None:
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
 def lengths_that_lie(client: Speaker) -> None:
     name = client.create("a")
-    for length in (-1, 0, 1, 48, 49, 1000, 2**31 - 1):
+    for length in (-1, 0, 1, 13, 14, 48, 49, 1000):
         bad = bytearray(batch(b"abc"))
         struct.pack_into(">i", bad, 8, length)
         client.ask(produce(to(client, name), bytes(bad)))
@@ -220,11 +221,37 @@ def counts_that_lie(client: Speaker) -> None:
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
 def attributes_that_mean_nothing_good(client: Speaker) -> None:
     name = client.create("a")
-    for attributes in (0x05, 0x07, 0x08, 0x10, 0x20, 0x40, 0x80, 0x100, 0x30):
-        bad = bytearray(batch(b"abc"))
-        struct.pack_into(">h", bad, 21, attributes)
-        client.ask(produce(to(client, name), with_crc(bad)))
+    for attributes in (0x08, 0x10, 0x20, 0x40, 0x80, 0x100, 0x30):
+        client.ask(produce(to(client, name), with_attributes(attributes)))
     note_log(client, name)
+
+
+def with_attributes(attributes: int) -> bytes:
+    payload = bytearray(batch(b"abc"))
+    struct.pack_into(">h", payload, 21, attributes)
+    return with_crc(payload)
+
+
+@dialogue(
+    ApiKey.PRODUCE,
+    FIRST,
+    LAST,
+    differs="Kafka stumbles (UNKNOWN_SERVER_ERROR) over codecs that there are not",
+)
+def codecs_that_there_are_not(client: Speaker) -> None:
+    name = client.create("a")
+    for codec in (5, 6, 7):
+        client.ask(produce(to(client, name), with_attributes(codec)))
+
+
+@dialogue(
+    ApiKey.PRODUCE, FIRST, LAST, differs="Kafka stumbles (UNKNOWN_SERVER_ERROR) where a length goes round"
+)
+def a_length_beyond_all_numbers(client: Speaker) -> None:
+    name = client.create("a")
+    bad = bytearray(batch(b"abc"))
+    struct.pack_into(">i", bad, 8, 2**31 - 1)
+    client.ask(produce(to(client, name), bytes(bad)))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
@@ -240,11 +267,25 @@ def other_formats(client: Speaker) -> None:
 def records_broken_inside(client: Speaker) -> None:
     name = client.create("a")
     whole = batch(b"abcdef", b"ghi", key=b"key")
-    for position in range(61, len(whole)):
+    for position in set(range(61, len(whole))) - set(OFFSET_DELTAS):
         bad = bytearray(whole)
         bad[position] ^= 0x41
         client.ask(produce(to(client, name), with_crc(bad)))
     note_log(client, name)
+
+
+@dialogue(
+    ApiKey.PRODUCE,
+    FIRST,
+    LAST,
+    differs="Kafka appends records whose offsets are not in order; no reader could find them",
+)
+def offsets_that_lie(client: Speaker) -> None:
+    name = client.create("a")
+    for position in OFFSET_DELTAS:
+        bad = bytearray(batch(b"abcdef", b"ghi", key=b"key"))
+        bad[position] ^= 0x41
+        client.ask(produce(to(client, name), with_crc(bad)))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)

@@ -25,8 +25,8 @@ class Producer:
         self.id = self.new_id()
 
     def new_id(self) -> int:
-        answer: Any = self.client.peer.ask(InitProducerIdRequest(transaction_timeout_ms=60_000), 4)
-        assert answer.error_code == 0
+        request = InitProducerIdRequest(transaction_timeout_ms=60_000)
+        answer = self.client.until(request, lambda answer: answer.error_code == 0, 4)
         producer_id: int = answer.producer_id
         return producer_id
 

@@ -142,7 +142,7 @@ def assignments_by_hand(client: Speaker) -> None:
 
 @dialogue(ApiKey.CREATE_TOPICS, 2, 7)
 def assignments_that_cannot_be(client: Speaker) -> None:
-    for assignments in (
+    impossible: list[dict[int, list[int]]] = [
         {1: [1]},
         {0: [1], 2: [1]},
         {-1: [1]},
@@ -153,7 +153,8 @@ def assignments_that_cannot_be(client: Speaker) -> None:
         {0: [-1]},
         {0: [1], 1: []},
         {0: [1], 1: [1, 2]},
-    ):
+    ]
+    for assignments in impossible:
         client.ask(create(wish(client.topic("a"), -1, -1, assignments)), noting=outcomes)
     for partitions, replicas in ((1, -1), (-1, 1), (1, 1), (0, 0)):
         client.ask(create(wish(client.topic("a"), partitions, replicas, {0: [1]})), noting=outcomes)

@@ -21,6 +21,7 @@ def init(**fields: Any) -> InitProducerIdRequest:
 
 @dialogue(ApiKey.INIT_PRODUCER_ID, FIRST, LAST)
 def an_id_for_everyone(client: Speaker) -> None:
+    client.until(init(transactional_id=None), lambda answer: answer.error_code == 0)
     ids = [client.ask(init(transactional_id=None)).producer_id for _ in range(5)]
     client.note([later - earlier for earlier, later in pairwise(ids)])
 
