@@ -287,6 +287,17 @@ def write_atomically(env: Env, path: str, data: bytes) -> None:
     env.sync_dir(os.path.dirname(path))
 
 
+def make_directory(env: Env, path: str) -> None:
+    """Makes a directory, and those above it that are missing, durably."""
+    if env.exists(path):
+        return
+    parent = os.path.dirname(path) or "."
+    if parent != path:
+        make_directory(env, parent)
+    env.mkdir(path)
+    env.sync_dir(parent)
+
+
 def remove_if_exists(env: Env, path: str) -> bool:
     """Removes a file; False when there was none."""
     try:

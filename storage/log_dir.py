@@ -15,7 +15,7 @@ from storage.checkpoints import (
     OffsetCheckpointFile,
     TopicPartition,
 )
-from storage.env import Env, Lock
+from storage.env import Env, Lock, make_directory
 from storage.errors import CorruptCheckpointError, KafkaStorageError, LogDirLockedError
 
 if TYPE_CHECKING:
@@ -62,9 +62,7 @@ class LogDir:
 
     def lock(self) -> None:
         """Makes the directory when missing and claims it. Raises LogDirLockedError, OSError."""
-        if not self._env.exists(self.path):
-            self._env.mkdir(self.path)
-            self._env.sync_dir(self.path.rpartition("/")[0] or ".")
+        make_directory(self._env, self.path)
         self._lock = self._env.lock(f"{self.path}/{LOCK}")
         if self._lock is None:
             raise LogDirLockedError(f"another process works in {self.path}: it holds {LOCK} there")

@@ -1,0 +1,427 @@
+"""Loading: nothing is scanned after a clean stop; after any other the log is cut where it stops making sense."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from storage.errors import KafkaStorageError
+from storage.offsets import AppendOrigin
+from tests.storage.fault_env import Fault, FaultEnv
+from tests.storage.helpers import (
+    DIRECTORY,
+    append,
+    end_txn,
+    fill,
+    make_batch,
+    names,
+    new_log,
+    read_values,
+    small_config,
+)
+from tests.storage.test_scan import old_message
+
+
+def path(base_offset: int, suffix: str = "log") -> str:
+    return f"{DIRECTORY}/{base_offset:020d}.{suffix}"
+
+
+@pytest.fixture
+def env() -> FaultEnv:
+    return FaultEnv()
+
+
+def stopped(env: FaultEnv, count: int = 12) -> int:
+    """A log of three segments (0, 5, 10), stopped cleanly; its end."""
+    log = new_log(env)
+    fill(log, count)
+    log.flush()
+    log.close()
+    env.kill()
+    return log.log_end_offset
+
+
+def killed(env: FaultEnv, count: int = 12) -> int:
+    log = new_log(env)
+    fill(log, count)
+    env.kill()
+    return log.log_end_offset
+
+
+# -- after a clean stop --
+
+
+def test_after_a_clean_stop_batches_are_not_read(env: FaultEnv) -> None:
+    end = stopped(env)
+    content = bytearray(env.read_file(path(0)))
+    content[100] ^= 1  # rot that nobody looks for
+    env.write_file(path(0), bytes(content))
+    log = new_log(env, is_clean=True)
+    assert (log.log_end_offset, log.recovery_point, log.truncated_bytes) == (end, end, 0)
+    assert log.size > 0
+
+
+def test_a_clean_stop_that_was_none_is_noticed_at_the_end(env: FaultEnv) -> None:
+    """The last segment does not end with a batch: somebody put the marker there, or copied the files badly."""
+    stopped(env)
+    env.write_file(path(10), env.read_file(path(10))[:-3])
+    log = new_log(env, is_clean=True)
+    assert (log.log_end_offset, log.truncated_bytes) == (11, 188)
+    assert append(log, b"x") == 11
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+def test_a_missing_index_is_built_anew(env: FaultEnv, suffix: str) -> None:
+    stopped(env)
+    wanted = env.read_file(path(5, suffix))
+    env.remove(path(5, suffix))
+    log = new_log(env, is_clean=True)
+    assert env.read_file(path(5, suffix)) == wanted
+    assert len(read_values(log)) == 12
+
+
+# -- after any other --
+
+
+@pytest.mark.parametrize(
+    ("segment", "position", "damage", "end"),
+    [
+        (10, 250, b"\xff", 11),  # a flipped byte in the second batch of the last segment
+        (10, 17, b"\0\0\0\0", 10),  # the CRC of its first
+        (5, 400, b"zap", 7),  # within an earlier segment: the later ones go
+        (0, 0, b"\0" * 200, 0),  # everything
+        (5, 8, b"\x7f\xff\xff\xff", 5),  # a length beyond the file
+        (5, 8, b"\xff\xff\xff\xff", 5),  # a negative one
+        (5, 8, b"\0\0\0\x01", 5),  # one that is too small
+        (5, 16, b"\x09", 5),  # a format that does not exist
+        (5, 0, b"\0" * 8, 5),  # an offset from before
+        (10, 191, (1 << 40).to_bytes(8, "big"), 11),  # an offset out of reach of the index
+    ],
+)
+def test_the_log_is_cut_at_the_first_damage(
+    env: FaultEnv, segment: int, position: int, damage: bytes, end: int
+) -> None:
+    killed(env)
+    content = bytearray(env.read_file(path(segment)))
+    content[position : position + len(damage)] = damage
+    env.write_file(path(segment), bytes(content))
+    log = new_log(env)
+    assert log.log_end_offset == end
+    assert list(read_values(log)) == list(range(end))
+    assert log.truncated_bytes > 0
+    assert max((int(name[:20]) for name in names(env) if name.endswith(".log")), default=0) <= end
+    fill(log, 6)
+    assert len(read_values(log)) == end + 6
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2200), st.binary(min_size=1, max_size=8))
+def test_whatever_is_damaged_what_is_left_is_what_was_written(position: int, damage: bytes) -> None:
+    """Records before the damage are there, records after it are not, and nothing else is."""
+    env = FaultEnv()
+    log = new_log(env)
+    fill(log, 12)
+    written = read_values(log)
+    env.kill()
+    bases = [0, 5, 10]
+    whole = b"".join(env.read_file(path(base)) for base in bases)
+    position = min(position, len(whole) - 1)
+    start = 0
+    for base in bases:
+        content = bytearray(env.read_file(path(base)))
+        if start <= position < start + len(content):
+            at = position - start
+            content[at : at + len(damage)] = damage[: len(content) - at]
+            env.write_file(path(base), bytes(content))
+        start += len(content)
+    log = new_log(env)
+    found = read_values(log)
+    assert found == {offset: written[offset] for offset in range(log.log_end_offset)}
+    assert log.log_end_offset >= position // 191
+
+
+def test_only_what_is_beyond_the_recovery_point_is_read(env: FaultEnv) -> None:
+    killed(env)
+    content = bytearray(env.read_file(path(0)))
+    content[100] ^= 1
+    env.write_file(path(0), bytes(content))
+    assert new_log(env, recovery_point=5).log_end_offset == 12
+    env.kill()
+    assert new_log(env, recovery_point=4).log_end_offset == 0
+
+
+def test_recovery_builds_all_indexes_anew(env: FaultEnv) -> None:
+    stopped(env)
+    wanted = {name: env.read_file(f"{DIRECTORY}/{name}") for name in names(env) if "index" in name}
+    for name in wanted:
+        env.write_file(f"{DIRECTORY}/{name}", b"rubbish!")
+    new_log(env).close()
+    assert {name: env.read_file(f"{DIRECTORY}/{name}") for name in wanted} == wanted
+
+
+def test_a_segment_that_overlaps_the_one_before_goes(env: FaultEnv) -> None:
+    """What a truncation meant to delete and a crash brought back."""
+    killed(env, 5)
+    env.write_file(path(3), make_batch(b"old", base_offset=3, epoch=0))
+    log = new_log(env)
+    assert list(read_values(log)) == list(range(5))
+    assert not env.exists(path(3))
+
+
+def test_a_hole_between_segments_stays_a_hole(env: FaultEnv) -> None:
+    killed(env)
+    env.remove(path(5))
+    log = new_log(env)
+    assert list(read_values(log)) == [*range(5), 10, 11]
+    assert log.truncated_bytes == 0
+
+
+def test_a_fault_in_recovery_is_no_damage(env: FaultEnv) -> None:
+    """The disk's error goes up; nothing is cut because of it."""
+    killed(env)
+    env.inject(lambda _number, kind, _path: Fault() if kind == "pread" else None)
+    with pytest.raises(OSError, match="injected"):
+        new_log(env)
+    env.kill()
+    assert len(read_values(new_log(env))) == 12
+
+
+# -- what goes with it --
+
+
+def test_leader_epochs_come_from_the_batches(env: FaultEnv) -> None:
+    log = new_log(env)
+    fill(log, 3, epoch=1)
+    fill(log, 3, epoch=4)
+    env.kill()
+    assert not env.exists(f"{DIRECTORY}/leader-epoch-checkpoint")
+    assert new_log(env).leader_epoch_cache.entries == [(1, 0), (4, 3)]
+
+
+def test_leader_epochs_beyond_the_log_are_cut(env: FaultEnv) -> None:
+    log = new_log(env)
+    fill(log, 3, epoch=1)
+    log.assign_epoch_start_offset(9, 3)
+    log.flush()
+    env.kill()
+    assert new_log(env).leader_epoch_cache.entries == [(1, 0)]
+    env.kill()
+    log = new_log(env, log_start_offset=2)
+    assert log.leader_epoch_cache.entries == [(1, 2)]
+
+
+def test_a_damaged_epoch_checkpoint_is_done_without(env: FaultEnv) -> None:
+    log = new_log(env)
+    fill(log, 3, epoch=2)
+    log.flush()
+    env.kill()
+    env.write_file(f"{DIRECTORY}/leader-epoch-checkpoint", b"damaged")
+    assert new_log(env).leader_epoch_cache.entries == [(2, 0)]
+
+
+def test_producers_are_followed_through_the_log(env: FaultEnv) -> None:
+    log = new_log(env)
+    for sequence in range(12):
+        log.append_as_leader(make_batch(bytes(100), producer=(7, 0, sequence)), 0)
+    env.kill()
+    log = new_log(env)
+    entry = log.producer_state_manager.producers[7]
+    assert [batch.last_sequence for batch in entry.batches] == [7, 8, 9, 10, 11]
+    assert [name for name in names(env) if name.endswith("snapshot")] == [
+        f"{base:020d}.snapshot" for base in (5, 10)
+    ]
+
+
+@pytest.mark.parametrize("damage", ["removed", "damaged"])
+def test_producers_are_found_again_without_their_snapshots(env: FaultEnv, damage: str) -> None:
+    log = new_log(env)
+    log.append_as_leader(make_batch(bytes(100), producer=(7, 0, 0)), 0)
+    fill(log, 11)
+    log.flush()
+    log.close()
+    env.kill()
+    for name in names(env):
+        if name.endswith(".snapshot"):
+            env.remove(f"{DIRECTORY}/{name}") if damage == "removed" else env.write_file(
+                f"{DIRECTORY}/{name}", b"x"
+            )
+    log = new_log(env, is_clean=True)
+    assert log.append_as_leader(make_batch(bytes(100), producer=(7, 0, 0)), 0).duplicate
+
+
+def test_a_snapshot_from_beyond_the_log_is_not_believed(env: FaultEnv) -> None:
+    log = new_log(env)
+    fill(log, 3)
+    log.append_as_leader(make_batch(b"lost", producer=(7, 0, 0)), 0)
+    log.flush()
+    log.close()
+    env.kill()
+    env.write_file(path(0), env.read_file(path(0))[:-1])
+    log = new_log(env)
+    assert log.producer_state_manager.is_empty
+    assert not any(name.endswith(".snapshot") for name in names(env))
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_transactions_are_found_again(env: FaultEnv, is_clean: bool) -> None:
+    log = new_log(env)
+    for producer, end in ((1, True), (2, False), (3, None)):
+        log.append_as_leader(make_batch(bytes(100), producer=(producer, 0, 0), transactional=True), 0)
+        if end is not None:
+            log.append_as_leader(end_txn(producer, 0, commit=end), 0, AppendOrigin.COORDINATOR)
+        fill(log, 2)
+    aborted = [entry for segment in log.segments for entry in segment.txn_index.transactions]
+    if is_clean:
+        log.flush()
+        log.close()
+    env.kill()
+    log = new_log(env, is_clean=is_clean)
+    found = [entry for segment in log.segments for entry in segment.txn_index.transactions]
+    assert [
+        (entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset)
+        for entry in found
+    ] == [
+        (entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset)
+        for entry in aborted
+    ]
+    log.update_high_watermark(log.log_end_offset)
+    assert log.last_stable_offset == log.first_unstable_offset == 8
+
+
+def test_silent_producers_are_not_brought_back(env: FaultEnv) -> None:
+    log = new_log(env)
+    log.append_as_leader(make_batch(b"a", producer=(7, 0, 0)), 0)
+    log.flush()
+    log.close()
+    env.kill()
+    env.time_ms += 86_400_001
+    assert new_log(env, is_clean=True).producer_state_manager.is_empty
+
+
+# -- where it starts --
+
+
+def test_the_start_is_that_of_the_checkpoint_or_of_the_first_segment(env: FaultEnv) -> None:
+    end = stopped(env)
+    env.remove(path(0))
+    assert new_log(env, is_clean=True, log_start_offset=3).log_start_offset == 5
+    env.kill()
+    assert new_log(env, is_clean=True, log_start_offset=8).log_start_offset == 8
+    env.kill()
+    log = new_log(env, is_clean=True, log_start_offset=end)
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (end, end, end)
+
+
+def test_a_log_that_ends_before_its_start_is_emptied(env: FaultEnv) -> None:
+    """Records were deleted up to an offset, and the crash took the end of the log."""
+    killed(env, 4)
+    log = new_log(env, log_start_offset=9)
+    assert (log.log_start_offset, log.log_end_offset, log.size) == (9, 9, 0)
+    assert [name for name in names(env) if name.endswith(".log")] == [f"{9:020d}.log"]
+    assert append(log, b"x") == 9
+
+
+def test_a_new_directory_begins_where_it_is_told(env: FaultEnv) -> None:
+    log = new_log(env, log_start_offset=7)
+    assert (log.log_start_offset, log.log_end_offset) == (7, 7)
+    assert env.exists(path(7))
+
+
+# -- leftovers --
+
+
+def test_leftovers_go(env: FaultEnv) -> None:
+    stopped(env)
+    before = names(env)
+    for name in (
+        f"{2:020d}.log.deleted",
+        f"{2:020d}.snapshot.deleted",
+        f"{3:020d}.log.cleaned",
+        f"{3:020d}.index.cleaned",
+        f"{4:020d}.index",  # without a .log
+        f"{4:020d}.timeindex",
+        f"{4:020d}.txnindex",
+        "leader-epoch-checkpoint.tmp",
+    ):
+        env.write_file(f"{DIRECTORY}/{name}", b"leftover")
+    new_log(env, is_clean=True).close()
+    assert names(env) == before
+
+
+def test_what_is_not_ours_stays(env: FaultEnv) -> None:
+    stopped(env)
+    env.write_file(f"{DIRECTORY}/notes.txt", b"hands off")
+    env.write_file(f"{DIRECTORY}/short.log", b"hands off")
+    assert len(read_values(new_log(env, is_clean=True))) == 12
+    assert env.read_file(f"{DIRECTORY}/notes.txt") == b"hands off"
+
+
+def swap(env: FaultEnv, base_offset: int, *offsets: int) -> None:
+    """What the cleaner leaves when it is interrupted: one segment in the place of several."""
+    data = b"".join(make_batch(b"clean %d" % offset, base_offset=offset, epoch=0) for offset in offsets)
+    for suffix, content in (("log", data), ("index", b""), ("timeindex", b"")):
+        env.write_file(path(base_offset, suffix) + ".swap", content)
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_swap_is_completed(env: FaultEnv, is_clean: bool) -> None:
+    stopped(env)
+    swap(env, 0, 1, 4, 9)
+    log = new_log(env, is_clean=is_clean)
+    assert read_values(log)[4] == b"clean 4"
+    assert list(read_values(log)) == [1, 4, 9, 10, 11]
+    assert not any(name.endswith(".swap") for name in names(env))
+    assert not env.exists(path(5))
+
+
+def test_a_swap_after_a_cleaned_is_taken_back(env: FaultEnv) -> None:
+    stopped(env)
+    swap(env, 5, 5)
+    env.write_file(path(0) + ".cleaned", b"half done")
+    log = new_log(env)
+    assert len(read_values(log)) == 12
+    assert not any(name.endswith((".swap", ".cleaned")) for name in names(env))
+
+
+# -- older formats --
+
+
+def test_segments_of_old_message_sets_are_read_as_they_stand(env: FaultEnv) -> None:
+    env.mkdir(DIRECTORY)
+    data = b"".join(
+        old_message(offset, b"old %d" % offset, offset % 2, timestamp=offset) for offset in range(6)
+    )
+    env.write_file(path(0), data)
+    log = new_log(env, small_config(index_interval_bytes=50))
+    assert (log.log_end_offset, log.latest_epoch, log.truncated_bytes) == (6, -1, 0)
+    found = log.fetch_offset_by_timestamp(4)
+    assert found is not None
+    assert found.offset == 5
+    assert append(log, b"new") == 6
+    assert env.read_file(path(0)).startswith(data)
+    env.kill()
+    assert new_log(env).log_end_offset == 7
+
+
+def test_damage_in_old_message_sets_is_cut(env: FaultEnv) -> None:
+    env.mkdir(DIRECTORY)
+    data = bytearray(b"".join(old_message(offset, b"old", 1) for offset in range(3)))
+    data[-1] ^= 1
+    env.write_file(path(0), bytes(data))
+    assert new_log(env).log_end_offset == 2
+
+
+def test_preallocated_logs_are_cut_to_what_they_hold(env: FaultEnv) -> None:
+    log = new_log(env, small_config(preallocate=True))
+    fill(log, 7)
+    assert env.size(path(5)) == 1024
+    env.kill()
+    log = new_log(env, small_config(preallocate=True))
+    assert list(read_values(log)) == list(range(7))
+
+
+def test_a_damaged_segment_that_is_trusted_is_told_when_it_is_read(env: FaultEnv) -> None:
+    stopped(env)
+    env.write_file(path(0), bytes(env.size(path(0))))
+    env.remove(path(0, "index"))
+    with pytest.raises(KafkaStorageError, match="damaged"):
+        new_log(env, is_clean=True)

@@ -1,0 +1,433 @@
+"""LogManager and its directories: identity, locks, loading, creating, deleting, checkpoints, stops."""
+
+import logging
+
+import pytest
+
+from config.log_config import LogConfig
+from storage.checkpoints import OffsetCheckpointFile
+from storage.errors import (
+    InconsistentMetadataError,
+    InconsistentTopicIdError,
+    KafkaStorageError,
+    LogDirLockedError,
+)
+from storage.log_manager import LogManager
+from storage.offsets import LogStartOffsetIncrementReason
+from tests.storage.fault_env import Fault, FaultEnv, nth
+from tests.storage.helpers import TOPIC_ID, append, fill, make_batch, read_values, small_config
+
+DELETED = LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION
+CHECKPOINTS = {
+    "cleaner-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "recovery-point-offset-checkpoint",
+    "replication-offset-checkpoint",
+}
+
+
+@pytest.fixture
+def env() -> FaultEnv:
+    return FaultEnv()
+
+
+def new_manager(env: FaultEnv, *dirs: str, config: LogConfig | None = None, **settings: int) -> LogManager:
+    manager = LogManager(env, dirs or ["/a"], lambda _topic: config or small_config(), **settings)
+    manager.lock_dirs()
+    manager.load_meta_properties()
+    manager.load_logs()
+    return manager
+
+
+def checkpoint(env: FaultEnv, name: str, directory: str = "/a") -> dict[tuple[str, int], int]:
+    return OffsetCheckpointFile(env, f"{directory}/{name}-checkpoint").read()
+
+
+# -- directories --
+
+
+def test_a_new_directory_is_made_as_kafka_makes_it(env: FaultEnv) -> None:
+    manager = LogManager(env, ["/a/b/"], lambda _topic: small_config())
+    manager.lock_dirs()
+    assert manager.load_meta_properties() is None
+    manager.format_dirs("cluster", 1, lambda: "dir-id")
+    manager.load_logs()
+    assert set(env.listdir("/a/b")) == {".lock", "meta.properties", *CHECKPOINTS}
+    env.crash()
+    again = LogManager(env, ["/a/b"], lambda _topic: small_config())
+    again.lock_dirs()
+    properties = again.load_meta_properties()
+    assert properties is not None
+    assert (properties.cluster_id, properties.node_id, properties.directory_id) == ("cluster", 1, "dir-id")
+
+
+def test_two_brokers_are_kept_apart(env: FaultEnv) -> None:
+    manager = new_manager(env)
+    with pytest.raises(LogDirLockedError, match="/a"):
+        new_manager(env)
+    manager.shutdown()
+    new_manager(env).abandon()
+    new_manager(env).shutdown()
+
+
+def test_directories_must_agree(env: FaultEnv) -> None:
+    manager = LogManager(env, ["/a", "/b"], lambda _topic: small_config())
+    manager.lock_dirs()
+    env.write_file("/a/meta.properties", b"version=1\nnode.id=1\ncluster.id=x\ndirectory.id=d1\n")
+    found = manager.load_meta_properties()
+    assert found is not None
+    manager.format_dirs(found.cluster_id, found.node_id, lambda: "d2")
+    assert [
+        directory.meta_properties.directory_id for directory in manager.dirs if directory.meta_properties
+    ] == [
+        "d1",
+        "d2",
+    ]
+    env.write_file("/b/meta.properties", b"version=1\nnode.id=2\ncluster.id=x\ndirectory.id=d1\n")
+    with pytest.raises(InconsistentMetadataError, match="different brokers"):
+        manager.load_meta_properties()
+
+
+def test_a_new_log_goes_where_there_are_fewest(env: FaultEnv) -> None:
+    manager = new_manager(env, "/a", "/b")
+    for partition in range(4):
+        manager.get_or_create_log("t", partition, TOPIC_ID)
+    assert [len(directory.logs) for directory in manager.dirs] == [2, 2]
+    assert len(manager) == 4
+    manager.shutdown()
+    env.kill()
+    again = new_manager(env, "/a", "/b")
+    assert sorted(log.name for log in again.all_logs()) == ["t-0", "t-1", "t-2", "t-3"]
+    assert {again.directory_of(log).path for log in again.all_logs()} == {"/a", "/b"}
+
+
+def test_one_partition_in_two_directories_is_an_error(env: FaultEnv) -> None:
+    for path in ("/a/t-0", "/b/t-0"):
+        env.mkdir(path)
+    with pytest.raises(InconsistentMetadataError, match="same partition"):
+        new_manager(env, "/a", "/b")
+
+
+def test_foreign_directories_are_left_alone(env: FaultEnv, caplog: pytest.LogCaptureFixture) -> None:
+    foreign = ["lost+found", "backup", "t-x", f"t-0.{'a' * 32}-future", f"t-1.{'b' * 32}-stray"]
+    for name in [*foreign, "__cluster_metadata-0", "t-0"]:
+        env.mkdir(f"/a/{name}")
+    with caplog.at_level(logging.WARNING, "barnabas.storage"):
+        manager = new_manager(env)
+    assert [log.name for log in manager.all_logs()] == ["t-0"]
+    for name in foreign:
+        assert env.listdir(f"/a/{name}") == []
+        assert any(name in message for message in caplog.messages)
+    assert env.listdir("/a/__cluster_metadata-0") == []
+
+
+def test_a_deletion_that_was_interrupted_is_finished(env: FaultEnv) -> None:
+    doomed = f"/a/t-0.{'c' * 32}-delete"
+    env.mkdir(doomed)
+    env.write_file(f"{doomed}/x", b"")
+    manager = new_manager(env)
+    for deletion in manager.take_due_deletions():
+        assert doomed in repr(deletion)
+        deletion.run()
+    assert not env.exists(doomed)
+
+
+def test_progress_is_told(env: FaultEnv) -> None:
+    for partition in range(3):
+        env.mkdir(f"/a/t-{partition}")
+    manager = LogManager(env, ["/a"], lambda _topic: small_config())
+    manager.lock_dirs()
+    heard: list[str] = []
+    manager.load_logs(lambda log: heard.append(log.name))
+    assert heard == ["t-0", "t-1", "t-2"]
+
+
+# -- creating and deleting --
+
+
+def test_a_log_is_made_once(env: FaultEnv) -> None:
+    manager = new_manager(env)
+    log = manager.get_or_create_log("t", 0, TOPIC_ID)
+    assert manager.get_or_create_log("t", 0, TOPIC_ID) is log
+    assert manager.get_log("t", 0) is log
+    assert manager.get_log("t", 1) is None
+    with pytest.raises(InconsistentTopicIdError):
+        manager.get_or_create_log("t", 0, bytes(16))
+    env.crash()
+    found = new_manager(env).get_log("t", 0)
+    assert found is not None
+    assert found.topic_id == TOPIC_ID
+
+
+def test_a_log_that_cannot_be_made_is_an_error_of_the_disk(env: FaultEnv) -> None:
+    manager = new_manager(env)
+    env.inject(nth(3))
+    with pytest.raises(KafkaStorageError, match="t-0"):
+        manager.get_or_create_log("t", 0, TOPIC_ID)
+    env.inject(None)
+    append(manager.get_or_create_log("t", 0, TOPIC_ID), b"x")
+
+
+def test_directories_prepared_in_a_thread_are_used(env: FaultEnv) -> None:
+    manager = new_manager(env, "/a", "/b")
+    manager.get_or_create_log("there", 0, TOPIC_ID)
+    manager.prepare_logs(
+        [("there", 0, TOPIC_ID), *(("t", partition, TOPIC_ID) for partition in range(3))]
+    ).run()
+    env.crash()
+    manager = new_manager(env, "/a", "/b")
+    assert sorted(log.name for log in manager.all_logs()) == ["t-0", "t-1", "t-2", "there-0"]
+    assert [len(directory.logs) for directory in manager.dirs] == [2, 2]
+    manager.prepare_logs([("u", 0, TOPIC_ID)]).run()
+    env.inject(None)
+    log = manager.get_or_create_log("u", 0, TOPIC_ID)
+    assert log.topic_id == TOPIC_ID
+    assert append(log, b"x") == 0
+
+
+def test_deleting_renames_now_and_removes_later(env: FaultEnv) -> None:
+    manager = new_manager(env, config=small_config(file_delete_delay_ms=1000))
+    fill(manager.get_or_create_log("t", 0, TOPIC_ID), 12)
+    log = manager.get_log("t", 0)
+    assert manager.delete_log("t", 0)
+    assert not manager.delete_log("t", 0)
+    assert log is not None
+    with pytest.raises(KafkaStorageError, match="deleted"):
+        append(log, b"too late")
+    (renamed,) = [name for name in env.listdir("/a") if name.endswith("-delete")]
+    assert renamed.startswith("t-0.")
+    assert len(renamed) == len("t-0.") + 32 + len("-delete")
+    assert manager.take_due_deletions(env.time_ms + 999) == []
+    assert append(manager.get_or_create_log("t", 0, bytes(15) + b"\1"), b"new") == 0
+    for deletion in manager.take_due_deletions(env.time_ms + 1000):
+        deletion.run()
+    assert not env.exists(f"/a/{renamed}")
+    assert env.exists("/a/t-0")
+
+
+def test_long_names_are_cut_for_the_directory_that_is_deleted(env: FaultEnv) -> None:
+    manager = new_manager(env)
+    manager.get_or_create_log("x" * 249, 0, TOPIC_ID)
+    manager.delete_log("x" * 249, 0)
+    (renamed,) = [name for name in env.listdir("/a") if name.endswith("-delete")]
+    assert len(renamed) == 255
+
+
+def test_strays_are_put_aside_and_kept(env: FaultEnv) -> None:
+    manager = new_manager(env)
+    append(manager.get_or_create_log("t", 0, TOPIC_ID), b"x")
+    assert manager.mark_stray("t", 0)
+    assert not manager.mark_stray("t", 0)
+    env.time_ms += 1 << 40
+    assert manager.take_due_deletions() == []
+    assert [name for name in env.listdir("/a") if name.endswith("-stray")]
+    assert len(manager) == 0
+
+
+def test_a_rename_that_fails_leaves_the_log(env: FaultEnv) -> None:
+    manager = new_manager(env)
+    append(manager.get_or_create_log("t", 0, TOPIC_ID), b"x")
+    env.inject(lambda _number, kind, _path: Fault() if kind == "rename" else None)
+    with pytest.raises(KafkaStorageError):
+        manager.delete_log("t", 0)
+    env.inject(None)
+    log = manager.get_log("t", 0)
+    assert log is not None
+    assert append(log, b"y") == 1
+
+
+def test_a_new_incarnation_does_not_inherit_checkpoints(env: FaultEnv) -> None:
+    """The old one's recovery point would have the new one's first records trusted unread."""
+    manager = new_manager(env)
+    log = manager.get_or_create_log("t", 0, TOPIC_ID)
+    fill(log, 12)
+    log.flush()
+    log.maybe_increment_log_start_offset(7, DELETED)
+    manager.checkpoint_all()
+    late = manager.recovery_point_jobs()
+    manager.delete_log("t", 0)
+    fill(manager.get_or_create_log("t", 0, bytes(15) + b"\1"), 3)
+    for job in late:
+        job()
+    assert checkpoint(env, "recovery-point-offset") == {}
+    assert checkpoint(env, "log-start-offset") == {}
+    env.kill()
+    log = new_manager(env).get_or_create_log("t", 0)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 3)
+
+
+# -- checkpoints --
+
+
+def test_checkpoints_say_what_kafkas_say(env: FaultEnv) -> None:
+    manager = new_manager(env)
+    first, second = (manager.get_or_create_log(topic, 0, TOPIC_ID) for topic in "tu")
+    fill(first, 12)
+    fill(second, 3)
+    first.flush()
+    first.maybe_increment_log_start_offset(7, DELETED)
+    second.update_high_watermark(2)
+    for job in (
+        *manager.recovery_point_jobs(),
+        *manager.log_start_offset_jobs(),
+        *manager.high_watermark_jobs(),
+    ):
+        job()
+    assert checkpoint(env, "recovery-point-offset") == {("t", 0): 12, ("u", 0): 0}
+    assert checkpoint(env, "log-start-offset") == {("t", 0): 7}
+    assert checkpoint(env, "replication-offset") == {("t", 0): 12, ("u", 0): 2}
+    first.delete_old_segments()
+    first.maybe_increment_log_start_offset(10, DELETED)
+    first.delete_old_segments()
+    manager.checkpoint_all()
+    assert checkpoint(env, "log-start-offset") == {}
+
+
+def test_checkpoints_are_read_back(env: FaultEnv) -> None:
+    manager = new_manager(env)
+    log = manager.get_or_create_log("t", 0, TOPIC_ID)
+    fill(log, 12)
+    log.maybe_increment_log_start_offset(7, DELETED)
+    log.update_high_watermark(9)
+    manager.checkpoint_all()
+    env.kill()
+    log = new_manager(env).get_or_create_log("t", 0)
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (7, 9, 12)
+
+
+def test_checkpoints_beyond_the_log_are_put_right(env: FaultEnv) -> None:
+    manager = new_manager(env)
+    fill(manager.get_or_create_log("t", 0, TOPIC_ID), 3)
+    env.kill()
+    for name, offset in (("recovery-point-offset", 50), ("replication-offset", 60)):
+        OffsetCheckpointFile(env, f"/a/{name}-checkpoint").write({("t", 0): offset, ("gone", 3): 7})
+    log = new_manager(env).get_or_create_log("t", 0)
+    assert (log.recovery_point, log.high_watermark, log.log_end_offset) == (3, 3, 3)
+
+
+@pytest.mark.parametrize("name", sorted(CHECKPOINTS))
+def test_a_damaged_checkpoint_is_done_without(
+    env: FaultEnv, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager = new_manager(env)
+    fill(manager.get_or_create_log("t", 0, TOPIC_ID), 3)
+    manager.shutdown()
+    env.kill()
+    env.write_file(f"/a/{name}", b"\xff damaged")
+    log = new_manager(env).get_or_create_log("t", 0)
+    assert len(read_values(log)) == 3
+    assert (name in caplog.text) == (name != "cleaner-offset-checkpoint")
+
+
+# -- stops --
+
+
+def test_a_clean_stop_and_a_start(env: FaultEnv) -> None:
+    manager = new_manager(env)
+    log = manager.get_or_create_log("t", 0, TOPIC_ID)
+    fill(log, 12)
+    log.append_as_leader(make_batch(b"x", producer=(7, 0, 0)), 0)
+    manager.shutdown(broker_epoch=42)
+    assert env.read_file("/a/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":42}'
+    assert env.maps == 0
+    env.crash()
+    manager = new_manager(env)
+    assert not env.exists("/a/.kafka_cleanshutdown")
+    assert manager.dirs[0].had_clean_shutdown
+    log = manager.get_or_create_log("t", 0)
+    assert (log.log_end_offset, log.recovery_point) == (13, 13)
+    assert log.append_as_leader(make_batch(b"x", producer=(7, 0, 0)), 0).duplicate
+    env.crash()
+    assert not new_manager(env).dirs[0].had_clean_shutdown
+
+
+def test_a_stop_that_fails_leaves_no_marker(env: FaultEnv, caplog: pytest.LogCaptureFixture) -> None:
+    manager = new_manager(env, "/a", "/b")
+    for topic in ("t", "u"):
+        append(manager.get_or_create_log(topic, 0, TOPIC_ID), b"x")
+    env.inject(lambda _number, kind, path: Fault() if kind == "sync" and path.startswith("/a/") else None)
+    manager.shutdown()
+    assert not env.exists("/a/.kafka_cleanshutdown")
+    assert env.exists("/b/.kafka_cleanshutdown")
+    assert "t-0 was not closed cleanly" in caplog.text
+    env.kill()
+    assert len(new_manager(env, "/a", "/b")) == 2
+
+
+def test_a_failed_log_makes_the_stop_unclean(env: FaultEnv) -> None:
+    manager = new_manager(env)
+    manager.get_or_create_log("t", 0, TOPIC_ID).fail("for the test")
+    manager.shutdown()
+    assert not env.exists("/a/.kafka_cleanshutdown")
+
+
+# -- the schedule --
+
+
+def test_retention_over_all_logs(env: FaultEnv, caplog: pytest.LogCaptureFixture) -> None:
+    manager = new_manager(env, config=small_config(retention_bytes=0))
+    logs = [manager.get_or_create_log(topic, 0, TOPIC_ID) for topic in ("t", "u", "v")]
+    for log in logs:
+        fill(log, 12)
+    logs[2].fail("for the test")
+    env.inject(lambda _number, kind, path: Fault() if kind == "rename" and "/u-0/" in path else None)
+    assert manager.cleanup_logs() == 3
+    env.inject(None)
+    assert logs[0].size == 0
+    assert logs[1].is_failed
+    assert "u-0: retention" in caplog.text
+
+
+def test_logs_that_are_due_for_a_flush(env: FaultEnv) -> None:
+    manager = new_manager(env, config=small_config(flush_ms=1000))
+    logs = [manager.get_or_create_log(topic, 0, TOPIC_ID) for topic in ("t", "u")]
+    append(logs[0], b"x")
+    assert manager.logs_to_flush() == []
+    env.time_ms += 1000
+    assert manager.logs_to_flush() == [logs[0]]
+    logs[1].roll()
+    fill(logs[1], 6)
+    assert manager.logs_to_flush() == logs
+
+
+def test_configuration_changes_reach_the_logs(env: FaultEnv) -> None:
+    manager = new_manager(env)
+    logs = [manager.get_or_create_log("t", partition, TOPIC_ID) for partition in range(2)]
+    manager.get_or_create_log("u", 0, TOPIC_ID)
+    manager.update_config("t", small_config(max_message_bytes=77))
+    assert [log.config.max_message_bytes for log in logs] == [77, 77]
+
+
+def test_silent_producers_are_forgotten_everywhere(env: FaultEnv) -> None:
+    manager = new_manager(env, producer_id_expiration_ms=1000)
+    for topic in ("t", "u"):
+        manager.get_or_create_log(topic, 0, TOPIC_ID).append_as_leader(
+            make_batch(b"x", producer=(7, 0, 0)), 0
+        )
+    assert manager.remove_expired_producers() == 0
+    env.time_ms += 1000
+    assert manager.remove_expired_producers() == 2
+
+
+def test_open_files_are_bounded(env: FaultEnv) -> None:
+    manager = new_manager(env, max_open_segments=2)
+    logs = [manager.get_or_create_log("t", partition, TOPIC_ID) for partition in range(5)]
+    for _ in range(3):
+        for log in logs:
+            fill(log, 1)
+            assert sum(segment.is_open for each in logs for segment in each.segments) <= 2
+    assert [len(read_values(log)) for log in logs] == [3] * 5
+    assert env.maps <= 4
+
+
+def test_truncation_is_on_disk_before_the_next_append(env: FaultEnv) -> None:
+    manager = new_manager(env)
+    log = manager.get_or_create_log("t", 0, TOPIC_ID)
+    fill(log, 12)
+    log.flush()
+    manager.checkpoint_all()
+    assert manager.truncate_to(log, 4)
+    assert checkpoint(env, "recovery-point-offset") == {("t", 0): 4}
+    assert not manager.truncate_to(log, 4)
+    manager.truncate_fully_and_start_at(log, 20)
+    assert checkpoint(env, "replication-offset") == {("t", 0): 20}
