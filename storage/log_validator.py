@@ -173,7 +173,9 @@ class LogValidator:
         if batch.attributes & CONTROL_MASK:
             raise InvalidRecordError(f"a control batch for {self._name}; clients may not write those")
         if batch.attributes & TIMESTAMP_TYPE_MASK:
-            message = f"a record batch for {self._name} claims the time of its append; only a broker can know that"
+            message = (
+                f"a record batch for {self._name} claims the time of its append; only a broker can know that"
+            )
             raise InvalidTimestampError(message, [(index, message) for index in range(batch.record_count)])
         if batch.producer_id >= 0 and batch.base_sequence < 0:
             raise InvalidRecordError(

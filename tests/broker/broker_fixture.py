@@ -65,16 +65,6 @@ class Wait:
 WAITS, SILENCE, CLOSED = Waits(), Silence(), Closed()
 
 
-class Clients:
-    """Hears which client software connects."""
-
-    def __init__(self) -> None:
-        self.identified: list[ConnectionInfo] = []
-
-    def client_identified(self, connection: ConnectionInfo) -> None:
-        self.identified.append(connection)
-
-
 class InProcessBroker:
     """A broker over `log_dir`. `settings` are broker keys; `runner` does what blocks, at once unless told otherwise."""
 
@@ -93,7 +83,6 @@ class InProcessBroker:
         self.runner = runner or InlineRunner()
         self.requests = RequestProbe()
         self.topics = BrokerTopicProbe()
-        self.clients = Clients()
         self.failed_dirs: list[str] = []
         self.deltas: list[MetadataDelta] = []
         self.storage = NodeStorage(self.config, self.env)
@@ -115,7 +104,9 @@ class InProcessBroker:
             log_dir_failed=self.failed_dirs.append,
         )
         self.replica_manager.apply(storage.image, storage.everything())
-        self.controller = Controller(storage.store, storage.image, self.runner, self._publish)
+        self.controller = Controller(
+            storage.store, storage.image, self.runner, self._publish, self.replica_manager.prepare
+        )
         topic_ids = count(1)
         self.broker = Broker(
             config=self.config,
@@ -133,7 +124,7 @@ class InProcessBroker:
                 (storage.node_id,), partition_count=self.config[NUM_PARTITIONS], replication_factor=1
             ),
             new_topic_id=lambda: next(topic_ids).to_bytes(16, "big"),
-            client_probe=self.clients,
+            error_probe=self.requests,
         )
         self.apis = KafkaApis(self.broker, self.requests, self.timer.time)
 
@@ -252,10 +243,13 @@ class Client:
         else:
             self._hear(self._key, self._correlation_id)(answer)
 
-    def _hear(self, key: ApiKey, correlation_id: int) -> Callable[[list[Chunk]], None]:
+    def _hear(self, key: ApiKey, correlation_id: int) -> Callable[[list[Chunk] | NoResponse], None]:
         """What decodes the answer when it comes: its files may be gone by the time somebody looks at it."""
 
-        def heard(chunks: list[Chunk]) -> None:
+        def heard(chunks: list[Chunk] | NoResponse) -> None:
+            if isinstance(chunks, NoResponse):
+                self._answers.append(CLOSED)
+                return
             data = join_chunks(chunks)
             header_version = response_header_version(key, self.version)
             size = len(encode(ResponseHeader(), header_version))

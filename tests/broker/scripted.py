@@ -10,7 +10,7 @@ from broker.connection import Connection, ConnectionContext
 from broker.in_flight import Answer
 from broker.log_setup import RateLimit
 from broker.probes import ListenerProbe
-from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, Pending
+from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
 from broker.request_memory import RequestMemory
 from protocol.errors import ProtocolError
 from protocol.framing import Framer, size_prefix
@@ -52,7 +52,7 @@ class ScriptedHandler:
 
     def __init__(self) -> None:
         self.handled: list[str] = []
-        self.pending: dict[str, Pending[list[Chunk]]] = {}
+        self.pending: dict[str, Pending[list[Chunk] | NoResponse]] = {}
         self.records: dict[str, RecordsChunk] = {}
 
     def __call__(self, info: ConnectionInfo, frame: bytes) -> Answer:
@@ -62,11 +62,11 @@ class ScriptedHandler:
             case b"echo":
                 return [rest[:1], memoryview(rest[1:])]
             case b"wait":
-                pending: Pending[list[Chunk]] = Pending()
+                pending: Pending[list[Chunk] | NoResponse] = Pending()
                 self.pending[rest[:20].decode()] = pending
                 return pending
             case b"done":
-                done: Pending[list[Chunk]] = Pending()
+                done: Pending[list[Chunk] | NoResponse] = Pending()
                 done.complete([rest])
                 return done
             case b"none":
