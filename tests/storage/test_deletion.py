@@ -1,0 +1,41 @@
+"""Deletions wait their time and can be repeated."""
+
+import pytest
+
+from storage.deletion import DeletionQueue
+from tests.storage.fault_env import FaultEnv, nth
+
+
+def test_what_is_due_is_handed_over_once() -> None:
+    env = FaultEnv()
+    queue = DeletionQueue(env)
+    for name in ("a", "b"):
+        env.write_file(f"/{name}", b"")
+    queue.add(100, ["/a"])
+    queue.add(200, ["/b", "/never there"])
+    assert queue.take_due(env.time_ms + 99) == []
+    (first,) = queue.take_due(env.time_ms + 100)
+    assert len(queue) == 1
+    assert queue.take_due(env.time_ms + 100) == []
+    (second,) = queue.take_due(env.time_ms + 500)
+    for deletion in (first, second, second):
+        deletion.run()
+    assert env.listdir("/") == []
+    assert "/a" in repr(first)
+
+
+def test_a_directory_goes_with_all_that_is_in_it() -> None:
+    env = FaultEnv()
+    env.mkdir("/d/below")
+    env.write_file("/d/below/f", b"")
+    queue = DeletionQueue(env)
+    queue.add(0, [], "/d")
+    (deletion,) = queue.take_due(env.time_ms)
+    env.inject(nth(2))
+    with pytest.raises(OSError, match="injected"):
+        deletion.run()
+    env.inject(None)
+    deletion.run()
+    deletion.run()
+    assert not env.exists("/d")
+    assert "/d" in repr(deletion)
