@@ -25,7 +25,7 @@ class Producer:
         self.id = self.new_id()
 
     def new_id(self) -> int:
-        request = InitProducerIdRequest(transaction_timeout_ms=60_000)
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         answer = self.client.until(request, lambda answer: answer.error_code == 0, 4)
         producer_id: int = answer.producer_id
         return producer_id
