@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from broker.blocking import InlineRunner
+from broker.blocking import InlineRunner, Work
 from broker.controller import Controller, Decision
 from broker.metadata_image import MetadataDelta, MetadataImage
 from broker.request import Pending
@@ -127,3 +127,53 @@ def test_over_a_disk_that_does_not_wait_everything_happens_at_once(story: Story)
     create(controller, "a").add_done_callback(story.answered)
     create(controller, "a").add_done_callback(story.answered)
     assert story.lines == ["durable a", "published a", "a created", "a exists"]
+
+
+# ---- what has to be ready before an image can be taken over
+
+
+class Prepared(Story):
+    """A story in which new topics need work on the disk first."""
+
+    def prepare(self, image: MetadataImage, delta: MetadataDelta) -> Work | None:
+        names = " ".join(sorted(delta.created_topics))
+        return None if names == "easy" else lambda: self.lines.append(f"prepared {names}")
+
+
+@pytest.fixture
+def prepared() -> Prepared:
+    return Prepared()
+
+
+def test_what_blocks_in_taking_an_image_over_is_done_before_it_is_published(
+    prepared: Prepared, disk: HeldRunner
+) -> None:
+    controller = Controller(prepared, MetadataImage.empty(), disk, prepared.publish, prepared.prepare)
+    create(controller, "a").add_done_callback(prepared.answered)
+    create(controller, "b").add_done_callback(prepared.answered)
+    disk.release()
+    assert prepared.lines == ["durable a"]
+    assert (controller.image.topics, disk.held) == ({}, 1)
+
+    disk.release()
+    assert prepared.lines == ["durable a", "prepared a", "published a", "a created"]
+    disk.release_all()
+    assert prepared.lines[4:] == ["durable b", "prepared b", "published b", "b created"]
+
+
+def test_where_nothing_blocks_nothing_waits(prepared: Prepared, disk: HeldRunner) -> None:
+    controller = Controller(prepared, MetadataImage.empty(), disk, prepared.publish, prepared.prepare)
+    create(controller, "easy").add_done_callback(prepared.answered)
+    disk.release()
+    assert prepared.lines == ["durable easy", "published easy", "easy created"]
+
+
+def test_what_is_durable_is_published_whatever_happens_to_its_preparation(
+    prepared: Prepared, disk: HeldRunner, caplog: pytest.LogCaptureFixture
+) -> None:
+    controller = Controller(prepared, MetadataImage.empty(), disk, prepared.publish, prepared.prepare)
+    create(controller, "a").add_done_callback(prepared.answered)
+    disk.release()
+    disk.fail(OSError("no room"))
+    assert prepared.lines == ["durable a", "published a", "a created"]
+    assert "no room" in caplog.text

@@ -1,0 +1,258 @@
+"""What acknowledgements and long polls wait for, case by case as the docstrings name them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker.delayed_operations import DelayedFetch, DelayedProduce
+from broker.fetch_session import FetchPartition
+from broker.metadata_image import PartitionImage
+from broker.partition import ACKS_ALL, Partition
+from broker.purgatory import DelayedOperationPurgatory
+from broker.replica_manager import AppendResult, FetchParams
+from config.log_config import LogConfig
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest
+from protocol.records.builder import build_batch
+from storage.offsets import FetchIsolation, LogOffsetMetadata
+from tests.broker.fakes import ManualTimer
+from tests.broker.logs import START_MS, batch, log, partition_image
+
+HERE, ELSEWHERE = 1, 2
+KEY = ("t", 0)
+TWO = partition_image(replicas=(HERE, ELSEWHERE))
+
+
+class Waiting:
+    """A partition, a purgatory, and how often somebody was answered."""
+
+    def __init__(self, directory: Path, image: PartitionImage, config: LogConfig | None = None) -> None:
+        self.partition = Partition("t", b"t" * 16, image, log(directory, config=config), HERE)
+        self.timer = ManualTimer()
+        self.purgatory = DelayedOperationPurgatory("test", self.timer)
+        self.answers = 0
+        self.result = AppendResult()
+
+    def answered(self) -> None:
+        self.answers += 1
+
+    def look(self) -> int:
+        """Something has happened to the partition."""
+        self.purgatory.check_and_complete(KEY)
+        return self.answers
+
+    # ---- acknowledgements
+
+    def produce(self, *values: str, acks: int = ACKS_ALL, needs_flush: bool = False) -> None:
+        """Appends, and has the acknowledgement wait 500 ms at most."""
+        self.result.info = self.partition.append_as_leader(batch(*values), acks)
+        self.result.required_offset = self.result.info.last_offset + 1
+        self.result.needs_flush = needs_flush
+        operation = DelayedProduce(500, [(self.partition, self.result)], acks, self.answered)
+        self.purgatory.try_complete_else_watch(operation, [KEY])
+
+    # ---- long polls
+
+    def fetch(
+        self,
+        offset: int = 0,
+        min_bytes: int = 1,
+        *,
+        max_bytes: int = 1_000_000,
+        epoch: int = -1,
+        isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
+    ) -> None:
+        """Waits for records 500 ms at most."""
+        params = FetchParams(
+            replica_id=-1, max_wait_ms=500, min_bytes=min_bytes, max_bytes=max_bytes, isolation=isolation
+        )
+        wanted = FetchRequest.FetchPartition(
+            fetch_offset=offset, partition_max_bytes=max_bytes, current_leader_epoch=epoch
+        )
+        request = FetchPartition(KEY, "t", b"t" * 16, wanted)
+        start = self.partition.log.high_watermark_metadata
+        if offset > start.message_offset:
+            start = LogOffsetMetadata(offset)
+        operation = DelayedFetch(params, [(request, self.partition, start)], self.answered)
+        self.purgatory.try_complete_else_watch(operation, [KEY])
+
+
+@pytest.fixture
+def led(tmp_path: Path) -> Waiting:
+    """A partition with a follower in its ISR."""
+    return Waiting(tmp_path, TWO)
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Waiting:
+    """A partition with this replica only."""
+    return Waiting(tmp_path, partition_image())
+
+
+# ---- DelayedProduce
+
+
+def test_acks_of_all_wait_for_the_high_watermark(led: Waiting) -> None:
+    led.produce("a", "b")
+    assert led.answers == 0
+    led.partition.follower_fetched(ELSEWHERE, 1, 0, 0)
+    assert led.look() == 0  # case B
+    led.partition.follower_fetched(ELSEWHERE, 2, 0, 0)
+    assert led.look() == 1
+    assert led.result.error is ErrorCode.NONE
+
+
+def test_what_is_replicated_already_does_not_wait(alone: Waiting) -> None:
+    alone.produce("a")
+    assert alone.answers == 1
+
+
+@pytest.mark.parametrize("acks", [1, ACKS_ALL])
+def test_a_flush_policy_waits_for_the_recovery_point(alone: Waiting, acks: int) -> None:
+    alone.produce("a", acks=acks, needs_flush=True)
+    assert alone.look() == 0  # case C
+    alone.partition.log.flush()
+    assert alone.look() == 1
+    assert alone.result.error is ErrorCode.NONE
+
+
+def test_acks_of_one_do_not_wait_for_replicas(led: Waiting) -> None:
+    led.produce("a", acks=1, needs_flush=True)
+    led.partition.log.flush()
+    assert led.look() == 1
+    assert led.partition.log.high_watermark == 0
+
+
+def test_both_are_waited_for_where_both_were_asked_for(led: Waiting) -> None:
+    led.produce("a", needs_flush=True)
+    led.partition.follower_fetched(ELSEWHERE, 1, 0, 0)
+    assert led.look() == 0
+    led.partition.log.flush()
+    assert led.look() == 1
+
+
+def test_a_partition_that_another_leads_answers_so(led: Waiting) -> None:
+    led.produce("a")
+    led.partition.update(partition_image(replicas=(HERE, ELSEWHERE), leader=ELSEWHERE, leader_epoch=1))
+    assert led.look() == 1  # case A
+    assert led.result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_disk_that_failed_answers_so(alone: Waiting) -> None:
+    alone.produce("a", needs_flush=True)
+    alone.partition.offline = True
+    assert alone.look() == 1
+    assert alone.result.error is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_time_that_is_over_is_an_error_of_those_that_still_waited(led: Waiting) -> None:
+    led.produce("a")
+    led.timer.advance(0.5)
+    assert led.answers == 1
+    assert led.result.error is ErrorCode.REQUEST_TIMED_OUT
+    assert led.result.error_message
+
+
+# ---- DelayedFetch
+
+
+def test_a_long_poll_waits_for_as_many_bytes_as_it_asked_for(alone: Waiting) -> None:
+    size = len(batch("a"))
+    alone.fetch(min_bytes=2 * size)
+    assert alone.look() == 0
+    alone.partition.append_as_leader(batch("a"), 1)
+    assert alone.look() == 0
+    alone.partition.append_as_leader(batch("b"), 1)
+    assert alone.look() == 1  # case E
+
+
+def test_bytes_beyond_a_partitions_limit_do_not_count(alone: Waiting) -> None:
+    alone.fetch(min_bytes=200, max_bytes=100)
+    for value in "abcdef":
+        alone.partition.append_as_leader(batch(value), 1)
+    assert alone.look() == 0
+
+
+def test_what_is_not_committed_is_not_there_for_a_consumer(led: Waiting) -> None:
+    led.fetch()
+    led.partition.append_as_leader(batch("a"), 1)
+    assert led.look() == 0
+    led.partition.follower_fetched(ELSEWHERE, 1, 0, 0)
+    assert led.look() == 1
+
+
+@pytest.mark.parametrize("isolation", FetchIsolation)
+def test_every_reader_hears_of_what_it_may_see(alone: Waiting, isolation: FetchIsolation) -> None:
+    alone.fetch(isolation=isolation)
+    alone.partition.append_as_leader(batch("a"), 1)
+    assert alone.look() == 1
+
+
+def test_a_follower_hears_of_what_is_not_committed_yet(led: Waiting) -> None:
+    led.fetch(isolation=FetchIsolation.LOG_END)
+    led.partition.append_as_leader(batch("a"), 1)
+    assert led.look() == 1
+
+
+def test_below_the_end_of_the_log_a_high_watermark_counts_as_well(led: Waiting) -> None:
+    led.fetch()
+    led.partition.append_as_leader(batch("a"), 1)
+    led.partition.append_as_leader(batch("b"), 1)
+    led.partition.follower_fetched(ELSEWHERE, 1, 0, 0)
+    assert led.look() == 1
+
+
+def test_read_committed_hears_of_what_lies_before_an_open_transaction(alone: Waiting) -> None:
+    alone.fetch(isolation=FetchIsolation.TXN_COMMITTED)
+    alone.partition.append_as_leader(batch("a"), 1)
+    transactional = build_batch(
+        [(None, b"b", START_MS, ())], producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
+    alone.partition.append_as_leader(transactional, 1)
+    assert (alone.partition.log.last_stable_offset, alone.partition.log.high_watermark) == (1, 2)
+    assert alone.look() == 1
+
+
+def test_a_partition_that_another_leads_has_to_be_told_at_once(led: Waiting) -> None:
+    led.fetch()
+    led.partition.update(partition_image(replicas=(HERE, ELSEWHERE), leader=ELSEWHERE, leader_epoch=1))
+    assert led.look() == 1  # case A
+
+
+def test_a_failed_disk_has_to_be_told_at_once(alone: Waiting) -> None:
+    alone.fetch()
+    alone.partition.offline = True
+    assert alone.look() == 1  # case A
+
+
+def test_another_leader_epoch_than_was_named_has_to_be_told_at_once(alone: Waiting) -> None:
+    alone.fetch(epoch=0)
+    assert alone.look() == 0
+    alone.partition.update(partition_image(leader_epoch=1))
+    assert alone.look() == 1  # case B
+
+
+def test_a_log_that_was_cut_has_to_be_told_at_once(alone: Waiting) -> None:
+    alone.partition.append_as_leader(batch("a", "b"), 1)
+    alone.fetch(offset=2)
+    assert alone.look() == 0
+    alone.partition.log.truncate_to(0)
+    assert alone.look() == 1  # case C
+
+
+def test_a_new_segment_is_news_whatever_its_size(alone: Waiting) -> None:
+    alone.partition.append_as_leader(batch("a"), 1)
+    alone.fetch(offset=1, min_bytes=1_000_000)
+    alone.partition.log.roll()
+    alone.partition.append_as_leader(batch("b"), 1)
+    assert alone.look() == 1  # case D
+
+
+def test_the_end_of_the_time_is_an_answer_like_any_other(alone: Waiting) -> None:
+    alone.fetch()
+    alone.timer.advance(0.499)
+    assert alone.answers == 0
+    alone.timer.advance(0.001)
+    assert alone.answers == 1

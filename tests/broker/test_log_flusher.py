@@ -1,0 +1,158 @@
+"""Group commit: one fsync of a log at a time, and each serves all who came before it began."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker.log_flusher import LogFlusher
+from storage.env import RealFile
+from storage.errors import KafkaStorageError
+from storage.unified_log import UnifiedLog
+from tests.broker.held_runner import HeldRunner
+from tests.broker.logs import ManualEnv, batch, log, log_manager
+
+
+class Story:
+    """Writes down how flushes end."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def flushed(self, log: UnifiedLog) -> None:
+        self.lines.append(f"{log.name} is durable up to {log.recovery_point}")
+
+    def failed(self, log: UnifiedLog, error: KafkaStorageError) -> None:
+        self.lines.append(f"{log.name} failed")
+
+
+class FailingEnv(ManualEnv):
+    """A disk whose syncs can be made to fail."""
+
+    __slots__ = ("broken",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken = False
+
+    def open(self, path: str, *, create: bool = False, write: bool = True) -> RealFile:
+        real = super().open(path, create=create, write=write)
+        file = FailingFile(self, real.fd)
+        real.fd = -1
+        return file
+
+
+class FailingFile(RealFile):
+    __slots__ = ("env",)
+
+    def __init__(self, env: FailingEnv, fd: int) -> None:
+        super().__init__(fd)
+        self.env = env
+
+    def sync(self) -> None:
+        if self.env.broken:
+            raise OSError("input/output error")
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+@pytest.fixture
+def disk() -> HeldRunner:
+    return HeldRunner()
+
+
+@pytest.fixture
+def flusher(disk: HeldRunner, story: Story) -> LogFlusher:
+    return LogFlusher(disk, story.flushed, story.failed)
+
+
+def append(log: UnifiedLog, *values: str) -> None:
+    log.append_as_leader(batch(*values), 0)
+
+
+def test_a_flush_makes_what_is_there_durable(
+    flusher: LogFlusher, disk: HeldRunner, story: Story, tmp_path: Path
+) -> None:
+    records = log(tmp_path)
+    append(records, "a", "b")
+    assert not flusher.is_flushing(records)
+    flusher.flush(records)
+    assert flusher.is_flushing(records)
+    assert records.recovery_point == 0
+
+    disk.release()
+    assert story.lines == ["t-0 is durable up to 2"]
+    assert not flusher.is_flushing(records)
+
+
+def test_who_asks_again_before_the_sync_ran_is_served_by_it_if_nothing_came_since(
+    flusher: LogFlusher, disk: HeldRunner, story: Story, tmp_path: Path
+) -> None:
+    records = log(tmp_path)
+    append(records, "a")
+    for _ in range(3):
+        flusher.flush(records)
+    assert disk.held == 1
+    disk.release()
+    assert (disk.held, story.lines) == (0, ["t-0 is durable up to 1"])
+
+
+def test_what_came_during_a_sync_is_served_by_one_more(
+    flusher: LogFlusher, disk: HeldRunner, story: Story, tmp_path: Path
+) -> None:
+    records = log(tmp_path)
+    append(records, "a")
+    flusher.flush(records)
+    for value in "bcd":
+        append(records, value)
+        flusher.flush(records)
+    assert disk.held == 1
+
+    disk.release()
+    assert story.lines == ["t-0 is durable up to 1"]
+    assert (disk.held, flusher.is_flushing(records)) == (1, True)
+    disk.release()
+    assert story.lines[1:] == ["t-0 is durable up to 4"]
+    assert (disk.held, flusher.is_flushing(records)) == (0, False)
+
+
+def test_logs_do_not_wait_for_each_other(
+    flusher: LogFlusher, disk: HeldRunner, story: Story, tmp_path: Path
+) -> None:
+    manager = log_manager(tmp_path, ManualEnv())
+    for index in range(2):
+        records = manager.get_or_create_log("t", index)
+        append(records, "a")
+        flusher.flush(records)
+    assert disk.held == 2
+    disk.release_all()
+    assert story.lines == ["t-0 is durable up to 1", "t-1 is durable up to 1"]
+
+
+def test_a_sync_that_fails_is_told_and_ends_it(
+    flusher: LogFlusher, disk: HeldRunner, story: Story, tmp_path: Path
+) -> None:
+    env = FailingEnv()
+    records = log(tmp_path, env)
+    append(records, "a")
+    flusher.flush(records)
+    append(records, "b")
+    flusher.flush(records)
+    env.broken = True
+    disk.release()
+    assert story.lines == ["t-0 failed"]
+    assert (disk.held, flusher.is_flushing(records)) == (0, False)
+
+
+def test_a_bug_in_the_work_is_not_taken_for_a_failing_disk(
+    flusher: LogFlusher, disk: HeldRunner, tmp_path: Path
+) -> None:
+    records = log(tmp_path)
+    append(records, "a")
+    flusher.flush(records)
+    with pytest.raises(ZeroDivisionError):
+        disk.fail(ZeroDivisionError())
