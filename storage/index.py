@@ -59,10 +59,6 @@ class SparseIndex:
     def is_full(self) -> bool:
         return self.entries >= self.max_entries
 
-    @property
-    def is_mapped(self) -> bool:
-        return self._map is not None
-
     def preallocate(self) -> None:
         """Gives the file its full length, entries first and zeros after; makes it when missing."""
         self.unmap()

@@ -70,23 +70,23 @@ def apply_batch(producers: ProducerStateManager, batch: RecordBatch, segment: Lo
 
 
 def rebuild_producer_state(
-    producers: ProducerStateManager,
-    segments: LogSegments,
-    log_start_offset: int,
-    log_end_offset: int,
-    now_ms: int,
+    producers: ProducerStateManager, segments: LogSegments, first_offset: int, end_offset: int, now_ms: int
 ) -> None:
-    """Brings the producer state to `log_end_offset`: from the latest snapshot, then by replay of the headers."""
-    producers.truncate_and_reload(log_start_offset, log_end_offset, now_ms)
-    start = max(producers.map_end_offset, log_start_offset)
-    if start < log_end_offset and len(segments):
+    """Brings the producer state to `end_offset`: from the latest snapshot, then by replay of the headers.
+
+    `first_offset` is where the segments begin. That may be before the log start offset: what has been deleted for
+    readers still says where producers are.
+    """
+    producers.truncate_and_reload(first_offset, end_offset, now_ms)
+    start = max(producers.map_end_offset, first_offset)
+    if start < end_offset and len(segments):
         for segment in segments.from_offset(start):
-            _replay_segment(producers, segment, start, log_end_offset)
-    producers.map_end_offset = log_end_offset
+            _replay_segment(producers, segment, start, end_offset)
+    producers.map_end_offset = end_offset
 
 
 def _replay_segment(producers: ProducerStateManager, segment: LogSegment, start: int, end: int) -> None:
-    found = segment.translate_offset(start) if start > segment.base_offset else (0, 0, 0)
+    found = segment.translate_offset(start)
     if found is None:
         return
     for header in batch_headers(segment.file, found[0], segment.size, READ_CHUNK_BYTES):

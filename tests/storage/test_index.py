@@ -62,12 +62,22 @@ def test_nothing_is_mapped_before_it_is_needed(env: FaultEnv) -> None:
     assert index.lookup(BASE + 7) == (BASE + 5, 100)
 
 
-offset_entries = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 50)), max_size=1200)
+offset_entries = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 50)), max_size=300)
 
 
-@given(offset_entries, st.lists(st.integers(-5, 12_000), max_size=20))
+def test_a_search_in_a_large_index_begins_in_the_warm_section(env: FaultEnv) -> None:
+    """The last 8192 bytes are looked into first, so that a reader near the end touches few pages."""
+    index = offset_index(env, 40_000)
+    for number in range(3000):
+        index.append(BASE + 3 * number + 3, number)
+    for target in (*range(-3, 30), *range(5900, 5960), *range(8950, 9010)):
+        slot = min(target // 3 - 1, 2999)
+        expected = (BASE + 3 * slot + 3, slot) if slot >= 0 else (BASE, 0)
+        assert index.lookup(BASE + target) == expected
+
+
+@given(offset_entries, st.lists(st.integers(-5, 2000), max_size=20))
 def test_offset_lookup_agrees_with_bisect(steps: list[tuple[int, int]], targets: list[int]) -> None:
-    """More than a thousand entries, so that both the warm section and what is before it are searched."""
     index = offset_index(FaultEnv(), 16_000)
     offsets, positions = [BASE], [0]
     for offset_step, position_step in steps:

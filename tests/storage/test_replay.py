@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from protocol.records.batch import CorruptRecordError, RecordBatch
 from storage.errors import CorruptIndexError
+from storage.offsets import AppendOrigin
 from storage.producer_state import ProducerStateManager
-from storage.replay import apply_batch, read_batches
+from storage.replay import apply_batch, read_batches, rebuild_producer_state
 from storage.snapshots import ProducerSnapshotFiles
 from tests.storage.fault_env import FaultEnv
-from tests.storage.helpers import end_txn, make_batch
+from tests.storage.helpers import end_txn, fill, make_batch, new_log
 from tests.storage.test_scan import MIXED, file_of
 from tests.storage.test_segment import new_segment
 
@@ -70,3 +71,39 @@ def test_a_damaged_transaction_index_is_told() -> None:
     env.write_file(segment.txn_index.path, b"odd")
     with pytest.raises(CorruptIndexError):
         _ = segment.txn_index.transactions
+
+
+def test_producers_are_followed_from_a_snapshot_to_any_offset() -> None:
+    """A truncation goes back to the snapshot at a segment's start, and from there through data and markers."""
+    env = FaultEnv()
+    log = new_log(env)
+    fill(log, 6)
+    for producer in (1, 2):
+        log.append_as_leader(make_batch(b"a", producer=(producer, 0, 0), transactional=True), 0)
+    fill(log, 1)
+    log.append_as_leader(end_txn(1, 0, commit=False), 0, AppendOrigin.COORDINATOR)
+    log.append_as_leader(make_batch(b"b", producer=(1, 0, 1)), 0)
+    log.append_as_leader(make_batch(b"c", producer=(1, 0, 2)), 0)
+    end = log.log_end_offset
+    assert log.segments[-1].base_offset < 6 < end
+    log.truncate_to(end - 1)
+    producers = log.producer_state_manager
+    assert producers.producers[1].last_sequence == 1
+    assert producers.producers[1].current_txn_first_offset == -1
+    assert producers.first_unstable_offset == 6  # the marker is not below the high watermark yet
+    log.update_high_watermark(end - 1)
+    assert log.last_stable_offset == 7
+    log.truncate_to(7)
+    assert set(producers.producers) == {1}
+
+
+def test_a_snapshot_beyond_what_is_left_of_a_segment_ends_the_replay() -> None:
+    env = FaultEnv()
+    log = new_log(env)
+    fill(log, 4)
+    log.producer_state_manager.map_end_offset = 0
+    local = log._local
+    rebuild_producer_state(log.producer_state_manager, local.segments, 0, 9, env.time_ms)
+    assert log.producer_state_manager.map_end_offset == 9
+    rebuild_producer_state(log.producer_state_manager, local.segments, 8, 12, env.time_ms)
+    assert log.producer_state_manager.map_end_offset == 12
