@@ -43,6 +43,8 @@ class BrokerProcess:
         self.overrides = {**DEFAULT_OVERRIDES, **(overrides or {})}
         self.environment: dict[str, str] = {}
         """Variables beside those of the tests, of which no KAFKA_* ones are passed on."""
+        self.properties: Path | None = None
+        """A server.properties to start from."""
         self._process: subprocess.Popen[str] | None = None
         self._output: _Output | None = None
 
@@ -74,6 +76,8 @@ class BrokerProcess:
             **self.overrides,
         }
         words = [sys.executable, "-m", "broker.cli", "serve"]
+        if self.properties is not None:
+            words.append(str(self.properties))
         for key, value in settings.items():
             words += ["--override", f"{key}={value}"]
         return words
