@@ -1,0 +1,98 @@
+"""ApiVersions, the first thing that a client asks."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.request import REGISTRY
+from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tests.broker.broker_fixture import InProcessBroker
+from tests.support.difference import Like
+
+VERSIONS = range(5)
+WITH_SOFTWARE = (3, 4)
+
+
+def hello(name: str = "a-client.1", version: str = "2.0") -> ApiVersionsRequest:
+    return ApiVersionsRequest(client_software_name=name, client_software_version=version)
+
+
+def asked(broker: InProcessBroker, version: int) -> ApiVersionsResponse:
+    answer = broker.client(version=version).ask(hello())
+    assert isinstance(answer, ApiVersionsResponse)
+    return answer
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_names_what_has_a_handler(broker: InProcessBroker, version: int) -> None:
+    answer = asked(broker, version)
+    assert answer.error_code == ErrorCode.NONE
+    assert [entry.api_key for entry in answer.api_keys] == sorted(REGISTRY)
+    for entry in answer.api_keys:
+        assert (entry.min_version, entry.max_version) == REGISTRY[entry.api_key].advertised
+
+
+def test_produce_goes_back_to_version_0_for_librdkafka(broker: InProcessBroker) -> None:
+    ranges = {entry.api_key: (entry.min_version, entry.max_version) for entry in asked(broker, 0).api_keys}
+    assert ranges[ApiKey.PRODUCE] == (0, 13)
+    assert ranges[ApiKey.FETCH] == (4, 18)
+
+
+def test_versions_before_3_have_no_features(broker: InProcessBroker) -> None:
+    assert broker.client(version=2) >> hello() << Like(supported_features=[], finalized_features=[])
+
+
+@pytest.mark.parametrize(
+    ("version", "names"),
+    [(3, ["metadata.version"]), (4, ["group.version", "metadata.version", "transaction.version"])],
+)
+def test_features_whose_lowest_level_is_0_come_with_version_4(
+    broker: InProcessBroker, version: int, names: list[str]
+) -> None:
+    answer = asked(broker, version)
+    assert [feature.name for feature in answer.supported_features] == names
+    (finalized,) = answer.finalized_features
+    assert finalized.name == "metadata.version"
+    assert finalized.min_version_level == finalized.max_version_level > 0
+    assert answer.finalized_features_epoch == 0
+
+
+@pytest.mark.parametrize("version", WITH_SOFTWARE)
+def test_the_connection_remembers_the_clients_software(broker: InProcessBroker, version: int) -> None:
+    client = broker.client(version=version)
+    assert client >> hello("kafka-python", "3.0.1") << Like(error_code=ErrorCode.NONE)
+    assert (client.info.client_software_name, client.info.client_software_version) == (
+        "kafka-python",
+        "3.0.1",
+    )
+
+
+@pytest.mark.parametrize("version", WITH_SOFTWARE)
+@pytest.mark.parametrize(
+    ("name", "software_version"),
+    [
+        ("", "1"),
+        ("a", ""),
+        ("-a", "1"),
+        ("a-", "1"),
+        ("a", ".1"),
+        ("a", "1."),
+        ("a b", "1"),
+        ("ä", "1"),
+        ("a", "1_0"),
+    ],
+)
+def test_software_is_named_in_letters_and_digits(
+    broker: InProcessBroker, version: int, name: str, software_version: str
+) -> None:
+    client = broker.client(version=version)
+    assert client >> hello(name, software_version) << Like(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+    assert client.info.client_software_name == "unknown"
+
+
+def test_a_client_that_does_not_name_its_software_is_unknown(broker: InProcessBroker) -> None:
+    client = broker.client(version=2)
+    assert client >> hello("", "") << Like(error_code=ErrorCode.NONE)
+    assert client.info.client_software_name == "unknown"
