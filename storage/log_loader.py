@@ -203,6 +203,8 @@ class LogLoader:
             self._producers, self.segments, self.segments[0].base_offset, end_offset, self._env.now_ms()
         )
         recovery_point = end_offset if self._is_clean else min(self._recovery_point, end_offset)
+        for segment in self.segments:
+            segment.release()  # most partitions are idle: each opens its files when it is used
         return LoadedLogOffsets(start_offset, end_offset, recovery_point, self._truncated_bytes)
 
     # -- files --
