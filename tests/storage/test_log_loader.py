@@ -1,7 +1,7 @@
 """Loading: nothing is scanned after a clean stop; after any other the log is cut where it stops making sense."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from storage.errors import KafkaStorageError
@@ -113,10 +113,14 @@ def test_the_log_is_cut_at_the_first_damage(
     assert len(read_values(log)) == end + 6
 
 
-@settings(max_examples=40)
-@given(st.integers(0, 2200), st.binary(min_size=1, max_size=8))
+@settings(max_examples=80)
+@given(st.integers(0, 2290), st.binary(min_size=1, max_size=8))
 def test_whatever_is_damaged_what_is_left_is_what_was_written(position: int, damage: bytes) -> None:
-    """Records before the damage are there, records after it are not, and nothing else is."""
+    """Records before the damage are there, records after it are not, and nothing else is.
+
+    Except where the format cannot tell: base offset and leader epoch lie outside of the checksum, and gaps between
+    offsets are what compaction leaves.
+    """
     env = FaultEnv()
     log = new_log(env)
     fill(log, 12)
@@ -130,6 +134,8 @@ def test_whatever_is_damaged_what_is_left_is_what_was_written(position: int, dam
         content = bytearray(env.read_file(path(base)))
         if start <= position < start + len(content):
             at = position - start
+            in_batch = {(at + index) % 191 for index in range(len(damage))}
+            assume(not in_batch & {*range(8), *range(12, 16)})
             content[at : at + len(damage)] = damage[: len(content) - at]
             env.write_file(path(base), bytes(content))
         start += len(content)
