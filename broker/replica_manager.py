@@ -23,7 +23,14 @@ from protocol.errors import ApiError, ErrorCode
 from protocol.wire import ZERO_UUID, Uuid, uuid_to_string
 from storage.errors import InconsistentTopicIdError, KafkaStorageError
 from storage.log_manager import LogManager
-from storage.offsets import AppendOrigin, EpochEndOffset, FetchDataInfo, FetchIsolation, LogAppendInfo
+from storage.offsets import (
+    AppendOrigin,
+    EpochEndOffset,
+    FetchDataInfo,
+    FetchIsolation,
+    FileRecords,
+    LogAppendInfo,
+)
 from storage.unified_log import UnifiedLog
 
 logger = logging.getLogger("barnabas.replica_manager")
@@ -39,6 +46,7 @@ _WITHOUT_LOG_START: Final = (
 )
 """Failed appends that are answered without the log's start offset, as Kafka does it."""
 
+_NO_RECORDS: Final = FileRecords(None, 0, 0)
 UNKNOWN_PARTITION: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -450,9 +458,10 @@ class ReplicaManager:
             )
             if result.diverging_epoch is not None:
                 return
-        result.data = partition.read(
-            request.fetch_offset, limit, params.isolation, min_one_message=min_one_message
-        )
+        data = partition.read(request.fetch_offset, limit, params.isolation, min_one_message=min_one_message)
+        if data.first_entry_incomplete:
+            data.records = _NO_RECORDS  # half a batch is of no use to anybody
+        result.data = data
         if params.replica_id >= 0 and partition.follower_fetched(
             params.replica_id, request.fetch_offset, request.fetcher_log_start_offset, self._now_ms()
         ):

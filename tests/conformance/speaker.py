@@ -133,7 +133,8 @@ class Speaker:
         if isinstance(value, list | tuple):
             return [self._plain(name, item) for item in value]
         if name == "records":
-            return [_plain_batch(batch) for batch in batches(bytes(value or b""))]
+            data = bytes(value or b"")
+            return [len(data), *(_plain_batch(batch) for batch in batches(data))]
         return self._plain_leaf(name, value)
 
     def _plain_leaf(self, name: str, value: Any) -> object:

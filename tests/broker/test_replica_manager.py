@@ -1,0 +1,647 @@
+"""Many partitions at once: they follow the metadata, and appends and reads over them are answered as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from broker.fetch_session import FetchPartition
+from broker.metadata_image import MetadataImage, PartitionImage
+from broker.partition import ACKS_ALL
+from broker.purgatory import DelayedOperationPurgatory
+from broker.replica_manager import AppendResult, FetchParams, FetchResult, ReplicaManager
+from broker.request import Pending
+from config.log_config import LogConfig
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.topic_records import PartitionChangeRecord, RemoveTopicRecord, TopicRecord
+from protocol.records.errors import InvalidRecordError
+from protocol.schema import Message
+from protocol.wire import ZERO_UUID, Uuid
+from storage.env import RealFile
+from storage.log_manager import LogManager
+from storage.offsets import EpochEndOffset, FetchIsolation
+from tests.broker.fakes import ManualTimer
+from tests.broker.held_runner import HeldRunner
+from tests.broker.logs import ManualEnv, batch, partition_image
+
+HERE, ELSEWHERE = 1, 2
+T, U, V = b"t" * 16, b"u" * 16, b"v" * 16
+BOTH = partition_image(replicas=(HERE, ELSEWHERE))
+
+R = TypeVar("R")
+
+
+class BreakableEnv(ManualEnv):
+    """A disk whose syncs, writes, renames or new directories fail when the test says so."""
+
+    __slots__ = ("broken",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken: set[str] = set()
+
+    def check(self, what: str) -> None:
+        if what in self.broken:
+            raise OSError(f"{what} failed")
+
+    def open(self, path: str, *, create: bool = False, write: bool = True) -> RealFile:
+        real = super().open(path, create=create, write=write)
+        file = BreakableFile(self, real.fd)
+        real.fd = -1
+        return file
+
+    def mkdir(self, path: str) -> None:
+        self.check("mkdir")
+        super().mkdir(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self.check("rename")
+        super().rename(source, target)
+
+    def sync_dir(self, path: str) -> None:
+        super().sync_dir(path)
+        self.listdir(path)  # a directory that has gone cannot be synced
+
+
+class BreakableFile(RealFile):
+    __slots__ = ("env",)
+
+    def __init__(self, env: BreakableEnv, fd: int) -> None:
+        super().__init__(fd)
+        self.env = env
+
+    def sync(self) -> None:
+        self.env.check("sync")
+        super().sync()
+
+    def pwritev(self, buffers: Sequence[bytes | bytearray | memoryview], position: int) -> int:
+        self.env.check("write")
+        return super().pwritev(buffers, position)
+
+
+class Probe:
+    """Writes down what is counted."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def produced(self, topic: str, records: int, size: int) -> None:
+        self.lines.append(f"{topic} +{records}")
+
+    def produce_failed(self, topic: str, code: ErrorCode, size: int) -> None:
+        self.lines.append(f"{topic} {code.name}")
+
+    def fetched(self, topic: str, size: int) -> None:
+        self.lines.append(f"{topic} gave {'something' if size else 'nothing'}")
+
+    def fetch_failed(self, topic: str) -> None:
+        self.lines.append(f"{topic} gave an error")
+
+    def topic_deleted(self, topic: str) -> None:
+        self.lines.append(f"{topic} deleted")
+
+
+class Node:
+    """A ReplicaManager, what it stands on, and the metadata that it follows."""
+
+    def __init__(self, *directories: Path, config: LogConfig | None = None) -> None:
+        self.env = BreakableEnv()
+        self.config = config or LogConfig()
+        self.log_manager = LogManager(
+            self.env, [str(path) for path in directories], lambda topic: self.config
+        )
+        self.log_manager.lock_dirs()
+        self.log_manager.load_logs()
+        self.timer = ManualTimer()
+        self.disk = HeldRunner()
+        self.probe = Probe()
+        self.failed_dirs: list[str] = []
+        self.image = MetadataImage.empty()
+        self.manager = ReplicaManager(
+            log_manager=self.log_manager,
+            node_id=HERE,
+            runner=self.disk,
+            produce_purgatory=DelayedOperationPurgatory("Produce", self.timer),
+            fetch_purgatory=DelayedOperationPurgatory("Fetch", self.timer),
+            probe=self.probe,
+            now_ms=lambda: int(self.timer.time() * 1000),
+            log_dir_failed=self.failed_dirs.append,
+        )
+
+    # ---- metadata
+
+    def commit(self, *records: Message, prepared: bool = True) -> None:
+        """New metadata, as the controller hands them over."""
+        self.image, delta = self.image.apply(records)
+        work = self.manager.prepare(self.image, delta) if prepared else None
+        if work is not None:
+            work()
+        self.manager.apply(self.image, delta)
+
+    def create(self, name: str = "t", topic_id: Uuid = T, *partitions: PartitionImage) -> None:
+        self.commit(*creation(name, topic_id, *partitions))
+
+    def elect(self, topic_id: Uuid, leader: int) -> None:
+        self.commit(PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=leader))
+
+    def delete(self, topic_id: Uuid = T) -> None:
+        self.commit(RemoveTopicRecord(topic_id=topic_id))
+
+    # ---- appending
+
+    def append(
+        self,
+        *entries: tuple[str | None, int, bytes],
+        acks: int = ACKS_ALL,
+        topic_id: Uuid = ZERO_UUID,
+        check: Callable[[bytes | memoryview], None] = lambda records: None,
+    ) -> Pending[list[AppendResult]]:
+        """Appends to each (topic, partition), and waits 500 ms at most."""
+        wanted = [(topic, index, topic_id, records) for topic, index, records in entries]
+        return pending(self.manager.append_records(wanted, acks, 500, check))
+
+    def log(self, topic: str = "t", index: int = 0) -> tuple[int, int]:
+        """The high watermark and the end of a partition's log."""
+        log = self.manager.partition(topic, index).log
+        return log.high_watermark, log.log_end_offset
+
+    # ---- reading
+
+    def fetch(
+        self,
+        *wanted: FetchPartition,
+        max_wait_ms: int = 500,
+        min_bytes: int = 1,
+        max_bytes: int = 1_000_000,
+        replica_id: int = -1,
+    ) -> Pending[list[FetchResult]]:
+        isolation = FetchIsolation.LOG_END if replica_id >= 0 else FetchIsolation.HIGH_WATERMARK
+        params = FetchParams(
+            replica_id=replica_id,
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            isolation=isolation,
+        )
+        return pending(self.manager.fetch(params, wanted))
+
+
+def pending(result: R | Pending[R]) -> Pending[R]:
+    """A result as something that may come later, whether it did or not."""
+    if isinstance(result, Pending):
+        return result
+    at_once: Pending[R] = Pending()
+    at_once.complete(result)
+    return at_once
+
+
+def result(answer: Pending[R]) -> R:
+    heard: list[R] = []
+    answer.add_done_callback(heard.append)
+    assert heard, "there is no answer yet"
+    return heard[0]
+
+
+def creation(name: str, topic_id: Uuid, *partitions: PartitionImage) -> list[Message]:
+    images = partitions or (partition_image(),)
+    return [TopicRecord(name=name, topic_id=topic_id), *(image.record(topic_id) for image in images)]
+
+
+def wanted(
+    topic: str | None = "t",
+    index: int = 0,
+    offset: int = 0,
+    *,
+    max_bytes: int = 1_000_000,
+    epoch: int = -1,
+    last_fetched_epoch: int = -1,
+    topic_id: Uuid = ZERO_UUID,
+) -> FetchPartition:
+    request = FetchRequest.FetchPartition(
+        partition=index,
+        fetch_offset=offset,
+        partition_max_bytes=max_bytes,
+        current_leader_epoch=epoch,
+        last_fetched_epoch=last_fetched_epoch,
+    )
+    return FetchPartition((topic or topic_id, index), topic, topic_id, request)
+
+
+def errors(answer: Pending[list[AppendResult]]) -> list[ErrorCode]:
+    return [each.error for each in result(answer)]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+# ---- following the metadata
+
+
+def test_a_topic_that_comes_gets_a_log_for_each_replica_here(node: Node, tmp_path: Path) -> None:
+    elsewhere = partition_image(partition=1, replicas=(ELSEWHERE,), leader=ELSEWHERE)
+    node.create("t", T, partition_image(), elsewhere, partition_image(partition=2))
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["t-0", "t-2"]
+    assert [str(partition) for partition in node.manager.partitions()] == ["t-0", "t-2"]
+    assert node.manager.partition("t", 0, T).log.topic_id == T
+    assert [node.manager.is_offline("t", index) for index in range(3)] == [False, True, False]
+
+
+def test_what_need_not_wait_for_the_disk_is_not_prepared(node: Node) -> None:
+    node.create()
+    change = PartitionChangeRecord(partition_id=0, topic_id=T, leader=HERE)
+    image, delta = node.image.apply([change])
+    assert node.manager.prepare(image, delta) is None
+
+
+def test_a_topic_that_goes_takes_its_logs_along(node: Node, tmp_path: Path) -> None:
+    node.create()
+    node.append(("t", 0, batch("a")))
+    node.delete()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("t-0.")]
+    assert not (tmp_path / "t-0").exists()
+    with pytest.raises(ApiError) as caught:
+        node.manager.partition("t", 0)
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert node.probe.lines[-1] == "t deleted"
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+def test_a_name_that_comes_back_is_another_topic(node: Node, *, prepared: bool) -> None:
+    node.create("t", T)
+    node.append(("t", 0, batch("a")))
+    node.commit(RemoveTopicRecord(topic_id=T), prepared=prepared)
+    node.commit(*creation("t", U), prepared=prepared)
+    assert node.log() == (0, 0)
+    assert node.manager.partition("t", 0, U).log.topic_id == U
+    with pytest.raises(ApiError) as caught:
+        node.manager.partition("t", 0, T)
+    assert caught.value.code is ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+def test_an_id_that_nobody_knows_is_an_error_of_its_own(node: Node) -> None:
+    with pytest.raises(ApiError) as caught:
+        node.manager.partition(None, 0, T)
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_a_partition_without_a_log_is_offline_until_it_gets_one(node: Node) -> None:
+    node.env.broken.add("mkdir")
+    with pytest.raises(OSError, match="mkdir"):
+        node.create()
+    node.commit(*creation("u", U), prepared=False)
+    assert node.manager.is_offline("u", 0)
+    assert errors(node.append(("u", 0, batch("a")))) == [ErrorCode.KAFKA_STORAGE_ERROR]
+
+    node.env.broken.clear()
+    node.elect(U, HERE)
+    assert errors(node.append(("u", 0, batch("a")))) == [ErrorCode.NONE]
+
+
+def test_a_topic_without_a_log_can_be_deleted(node: Node) -> None:
+    node.env.broken.add("mkdir")
+    node.commit(*creation("t", T), prepared=False)
+    node.delete()
+    with pytest.raises(ApiError) as caught:
+        node.manager.partition("t", 0)
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_files_that_cannot_be_removed_are_no_reason_to_keep_the_topic(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.create()
+    node.env.broken.add("rename")
+    node.delete()
+    assert [*node.manager.partitions()] == []
+    assert "still there" in caplog.text
+
+
+def test_directories_that_cannot_be_planned_leave_the_partition_offline(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Checkpoints speak of the topic that had the name before, and cannot be written anew."""
+    node.create()
+    node.log_manager.checkpoint_all()
+    node.delete()
+    node.env.broken.add("rename")
+    node.create("t", U)
+    assert "cannot be planned" in caplog.text
+    assert node.manager.is_offline("t", 0)
+    node.env.broken.clear()
+    node.elect(U, HERE)
+    assert errors(node.append(("t", 0, batch("a")))) == [ErrorCode.NONE]
+
+
+def test_topics_may_come_and_go_in_one_step(node: Node, tmp_path: Path) -> None:
+    node.create()
+    node.commit(RemoveTopicRecord(topic_id=T), *creation("u", U))
+    assert [str(partition) for partition in node.manager.partitions()] == ["u-0"]
+    assert not (tmp_path / "t-0").exists()
+
+
+# ---- appending
+
+
+def test_every_partition_is_answered_in_its_place(node: Node) -> None:
+    node.create("t", T, partition_image(), partition_image(partition=1))
+    answers = result(node.append(("t", 1, batch("a", "b")), ("u", 0, batch("c")), ("t", 0, batch("d"))))
+    assert [answer.error for answer in answers] == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NONE,
+    ]
+    assert [answer.info and answer.info.last_offset for answer in answers] == [1, None, 0]
+    assert node.probe.lines == ["t +2", "u UNKNOWN_TOPIC_OR_PARTITION", "t +1"]
+
+
+def test_an_unknown_id_is_answered_as_such(node: Node) -> None:
+    assert errors(node.append((None, 0, batch("a")), topic_id=T)) == [ErrorCode.UNKNOWN_TOPIC_ID]
+
+
+def test_what_the_check_refuses_is_not_appended(node: Node) -> None:
+    def check(records: bytes | memoryview) -> None:
+        raise InvalidRecordError("no", [(0, "not this one")])
+
+    node.create()
+    (answer,) = result(node.append(("t", 0, batch("a")), check=check))
+    assert (answer.error, answer.error_message) == (ErrorCode.INVALID_RECORD, "no")
+    assert answer.record_errors == [(0, "not this one")]
+    assert answer.log_start_offset == -1
+    assert node.log() == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("records", "code", "log_start_offset"),
+    [
+        (batch("x" * 200), ErrorCode.MESSAGE_TOO_LARGE, -1),
+        (bytes(61), ErrorCode.CORRUPT_MESSAGE, -1),
+        (batch("a", timestamp=5), ErrorCode.INVALID_TIMESTAMP, 0),
+    ],
+)
+def test_what_the_log_refuses_says_why(
+    tmp_path: Path, records: bytes, code: ErrorCode, log_start_offset: int
+) -> None:
+    node = Node(tmp_path, config=LogConfig(max_message_bytes=200, message_timestamp_before_max_ms=1000))
+    node.create()
+    (answer,) = result(node.append(("t", 0, records)))
+    assert (answer.error, answer.log_start_offset) == (code, log_start_offset)
+    assert answer.error_message
+    assert node.probe.lines == [f"t {code.name}"]
+
+
+def test_a_disk_that_refuses_an_append_is_told(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    node.create()
+    node.env.broken.add("write")
+    assert errors(node.append(("t", 0, batch("a")))) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert "append to t failed" in caplog.text
+
+
+def test_acks_of_all_wait_for_those_in_sync(node: Node) -> None:
+    node.create("t", T, BOTH)
+    node.create("u", U)
+    both = node.append(("t", 0, batch("a")), ("u", 0, batch("b")))
+    assert not both.done
+    node.fetch(wanted("t", offset=1), replica_id=ELSEWHERE, max_wait_ms=0)
+    assert errors(both) == [ErrorCode.NONE, ErrorCode.NONE]
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_other_acks_wait_for_nobody(node: Node, acks: int) -> None:
+    node.create("t", T, BOTH)
+    assert errors(node.append(("t", 0, batch("a")), acks=acks)) == [ErrorCode.NONE]
+    assert node.log() == (0, 1)
+
+
+def test_patience_ends(node: Node) -> None:
+    node.create("t", T, BOTH)
+    node.create("u", U)
+    both = node.append(("t", 0, batch("a")), ("u", 0, batch("b")))
+    node.timer.advance(0.5)
+    assert errors(both) == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
+
+
+def test_who_waits_hears_of_another_leader_and_of_the_end_of_the_topic(node: Node) -> None:
+    node.create("t", T, BOTH)
+    node.create("u", U, BOTH)
+    moved = node.append(("t", 0, batch("a")))
+    deleted = node.append(("u", 0, batch("a")))
+    node.elect(T, ELSEWHERE)
+    node.delete(U)
+    assert errors(moved) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert errors(deleted) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+# ---- durability
+
+
+@pytest.fixture
+def durable(tmp_path: Path) -> Node:
+    """Every record is synced before it is acknowledged."""
+    node = Node(tmp_path / "one", tmp_path / "two", config=LogConfig(flush_messages=1))
+    node.create("t", T, partition_image(), partition_image(partition=1), partition_image(partition=2))
+    return node
+
+
+@pytest.mark.parametrize("acks", [1, ACKS_ALL])
+def test_a_flush_policy_has_acknowledgements_wait_for_the_disk(durable: Node, acks: int) -> None:
+    first = durable.append(("t", 0, batch("a")), acks=acks)
+    second = durable.append(("t", 0, batch("b")), acks=acks)
+    assert (first.done, durable.disk.held) == (False, 1)
+    durable.disk.release()
+    assert (errors(first), second.done) == ([ErrorCode.NONE], False)
+    durable.disk.release()
+    assert errors(second) == [ErrorCode.NONE]
+
+
+def test_without_acks_nobody_waits_but_the_disk_is_synced(durable: Node) -> None:
+    assert errors(durable.append(("t", 0, batch("a")), acks=0)) == [ErrorCode.NONE]
+    assert durable.disk.held == 1
+
+
+def test_the_sync_after_a_roll_is_nobodys_wait(tmp_path: Path) -> None:
+    node = Node(tmp_path, config=LogConfig(segment_bytes=1024 * 1024))
+    node.create()
+    node.append(("t", 0, batch("a")))
+    node.manager.partition("t", 0).log.roll()
+    assert errors(node.append(("t", 0, batch("b")))) == [ErrorCode.NONE]
+    assert node.disk.held == 1
+
+
+def test_a_duplicate_is_not_acknowledged_before_the_first_copy_is_durable(node: Node) -> None:
+    node.create()
+    once = batch("a", producer_id=7, producer_epoch=0, base_sequence=0)
+    node.append(("t", 0, once))
+    node.manager.flush(node.manager.partition("t", 0).log)
+    again = node.append(("t", 0, once))
+    assert not again.done
+    node.disk.release()
+    (answer,) = result(again)
+    assert (answer.error, answer.info and answer.info.first_offset) == (ErrorCode.NONE, 0)
+    assert node.probe.lines == ["t +1"]  # it counts once
+
+
+def test_a_sync_that_fails_takes_its_directory_offline_and_no_other(durable: Node) -> None:
+    waiting = durable.append(("t", 0, batch("a")))
+    durable.env.broken.add("sync")
+    durable.disk.release()
+    assert errors(waiting) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    (failed,) = durable.failed_dirs
+    assert durable.manager.offline_log_dirs == {failed}
+    offline = [durable.manager.is_offline("t", index) for index in range(3)]
+    assert offline == [
+        durable.manager.partition("t", index).log.directory.startswith(failed) for index in range(3)
+    ]
+    assert sorted(set(offline)) == [False, True]
+
+
+def test_who_waits_on_another_partition_of_a_failed_directory_hears_of_it(durable: Node) -> None:
+    by_directory: dict[str, list[int]] = {}
+    for partition in durable.manager.partitions():
+        by_directory.setdefault(partition.log.directory.rpartition("/")[0], []).append(partition.index)
+    directory, (first, second) = next(item for item in by_directory.items() if len(item[1]) == 2)
+    waiting = durable.append(("t", first, batch("a")))
+    reading = durable.fetch(wanted("t", second))
+    durable.manager.log_dir_failed(directory)
+    assert errors(waiting) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert [each.error for each in result(reading)] == [ErrorCode.KAFKA_STORAGE_ERROR]
+
+
+def test_a_topic_that_goes_during_its_sync_is_no_failure_of_the_disk(durable: Node) -> None:
+    waiting = durable.append(("t", 0, batch("a")))
+    durable.delete()
+    durable.disk.release_all()
+    assert errors(waiting) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert durable.failed_dirs == []
+
+
+# ---- reading
+
+
+def sizes(answer: Pending[list[FetchResult]]) -> list[int]:
+    return [each.size for each in result(answer)]
+
+
+def test_what_is_there_is_given_at_once(node: Node) -> None:
+    node.create()
+    node.append(("t", 0, batch("a", "b")))
+    (answer,) = result(node.fetch(wanted()))
+    assert answer.data is not None
+    assert len(answer.data.records.read()) == len(batch("a", "b"))
+    assert (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (2, 2, 0)
+    assert node.probe.lines[-1] == "t gave something"
+
+
+def test_the_limits_hold_but_for_the_first_batch(node: Node) -> None:
+    node.create("t", T, *(partition_image(partition=index) for index in range(3)))
+    for index in (1, 2):
+        node.append(("t", index, batch("x" * 100)), ("t", index, batch("y" * 100)))
+    size = len(batch("x" * 100))
+    everything = [wanted("t", index) for index in range(3)]
+    assert sizes(node.fetch(*everything)) == [0, 2 * size, 2 * size]
+    assert sizes(node.fetch(*everything, max_bytes=1)) == [0, size, 0]
+    assert sizes(node.fetch(*everything, max_bytes=3 * size)) == [0, 2 * size, size]
+    small = [wanted("t", index, max_bytes=size - 1) for index in range(3)]
+    assert sizes(node.fetch(*small)) == [0, size, 0]
+
+
+def test_a_long_poll_is_answered_by_the_append_that_it_waits_for(node: Node) -> None:
+    node.create("t", T, partition_image(), partition_image(partition=1))
+    poll = node.fetch(wanted("t", 0), wanted("t", 1))
+    assert not poll.done
+    assert node.probe.lines == []
+    node.append(("t", 1, batch("a")))
+    assert sizes(poll) == [0, len(batch("a"))]
+    assert node.probe.lines == ["t +1", "t gave nothing", "t gave something"]
+
+
+def test_a_long_poll_ends_with_its_time(node: Node) -> None:
+    node.create()
+    poll = node.fetch(wanted())
+    node.timer.advance(0.5)
+    assert sizes(poll) == [0]
+
+
+@pytest.mark.parametrize("options", [{"max_wait_ms": 0}, {"min_bytes": 0}])
+def test_who_does_not_want_to_wait_does_not(node: Node, options: dict[str, int]) -> None:
+    node.create()
+    assert sizes(node.fetch(wanted(), **options)) == [0]
+
+
+def test_who_asks_for_nothing_gets_it_at_once(node: Node) -> None:
+    assert sizes(node.fetch()) == []
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (wanted(offset=5), ErrorCode.OFFSET_OUT_OF_RANGE),
+        (wanted(epoch=7), ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (wanted(topic_id=V), ErrorCode.INCONSISTENT_TOPIC_ID),
+    ],
+)
+def test_what_is_wrong_is_told_at_once(node: Node, request_: FetchPartition, code: ErrorCode) -> None:
+    node.create()
+    node.create("u", U)
+    answers = result(node.fetch(wanted("u"), request_))
+    assert [answer.error for answer in answers] == [ErrorCode.NONE, code]
+    assert node.probe.lines == ["u gave nothing", "t gave an error"]
+
+
+@pytest.mark.parametrize("unknown", [wanted("nowhere"), wanted(None, topic_id=V), wanted("t", 9)])
+def test_what_nobody_knows_does_not_end_the_wait_of_others(node: Node, unknown: FetchPartition) -> None:
+    node.create()
+    assert [answer.error for answer in result(node.fetch(unknown))] != [ErrorCode.NONE]
+    poll = node.fetch(unknown, wanted())
+    assert not poll.done
+    node.append(("t", 0, batch("a")))
+    first, second = result(poll)
+    assert first.error in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+    assert second.size == len(batch("a"))
+
+
+def test_a_reader_whose_history_parts_from_ours_is_told_where(node: Node) -> None:
+    node.create()
+    node.append(("t", 0, batch("a", "b")))
+    node.elect(T, HERE)
+    (answer,) = result(node.fetch(wanted(offset=3, last_fetched_epoch=0)))
+    assert (answer.diverging_epoch, answer.data) == (EpochEndOffset(0, 2), None)
+    (answer,) = result(node.fetch(wanted(offset=2, last_fetched_epoch=0), max_wait_ms=0))
+    assert answer.diverging_epoch is None
+
+
+def test_a_follower_moves_the_high_watermark_and_wakes_who_waits_for_it(node: Node) -> None:
+    node.create("t", T, BOTH)
+    acknowledgement = node.append(("t", 0, batch("a")))
+    consumer = node.fetch(wanted())
+    assert sizes(node.fetch(wanted(), replica_id=ELSEWHERE)) == [len(batch("a"))]
+    assert (acknowledgement.done, consumer.done) == (False, False)
+    poll = node.fetch(wanted(offset=1), replica_id=ELSEWHERE)
+    assert errors(acknowledgement) == [ErrorCode.NONE]
+    assert sizes(consumer) == [len(batch("a"))]
+    assert not poll.done
+    assert node.probe.lines == [
+        "t +1",
+        "t gave something",
+    ]  # what a follower gets is not counted with the topic's
+
+
+def test_a_node_that_has_no_replica_is_no_follower(node: Node) -> None:
+    node.create()
+    (answer,) = result(node.fetch(wanted(), replica_id=ELSEWHERE))
+    assert answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_long_polls_end_with_the_leadership(node: Node) -> None:
+    node.create("t", T, BOTH)
+    node.create("u", U)
+    moved, deleted = node.fetch(wanted("t")), node.fetch(wanted("u"))
+    node.elect(T, ELSEWHERE)
+    node.delete(U)
+    assert [each.error for each in result(moved)] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert [each.error for each in result(deleted)] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
