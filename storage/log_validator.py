@@ -172,7 +172,8 @@ class LogValidator:
     def _check_client_batch(self, batch: RecordBatch) -> None:
         if batch.attributes & CONTROL_MASK:
             raise InvalidRecordError(f"a control batch for {self._name}; clients may not write those")
-        if batch.attributes & TIMESTAMP_TYPE_MASK:
+        if self._log_append_time and batch.attributes & TIMESTAMP_TYPE_MASK:
+            # In a topic of CreateTime the claim is put right instead: that is how Kafka has it.
             message = (
                 f"a record batch for {self._name} claims the time of its append; only a broker can know that"
             )

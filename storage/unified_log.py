@@ -150,8 +150,7 @@ class UnifiedLog(LogState):
         info = LogAppendInfo(known.first_offset, known.last_offset, self.log_start_offset)
         info.duplicate = True
         info.record_count = known.offset_delta + 1
-        if self.config.message_timestamp_type == "LogAppendTime":
-            info.log_append_time_ms = known.timestamp
+        info.log_append_time_ms = known.timestamp  # whatever the topic's type of timestamp, as Kafka does
         return info
 
     # -- roll --
