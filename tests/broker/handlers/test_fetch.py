@@ -1,0 +1,283 @@
+"""Fetch: what a reader gets, how long it waits, and what it is told when there is nothing for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from broker.controller import Decision
+from broker.handlers.fetch import READ_COMMITTED
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.topic_records import PartitionChangeRecord
+from protocol.records.batch import batches
+from protocol.records.builder import build_batch
+from protocol.records.control import end_transaction_marker
+from protocol.wire import Uuid
+from storage.offsets import AppendOrigin
+from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, WAITS, InProcessBroker, Wait
+from tests.broker.logs import START_MS, batch
+from tests.conformance.dialogues.words import fetch, fetch_topic, partition, produce
+from tests.support.difference import Like
+
+VERSIONS = range(4, 19)
+BY_NAME, BY_ID, WITH_LEADERS, LATEST = 12, 13, 16, 18
+OTHER_NODE = 2
+
+
+def answered(*partitions: Like, **fields: object) -> Like:
+    """The answer about one topic."""
+    return Like(responses=[Like(partitions=list(partitions))], **fields)
+
+
+def refused(code: ErrorCode, **fields: object) -> Like:
+    return Like(
+        error_code=code, high_watermark=-1, last_stable_offset=-1, log_start_offset=-1, records=b"", **fields
+    )
+
+
+def filled(broker: InProcessBroker, *batches_: Sequence[str], topic: str = "t") -> Uuid:
+    """A topic with these batches; the last offset is one less than there are values."""
+    topic_id = broker.create_topic(topic)
+    for values in batches_:
+        appended = Like(responses=[Like(partition_responses=[Like(error_code=ErrorCode.NONE)])])
+        assert broker.client(version=BY_NAME) >> produce(topic, batch(*values)) << appended
+    return topic_id
+
+
+def values_in(data: FetchResponse.PartitionData) -> list[bytes | None]:
+    assert isinstance(data.records, bytes | memoryview)
+    return [record.value for part in batches(data.records) for record in part.records()]  # type: ignore[union-attr]
+
+
+def only(
+    broker: InProcessBroker, request: FetchRequest, version: int = LATEST
+) -> FetchResponse.PartitionData:
+    """The one partition in the answer."""
+    answer = broker.client(version=version).ask(request)
+    assert isinstance(answer, FetchResponse)
+    ((data,),) = (topic.partitions for topic in answer.responses)
+    return data
+
+
+def set_leader(broker: InProcessBroker, topic_id: Uuid, leader: int) -> None:
+    """Has another node lead the topic's first partition."""
+    change = PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=leader)
+    done = broker.controller.submit(lambda _: Decision(True, [change]), lambda _: False)
+    assert done.done
+
+
+# ---- what comes
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_reads_what_was_written(broker: InProcessBroker, version: int) -> None:
+    topic_id = filled(broker, ["a", "b"], ["c"])
+    request = fetch(fetch_topic(topic_id if version >= BY_ID else "t", [partition(0, 1)]))
+    data = only(broker, request, version)
+    assert (data.error_code, data.high_watermark, data.last_stable_offset) == (ErrorCode.NONE, 3, 3)
+    assert data.log_start_offset == (0 if version >= 5 else -1)
+    assert data.aborted_transactions is None
+    assert values_in(data) == [b"a", b"b", b"c"]
+
+
+def test_at_the_end_there_is_nothing(broker: InProcessBroker) -> None:
+    filled(broker, ["a"])
+    request = fetch(fetch_topic("t", [partition(0, 1)]))
+    assert broker.client(BY_NAME) >> request << answered(Like(error_code=0, high_watermark=1, records=b""))
+
+
+def test_the_brokers_own_limit_holds_too(tmp_path: Path) -> None:
+    broker = InProcessBroker(tmp_path, {"fetch.max.bytes": "1024"})
+    topic_id = filled(broker, ["a" * 600], ["b" * 600], ["c" * 600])
+    data = only(broker, fetch(fetch_topic(topic_id, [partition()])))
+    assert values_in(data) == [b"a" * 600]
+    broker.kill()
+
+
+def test_reading_is_counted(broker: InProcessBroker) -> None:
+    data = only(broker, fetch(fetch_topic(filled(broker, ["a"]), [partition()])))
+    assert isinstance(data.records, bytes | memoryview)
+    assert broker.topics.topics["t"].bytes_out == len(data.records)
+
+
+def test_aborted_transactions_are_named_to_those_who_read_what_is_committed(broker: InProcessBroker) -> None:
+    topic_id = filled(broker, ["a"])
+    log = broker.replica_manager.partition("t", 0)
+    records = build_batch(
+        [(None, b"x", START_MS, ())], producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
+    log.append_as_leader(records, -1)
+    request = fetch(fetch_topic(topic_id, [partition()]), isolation_level=READ_COMMITTED)
+    open_ = only(broker, request)
+    assert (open_.high_watermark, open_.last_stable_offset, values_in(open_)) == (2, 1, [b"a"])
+    marker = end_transaction_marker(
+        commit=False, coordinator_epoch=0, producer_id=9, producer_epoch=0, timestamp=START_MS
+    )
+    log.append_as_leader(marker, -1, AppendOrigin.COORDINATOR)
+    ended = only(broker, request)
+    assert (ended.high_watermark, ended.last_stable_offset) == (3, 3)
+    assert ended.aborted_transactions == [FetchResponse.AbortedTransaction(producer_id=9, first_offset=1)]
+    request.isolation_level = 0
+    assert only(broker, request).aborted_transactions is None
+
+
+# ---- waiting
+
+
+@pytest.mark.parametrize("version", [BY_NAME, LATEST])
+def test_a_reader_waits_for_records(broker: InProcessBroker, version: int) -> None:
+    topic_id = filled(broker)
+    topic: str | Uuid = topic_id if version >= BY_ID else "t"
+    reader = broker.client(version=version)
+    assert reader >> fetch(fetch_topic(topic, [partition()]), max_wait_ms=500) << WAITS
+    appended = Like(responses=[Like(partition_responses=[Like(base_offset=0)])])
+    assert broker.client(version=BY_NAME) >> produce("t", batch("a")) << appended
+    assert reader << answered(Like(error_code=0, high_watermark=1))
+
+
+def test_nobody_waits_longer_than_he_wants_to(broker: InProcessBroker) -> None:
+    topic = fetch_topic(filled(broker), [partition()])
+    reader = broker.client(LATEST) >> fetch(topic, max_wait_ms=500) >> Wait(0.499) << WAITS
+    assert reader >> Wait(0.001) << answered(Like(error_code=0, records=b""))
+
+
+def test_more_than_fits_is_not_waited_for(broker: InProcessBroker) -> None:
+    """min_bytes beyond max_bytes could never be reached."""
+    topic = fetch_topic(filled(broker, ["a" * 100], ["b" * 100]), [partition()])
+    request = fetch(topic, max_wait_ms=500, min_bytes=10_000, max_bytes=100)
+    assert values_in(only(broker, request)) == [b"a" * 100]
+
+
+# ---- what is refused
+
+
+def test_offsets_that_the_log_does_not_have(broker: InProcessBroker) -> None:
+    topic_id = filled(broker, ["a"])
+    for offset in (2, -1):
+        request = fetch(fetch_topic(topic_id, [partition(0, offset)]))
+        assert (
+            broker.client(LATEST)
+            >> request
+            << answered(refused(ErrorCode.OFFSET_OUT_OF_RANGE, aborted_transactions=None), node_endpoints=[])
+        )
+    assert broker.requests.apis["FETCH"].errors == {"OFFSET_OUT_OF_RANGE": 2}
+
+
+def test_topics_that_nobody_knows(broker: InProcessBroker) -> None:
+    by_name = fetch(fetch_topic("u", [partition()]), max_wait_ms=500)
+    assert (
+        broker.client(BY_NAME)
+        >> by_name
+        << answered(refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, aborted_transactions=[]))
+    )
+    by_id = fetch(fetch_topic(b"?" * 16, [partition()]), max_wait_ms=500)
+    assert (
+        broker.client(LATEST)
+        >> by_id
+        << answered(refused(ErrorCode.UNKNOWN_TOPIC_ID, aborted_transactions=[]))
+    )
+
+
+@pytest.mark.parametrize("version", [BY_NAME, 15])
+def test_before_version_16_an_old_leader_only_says_no(broker: InProcessBroker, version: int) -> None:
+    topic_id = filled(broker)
+    set_leader(broker, topic_id, OTHER_NODE)
+    request = fetch(fetch_topic(topic_id if version >= BY_ID else "t", [partition()]))
+    assert (
+        broker.client(version=version)
+        >> request
+        << answered(
+            refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=FetchResponse.LeaderIdAndEpoch()),
+            node_endpoints=[],
+        )
+    )
+
+
+@pytest.mark.parametrize("version", [WITH_LEADERS, LATEST])
+def test_an_old_leader_says_who_leads_now(broker: InProcessBroker, version: int) -> None:
+    topic_id = filled(broker)
+    set_leader(broker, topic_id, OTHER_NODE)
+    now = FetchResponse.LeaderIdAndEpoch(leader_id=OTHER_NODE, leader_epoch=1)
+    here = FetchResponse.NodeEndpoint(node_id=NODE_ID, host=DIALLED_HOST, port=DIALLED_PORT)
+    assert (
+        broker.client(version=version)
+        >> fetch(fetch_topic(topic_id, [partition()]))
+        << answered(refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=now), node_endpoints=[here])
+    )
+
+
+def test_a_reader_of_an_older_epoch_is_told_of_the_newer(broker: InProcessBroker) -> None:
+    topic_id = filled(broker, ["a"])
+    set_leader(broker, topic_id, NODE_ID)
+    request = fetch(fetch_topic(topic_id, [partition(epoch=0)]))
+    assert (
+        broker.client(LATEST)
+        >> request
+        << answered(
+            refused(
+                ErrorCode.FENCED_LEADER_EPOCH,
+                current_leader=FetchResponse.LeaderIdAndEpoch(leader_id=NODE_ID, leader_epoch=1),
+            )
+        )
+    )
+    ahead = fetch(fetch_topic(topic_id, [partition(epoch=2)]))
+    assert (
+        broker.client(LATEST)
+        >> ahead
+        << answered(refused(ErrorCode.UNKNOWN_LEADER_EPOCH, current_leader=FetchResponse.LeaderIdAndEpoch()))
+    )
+
+
+def test_a_reader_that_has_what_the_log_lost_is_told_where_they_part(broker: InProcessBroker) -> None:
+    topic_id = filled(broker, ["a", "b"])
+    set_leader(broker, topic_id, NODE_ID)
+    request = fetch(fetch_topic(topic_id, [partition(0, 5, epoch=1, last_fetched_epoch=0)]))
+    assert (
+        broker.client(LATEST)
+        >> request
+        << answered(
+            Like(
+                error_code=0,
+                diverging_epoch=FetchResponse.EpochEndOffset(epoch=0, end_offset=2),
+                records=b"",
+                high_watermark=2,
+            )
+        )
+    )
+
+
+# ---- sessions and followers
+
+
+def test_a_session_tells_what_is_new(broker: InProcessBroker) -> None:
+    topic_id = filled(broker, ["a"])
+    client = broker.client(LATEST)
+    first = fetch(fetch_topic(topic_id, [partition()]), session_epoch=0)
+    assert client >> first << answered(Like(high_watermark=1), session_id=1)
+    again = fetch(fetch_topic(topic_id, [partition(0, 1)]), session_id=1, session_epoch=1)
+    assert client >> again << Like(session_id=1, responses=[])
+
+
+def test_a_session_that_nobody_knows(broker: InProcessBroker) -> None:
+    unknown = Like(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, session_id=0, responses=[])
+    assert broker.client(LATEST) >> fetch(session_id=5, session_epoch=3) << unknown
+
+
+@pytest.mark.parametrize("version", [14, 15])
+def test_a_follower_reads_to_the_end_of_the_log_if_it_has_a_replica(
+    broker: InProcessBroker, version: int
+) -> None:
+    request = fetch(fetch_topic(filled(broker, ["a"]), [partition()]))
+    if version >= 15:
+        request.replica_state = FetchRequest.ReplicaState(replica_id=OTHER_NODE)
+    else:
+        request.replica_id = OTHER_NODE
+    assert (
+        broker.client(version=version)
+        >> request
+        << answered(Like(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    )
+    assert broker.topics.topics["t"].bytes_out == 0

@@ -1,0 +1,238 @@
+"""ListOffsets and OffsetForLeaderEpoch."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.controller import Decision
+from broker.handlers import offsets
+from protocol.errors import ErrorCode
+from protocol.messages.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from protocol.messages.topic_records import PartitionChangeRecord
+from protocol.records.builder import build_batch
+from tests.broker.broker_fixture import NODE_ID, InProcessBroker
+from tests.broker.logs import START_MS, batch
+from tests.conformance.dialogues.words import list_offsets
+from tests.support.difference import Like
+
+VERSIONS = range(1, 12)
+LATEST = 11
+FIRST, MIDDLE, LAST = START_MS, START_MS + 200, START_MS + 100
+"""Timestamps of the three records that `filled` writes: the middle one is the newest."""
+
+
+def found(offset: int, timestamp: int = -1, leader_epoch: int = -1) -> Like:
+    return answered(Like(error_code=0, offset=offset, timestamp=timestamp, leader_epoch=leader_epoch))
+
+
+def refused(code: ErrorCode, index: int = 0) -> Like:
+    return Like(partition_index=index, error_code=code, offset=-1, timestamp=-1, leader_epoch=-1)
+
+
+def answered(*partitions: Like) -> Like:
+    """The answer about one topic."""
+    return Like(topics=[Like(partitions=list(partitions))])
+
+
+def append(broker: InProcessBroker, records: bytes) -> None:
+    broker.replica_manager.partition("t", 0).append_as_leader(records, -1)
+
+
+def filled(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    for timestamp in (FIRST, MIDDLE, LAST):
+        append(broker, batch("x", timestamp=timestamp))
+
+
+def elect(broker: InProcessBroker, leader: int = NODE_ID) -> None:
+    """A new leader epoch."""
+    topic_id = broker.broker.image.topics["t"].topic_id
+    change = PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=leader)
+    broker.controller.submit(lambda _: Decision(True, [change]), lambda _: False)
+
+
+# ---- ListOffsets
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_finds_start_end_and_a_time(broker: InProcessBroker, version: int) -> None:
+    filled(broker)
+    epoch = 0 if version >= 4 else -1
+    client = broker.client(version=version)
+    assert client >> list_offsets("t", 0, timestamp=offsets.EARLIEST) << found(0, leader_epoch=epoch)
+    assert client >> list_offsets("t", 0, timestamp=offsets.LATEST) << found(3, leader_epoch=epoch)
+    assert client >> list_offsets("t", 0, timestamp=FIRST + 1) << found(1, MIDDLE, epoch)
+    assert client >> list_offsets("t", 0, timestamp=0) << found(0, FIRST, epoch)
+    assert client >> list_offsets("t", 0, timestamp=MIDDLE + 1) << found(-1)
+
+
+NAMED = {
+    offsets.MAX_TIMESTAMP: (7, found(1, MIDDLE, 0)),
+    offsets.EARLIEST_LOCAL: (8, found(0, leader_epoch=0)),
+    offsets.LATEST_TIERED: (9, found(-1)),
+    offsets.EARLIEST_PENDING_UPLOAD: (11, found(-1)),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_names_of_offsets_came_one_by_one(broker: InProcessBroker, name: int) -> None:
+    filled(broker)
+    since, answer = NAMED[name]
+    request = list_offsets("t", 0, timestamp=name)
+    assert broker.client(version=since) >> request << answer
+    before = answered(refused(ErrorCode.UNSUPPORTED_VERSION))
+    assert broker.client(version=since - 1) >> request << before
+
+
+@pytest.mark.parametrize("name", [-7, -(2**63)])
+def test_names_that_nobody_knows(broker: InProcessBroker, name: int) -> None:
+    filled(broker)
+    unknown = answered(refused(ErrorCode.UNSUPPORTED_VERSION))
+    assert broker.client(version=LATEST) >> list_offsets("t", 0, timestamp=name) << unknown
+
+
+def test_an_empty_log(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    client = broker.client(version=LATEST)
+    assert client >> list_offsets("t", 0, timestamp=offsets.EARLIEST) << found(0, leader_epoch=0)
+    assert client >> list_offsets("t", 0, timestamp=offsets.LATEST) << found(0, leader_epoch=0)
+    assert client >> list_offsets("t", 0, timestamp=offsets.MAX_TIMESTAMP) << found(-1)
+    assert client >> list_offsets("t", 0, timestamp=0) << found(-1)
+
+
+def test_the_epoch_is_that_of_the_record_and_at_the_end_the_present_one(broker: InProcessBroker) -> None:
+    filled(broker)
+    elect(broker)
+    append(broker, batch("y", timestamp=START_MS + 300))
+    client = broker.client(version=LATEST)
+    assert client >> list_offsets("t", 0, timestamp=0) << found(0, FIRST, 0)
+    assert client >> list_offsets("t", 0, timestamp=offsets.MAX_TIMESTAMP) << found(3, START_MS + 300, 1)
+    assert client >> list_offsets("t", 0, timestamp=offsets.LATEST) << found(4, leader_epoch=1)
+
+
+def test_what_is_in_an_open_transaction_is_seen_by_those_only_who_read_everything(
+    broker: InProcessBroker,
+) -> None:
+    filled(broker)
+    newest = START_MS + 900
+    append(
+        broker,
+        build_batch(
+            [(None, b"v", newest, ())],
+            producer_id=1,
+            producer_epoch=0,
+            base_sequence=0,
+            is_transactional=True,
+        ),
+    )
+    client = broker.client(version=LATEST)
+    for timestamp, answer in [
+        (offsets.LATEST, found(3, leader_epoch=0)),
+        (offsets.MAX_TIMESTAMP, found(-1)),
+        (newest, found(-1)),
+    ]:
+        committed = list_offsets("t", 0, timestamp=timestamp, isolation_level=offsets.READ_COMMITTED)
+        assert client >> committed << answer
+    for timestamp, answer in [
+        (offsets.LATEST, found(4, leader_epoch=0)),
+        (offsets.MAX_TIMESTAMP, found(3, newest, 0)),
+        (newest, found(3, newest, 0)),
+    ]:
+        assert client >> list_offsets("t", 0, timestamp=timestamp) << answer
+
+
+def test_a_follower_sees_the_end_of_the_log(broker: InProcessBroker) -> None:
+    filled(broker)
+    asked = list_offsets("t", 0, replica_id=2, isolation_level=offsets.READ_COMMITTED)
+    assert broker.client(version=LATEST) >> asked << found(3, leader_epoch=0)
+
+
+def test_partitions_that_are_not_there(broker: InProcessBroker) -> None:
+    filled(broker)
+    client = broker.client(version=LATEST)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert client >> list_offsets("t", 0, 1) << answered(Like(error_code=0, offset=3), refused(unknown, 1))
+    assert client >> list_offsets("u", 0) << answered(refused(unknown))
+
+
+def test_a_partition_that_is_asked_for_twice_is_answered_once_with_an_error(broker: InProcessBroker) -> None:
+    filled(broker)
+    twice = answered(refused(ErrorCode.INVALID_REQUEST), refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 1))
+    assert broker.client(version=LATEST) >> list_offsets("t", 0, 1, 0) << twice
+
+
+def test_a_topic_that_is_named_twice_is_refused_where_it_repeats_itself(broker: InProcessBroker) -> None:
+    filled(broker)
+    request = list_offsets("t", 0)
+    request.topics = [*request.topics, *list_offsets("t", 0).topics]
+    one = Like(partitions=[refused(ErrorCode.INVALID_REQUEST)])
+    assert broker.client(version=LATEST) >> request << Like(topics=[one, one])
+
+
+def test_who_asks_in_another_epoch_is_told(broker: InProcessBroker) -> None:
+    filled(broker)
+    elect(broker)
+    client = broker.client(version=LATEST)
+    assert client >> list_offsets("t", 0, epoch=1) << found(3, leader_epoch=1)
+    assert client >> list_offsets("t", 0, epoch=0) << answered(refused(ErrorCode.FENCED_LEADER_EPOCH))
+    assert client >> list_offsets("t", 0, epoch=2) << answered(refused(ErrorCode.UNKNOWN_LEADER_EPOCH))
+
+
+def test_only_the_leader_answers(broker: InProcessBroker) -> None:
+    filled(broker)
+    elect(broker, leader=2)
+    moved = answered(refused(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert broker.client(version=LATEST) >> list_offsets("t", 0) << moved
+
+
+def test_nothing_asked_nothing_answered(broker: InProcessBroker) -> None:
+    assert broker.client(version=LATEST) >> ListOffsetsRequest(replica_id=-1) << Like(topics=[])
+
+
+# ---- OffsetForLeaderEpoch
+
+
+def end_of_epoch(*epochs: int, topic: str = "t", current: int = -1) -> OffsetForLeaderEpochRequest:
+    """Asks where each of `epochs` ends, in partition 0."""
+    partitions = [
+        OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
+            partition=0, leader_epoch=epoch, current_leader_epoch=current
+        )
+        for epoch in epochs
+    ]
+    return OffsetForLeaderEpochRequest(
+        topics=[OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic=topic, partitions=partitions)]
+    )
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_every_version_says_where_an_epoch_ends(broker: InProcessBroker, version: int) -> None:
+    filled(broker)
+    elect(broker)
+    append(broker, batch("y"))
+    elect(broker)
+    elect(broker)
+    append(broker, batch("z"))
+    assert (
+        broker.client(version=version)
+        >> end_of_epoch(0, 1, 2, 3, 4)
+        << answered(
+            Like(error_code=0, leader_epoch=0, end_offset=3),
+            Like(error_code=0, leader_epoch=1, end_offset=4),
+            Like(error_code=0, leader_epoch=1, end_offset=4),
+            Like(error_code=0, leader_epoch=3, end_offset=5),
+            Like(error_code=0, leader_epoch=-1, end_offset=-1),
+        )
+    )
+
+
+def test_epochs_of_partitions_that_are_not_there(broker: InProcessBroker) -> None:
+    unknown = Like(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, leader_epoch=-1, end_offset=-1)
+    assert broker.client(version=4) >> end_of_epoch(0, topic="u") << answered(unknown)
+
+
+def test_who_asks_for_an_epoch_in_another_epoch_is_told(broker: InProcessBroker) -> None:
+    filled(broker)
+    elect(broker)
+    fenced = Like(error_code=ErrorCode.FENCED_LEADER_EPOCH, leader_epoch=-1, end_offset=-1)
+    assert broker.client(version=4) >> end_of_epoch(0, current=0) << answered(fenced)

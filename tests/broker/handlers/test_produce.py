@@ -1,0 +1,300 @@
+"""Produce: where records go, what is refused, and when it is answered."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.messages.produce import ProduceResponse
+from protocol.messages.topics import CreateTopicsRequest
+from protocol.records.builder import build_batch
+from protocol.records.compression import CompressionType
+from protocol.wire import Uuid
+from tests.broker.broker_fixture import CLOSED, SILENCE, WAITS, Client, InProcessBroker, Wait
+from tests.broker.held_runner import HeldRunner
+from tests.broker.logs import START_MS, batch
+from tests.conformance.dialogues.words import produce
+from tests.support.difference import Like
+
+VERSIONS = range(3, 14)
+BY_NAME, LATEST = 12, 13
+
+
+def answered(*partitions: dict[str, Any]) -> Like:
+    """The answer about one topic."""
+    return Like(responses=[Like(partition_responses=[Like(**fields) for fields in partitions])])
+
+
+def appended(base_offset: int = 0, index: int = 0) -> dict[str, Any]:
+    return {"index": index, "error_code": ErrorCode.NONE, "base_offset": base_offset}
+
+
+def refused(code: ErrorCode, index: int = 0) -> dict[str, Any]:
+    return {"index": index, "error_code": code, "base_offset": -1}
+
+
+def end_offset(broker: InProcessBroker, partition: int = 0, topic: str = "t") -> int:
+    return broker.replica_manager.partition(topic, partition).log.log_end_offset
+
+
+def patched(position: int, layout: str, value: int, *values: bytes) -> bytes:
+    """A batch with other bytes at one place."""
+    data = bytearray(batch(*values))
+    struct.pack_into(layout, data, position, value)
+    return bytes(data)
+
+
+# ---- where records go
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("acks", [1, -1])
+def test_every_version_appends_and_says_where(broker: InProcessBroker, version: int, acks: int) -> None:
+    topic_id = broker.create_topic("t")
+    topic: str | Uuid = topic_id if version >= LATEST else "t"
+    client = broker.client(version=version)
+    assert client >> produce(topic, batch("a", "b"), acks=acks) << answered(appended(0))
+    assert client >> produce(topic, batch("c"), acks=acks) << answered(appended(2))
+
+
+def test_answers_come_in_the_order_of_the_request(broker: InProcessBroker) -> None:
+    broker.create_topic("t", partitions=3)
+    broker.create_topic("u")
+    request = produce("t", batch("a"), b"", batch("b", "c"))
+    request.topic_data += produce("u", batch("d")).topic_data
+    assert (
+        broker.client(BY_NAME)
+        >> request
+        << Like(
+            responses=[
+                Like(
+                    name="t",
+                    partition_responses=[
+                        Like(**appended(index=0)),
+                        Like(**refused(ErrorCode.INVALID_RECORD, index=1)),
+                        Like(**appended(index=2)),
+                    ],
+                ),
+                Like(name="u", partition_responses=[Like(**appended())]),
+            ]
+        )
+    )
+    assert [end_offset(broker, index) for index in range(3)] == [1, 0, 2]
+
+
+def test_a_topic_without_partitions_is_not_answered(broker: InProcessBroker) -> None:
+    assert broker.client(BY_NAME) >> produce("t") << Like(responses=[])
+
+
+def test_the_brokers_time_is_told_where_it_counts(broker: InProcessBroker) -> None:
+    broker.create_topic("t", message_timestamp_type="LogAppendTime")
+    broker.create_topic("u")
+    client = broker.client(BY_NAME)
+    assert (
+        client
+        >> produce("t", batch("a"))
+        << answered({"log_append_time_ms": START_MS, "log_start_offset": 0})
+    )
+    assert client >> produce("u", batch("a")) << answered({"log_append_time_ms": -1, "log_start_offset": 0})
+
+
+def test_what_is_sent_twice_is_appended_once(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    client = broker.client(BY_NAME)
+    once = batch("a", "b", producer_id=7, producer_epoch=0, base_sequence=0)
+    for _ in range(2):
+        assert client >> produce("t", once) << answered(appended(0))
+    assert end_offset(broker) == 2
+
+
+def test_traffic_and_errors_are_counted(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    data = batch("a", "b")
+    assert (
+        broker.client(BY_NAME)
+        >> produce("t", data, b"")
+        << answered(appended(), refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, index=1))
+    )
+    counters = broker.topics.topics["t"]
+    assert (counters.messages_in, counters.bytes_in) == (2, len(data))
+    assert broker.requests.apis["PRODUCE"].errors == {"UNKNOWN_TOPIC_OR_PARTITION": 1}
+
+
+# ---- acks
+
+
+def test_without_acks_there_is_no_answer(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    client = broker.client(BY_NAME)
+    assert client >> produce("t", batch("a"), acks=0) << SILENCE
+    assert end_offset(broker) == 1
+
+
+def test_without_acks_an_error_closes_the_connection(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    assert broker.client(BY_NAME) >> produce("t", batch("a"), b"", acks=0) << CLOSED
+    assert end_offset(broker) == 1
+
+
+@pytest.mark.parametrize("acks", [7, -2, 32767])
+def test_acks_that_mean_nothing(broker: InProcessBroker, acks: int) -> None:
+    broker.create_topic("t")
+    request = produce("t", batch("a"), b"", acks=acks)
+    assert (
+        broker.client(BY_NAME)
+        >> request
+        << answered(
+            refused(ErrorCode.INVALID_REQUIRED_ACKS), refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, index=1)
+        )
+    )
+    assert end_offset(broker) == 0
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_with_a_flush_policy_an_acknowledgement_waits_for_the_disk(tmp_path: Path, acks: int) -> None:
+    runner, broker, client = slow_broker(tmp_path)
+    assert client >> produce("t", batch("a"), acks=acks) << WAITS
+    runner.release_all()
+    assert client << answered(appended())
+    broker.kill()
+
+
+def test_whoever_wants_no_acknowledgement_does_not_wait(tmp_path: Path) -> None:
+    runner, broker, client = slow_broker(tmp_path)
+    assert client >> produce("t", batch("a"), acks=0) << SILENCE
+    runner.release_all()
+    broker.kill()
+
+
+def test_a_disk_that_is_too_slow_is_a_timeout(tmp_path: Path) -> None:
+    runner, broker, client = slow_broker(tmp_path)
+    request = produce("t", batch("a"))
+    request.timeout_ms = 500
+    assert (
+        client
+        >> request
+        >> Wait(0.499)
+        << WAITS
+        >> Wait(0.001)
+        << answered(refused(ErrorCode.REQUEST_TIMED_OUT))
+    )
+    runner.release_all()
+    broker.kill()
+
+
+def slow_broker(directory: Path) -> tuple[HeldRunner, InProcessBroker, Client]:
+    """One whose disk waits for the test, with a topic t that is synced for every record."""
+    runner = HeldRunner()
+    broker = InProcessBroker(directory, runner=runner)
+    always = CreateTopicsRequest.CreatableTopicConfig(name="flush.messages", value="1")
+    topic = CreateTopicsRequest.CreatableTopic(
+        name="t", num_partitions=1, replication_factor=1, configs=[always]
+    )
+    client = broker.client(version=7) >> CreateTopicsRequest(topics=[topic])
+    runner.release_all()
+    assert client << Like(topics=[Like(error_code=ErrorCode.NONE)])
+    return runner, broker, broker.client(BY_NAME)
+
+
+# ---- what is refused
+
+
+def test_topics_that_are_not_there(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    by_name, by_id = broker.client(BY_NAME), broker.client(LATEST)
+    unknown = answered(refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    assert by_name >> produce("u", batch("a")) << unknown
+    assert by_id >> produce(b"?" * 16, batch("a")) << answered(refused(ErrorCode.UNKNOWN_TOPIC_ID))
+    one_too_far = answered(refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, index=1))
+    assert by_name >> produce("t", batch("a"), first_partition=1) << one_too_far
+
+
+def test_transactions_are_not_served(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    client = broker.client(BY_NAME)
+    named = produce("t", batch("a"), batch("b"), transactional_id="tx")
+    state = ErrorCode.INVALID_TXN_STATE
+    assert client >> named << answered(refused(state), refused(state, index=1))
+    assert client >> produce("t", batch("a"), transactional_id="tx", acks=0) << CLOSED
+    assert end_offset(broker) == 0
+
+
+def test_a_transactional_batch_without_a_transactional_id_spoils_the_request(broker: InProcessBroker) -> None:
+    broker.create_topic("t", partitions=2)
+    transactional = build_batch(
+        [(b"k", b"v", START_MS, ())], producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    request = produce("t", batch("a"), transactional)
+    assert broker.client(BY_NAME) >> request << answered(refused(code), refused(code, index=1))
+    assert end_offset(broker, 0) == 0
+
+
+BAD_BATCHES: dict[str, tuple[Callable[[], bytes | None], ErrorCode]] = {
+    "none": (lambda: None, ErrorCode.INVALID_RECORD),
+    "empty": (lambda: b"", ErrorCode.INVALID_RECORD),
+    "less than a header": (lambda: batch("a")[:11], ErrorCode.INVALID_RECORD),
+    "cut before its format": (lambda: batch("a")[:16], ErrorCode.INVALID_RECORD),
+    "cut": (lambda: batch("a")[:-1], ErrorCode.INVALID_RECORD),
+    "two": (lambda: batch("a") + batch("b"), ErrorCode.INVALID_RECORD),
+    "format 1": (lambda: patched(16, ">b", 1), ErrorCode.INVALID_RECORD),
+    "format 3": (lambda: patched(16, ">b", 3), ErrorCode.CORRUPT_MESSAGE),
+    "a length of nothing": (lambda: patched(8, ">i", 13), ErrorCode.CORRUPT_MESSAGE),
+    "a negative length": (lambda: patched(8, ">i", -1), ErrorCode.CORRUPT_MESSAGE),
+    "a wrong checksum": (lambda: patched(17, ">I", 7), ErrorCode.CORRUPT_MESSAGE),
+}
+
+
+@pytest.mark.parametrize("version", [6, 7, LATEST])
+@pytest.mark.parametrize("kind", BAD_BATCHES)
+def test_what_is_no_batch_is_refused_and_nothing_appended(
+    broker: InProcessBroker, version: int, kind: str
+) -> None:
+    make, code = BAD_BATCHES[kind]
+    topic_id = broker.create_topic("t")
+    request = produce(topic_id if version >= LATEST else "t", make())
+    assert broker.client(version=version) >> request << answered(refused(code))
+    assert end_offset(broker) == 0
+
+
+@pytest.mark.parametrize("tail", [b"x", batch("b")[:-1], batch("b")[:16]])
+def test_a_tail_that_is_no_whole_batch_does_not_matter(broker: InProcessBroker, tail: bytes) -> None:
+    broker.create_topic("t")
+    assert broker.client(BY_NAME) >> produce("t", batch("a") + tail) << answered(appended())
+    assert end_offset(broker) == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "outcome"),
+    [(6, refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)), (7, appended())],
+)
+def test_zstd_comes_with_version_7(broker: InProcessBroker, version: int, outcome: dict[str, Any]) -> None:
+    broker.create_topic("t")
+    compressed = build_batch([(None, b"v", START_MS, ())], compression=CompressionType.ZSTD)
+    assert broker.client(version=version) >> produce("t", compressed) << answered(outcome)
+
+
+@pytest.mark.parametrize("version", [8, BY_NAME])
+def test_records_that_are_at_fault_are_named(broker: InProcessBroker, version: int) -> None:
+    broker.create_topic("t", cleanup_policy="compact")
+    answer = broker.client(version=version).ask(produce("t", batch("a", "b")))
+    assert isinstance(answer, ProduceResponse)
+    (partition,) = answer.responses[0].partition_responses
+    assert partition.error_code == ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in partition.record_errors] == [0, 1]
+    assert partition.error_message
+    assert partition.log_start_offset == 0
+
+
+def test_too_large_a_batch(broker: InProcessBroker) -> None:
+    broker.create_topic("t", max_message_bytes="100")
+    assert (
+        broker.client(BY_NAME)
+        >> produce("t", batch(b"x" * 100))
+        << answered({**refused(ErrorCode.MESSAGE_TOO_LARGE), "log_start_offset": -1})
+    )
