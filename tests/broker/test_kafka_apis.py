@@ -1,0 +1,268 @@
+"""From the bytes of a request to the bytes of its answer, whatever the bytes are."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker import handlers
+from broker.kafka_apis import KafkaApis
+from broker.request import (
+    CLOSE_CONNECTION,
+    NO_RESPONSE,
+    REGISTRY,
+    ConnectionInfo,
+    NoResponse,
+    Pending,
+    RequestContext,
+    api,
+)
+from protocol.api_keys import ApiKey, request_header_version
+from protocol.codec import decode, encode, join_chunks
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from protocol.messages.headers import RequestHeader
+from protocol.schema import Message
+from tests.broker.broker_fixture import CLOSED, WAITS, InProcessBroker, Wait
+from tests.broker.held_runner import HeldRunner
+from tests.support.difference import Like
+
+HERE = ConnectionInfo(
+    connection_id=1,
+    listener_name="PLAINTEXT",
+    client_host="192.0.2.7",
+    client_port=50_000,
+    local_host="192.0.2.1",
+    local_port=9092,
+)
+
+
+def frame(request: Message, version: int, *, correlation_id: int = 7, client_id: str | None = "me") -> bytes:
+    assert request.api_key is not None
+    header = RequestHeader(
+        request_api_key=request.api_key,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    return encode(header, request_header_version(request.api_key, version)) + encode(request, version)
+
+
+# ---- with an API of the test's own, which does what the group id says
+
+
+class Heart:
+    """A handler of Heartbeat, which no broker of this age serves, that keeps what it is asked."""
+
+    def __init__(self) -> None:
+        self.contexts: list[RequestContext] = []
+        self.waiting: list[Pending[HeartbeatResponse]] = []
+
+    def beat(
+        self, broker: object, context: RequestContext, request: HeartbeatRequest
+    ) -> HeartbeatResponse | Pending[HeartbeatResponse] | NoResponse:
+        self.contexts.append(context)
+        match request.group_id:
+            case "wait":
+                self.waiting.append(Pending())
+                return self.waiting[-1]
+            case "silence":
+                return NO_RESPONSE
+            case "close":
+                return CLOSE_CONNECTION
+        return HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION)
+
+
+@pytest.fixture
+def heart() -> Iterator[Heart]:
+    handlers.register_all()
+    heart = Heart()
+    api(ApiKey.HEARTBEAT, versions=(0, 4))(heart.beat)
+    yield heart
+    del REGISTRY[ApiKey.HEARTBEAT]
+
+
+@pytest.fixture
+def apis(broker: InProcessBroker) -> KafkaApis:
+    return broker.apis
+
+
+def answer_to(apis: KafkaApis, group_id: str, version: int) -> object:
+    answer = apis.handle(HERE, frame(HeartbeatRequest(group_id=group_id), version))
+    return join_chunks(answer) if isinstance(answer, list) else answer
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_an_answer_begins_with_the_requests_number(heart: Heart, apis: KafkaApis, version: int) -> None:
+    answer = answer_to(apis, "", version)
+    assert isinstance(answer, bytes)
+    assert answer[:4] == b"\0\0\0\7"
+    body = answer[5:] if version == 4 else answer[4:]  # a flexible header ends with no tags
+    assert decode(HeartbeatResponse, version, body).error_code == ErrorCode.ILLEGAL_GENERATION
+
+
+def test_a_handler_knows_who_asks_and_how(heart: Heart, apis: KafkaApis) -> None:
+    apis.handle(HERE, frame(HeartbeatRequest(), 3, correlation_id=-5, client_id=None))
+    (context,) = heart.contexts
+    assert context.connection is HERE
+    assert (context.api_key, context.api_version) == (ApiKey.HEARTBEAT, 3)
+    assert (context.correlation_id, context.client_id) == (-5, None)
+
+
+def test_an_answer_may_come_later(heart: Heart, apis: KafkaApis, broker: InProcessBroker) -> None:
+    answer = apis.handle(HERE, frame(HeartbeatRequest(group_id="wait"), 4, correlation_id=9))
+    assert isinstance(answer, Pending)
+    assert "HEARTBEAT" not in broker.requests.apis
+    broker.timer.advance(3)
+
+    heard: list[object] = []
+    answer.add_done_callback(heard.append)
+    heart.waiting[0].complete(HeartbeatResponse())
+
+    (chunks,) = heard
+    assert isinstance(chunks, list)
+    assert join_chunks(chunks)[:5] == b"\0\0\0\x09\0"
+    local, remote = broker.requests.apis["HEARTBEAT"].windows()
+    assert (list(local), list(remote)) == ([0.0], [3.0])
+
+
+@pytest.mark.parametrize(("group_id", "expected"), [("silence", NO_RESPONSE), ("close", CLOSE_CONNECTION)])
+def test_there_need_not_be_an_answer(
+    heart: Heart, apis: KafkaApis, broker: InProcessBroker, group_id: str, expected: NoResponse
+) -> None:
+    assert answer_to(apis, group_id, 0) is expected
+    assert broker.requests.apis["HEARTBEAT"].versions == {0: 1}
+
+
+def test_a_late_answer_that_cannot_be_encoded_harms_only_its_own_connection(
+    heart: Heart, apis: KafkaApis, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = apis.handle(HERE, frame(HeartbeatRequest(group_id="wait"), 0))
+    assert isinstance(answer, Pending)
+    heard: list[object] = []
+    answer.add_done_callback(heard.append)
+    heart.waiting[0].complete(HeartbeatResponse(error_code=99_999))
+    assert heard == [CLOSE_CONNECTION]
+    assert "a bug" in caplog.text
+
+
+# ---- what is not served
+
+
+@pytest.mark.parametrize("request_bytes", [b"", b"\0", bytes(7)])
+def test_a_request_without_a_header_ends_the_connection(apis: KafkaApis, request_bytes: bytes) -> None:
+    with pytest.raises(ProtocolError, match="no room for its header"):
+        apis.handle(HERE, request_bytes)
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "reason"),
+    [
+        (999, 0, "unknown api key"),
+        (-1, 0, "unknown api key"),
+        (4, 0, "unknown api key"),
+        (ApiKey.METADATA, 14, "unsupported version"),
+        (ApiKey.METADATA, -1, "unsupported version"),
+        (ApiKey.PRODUCE, 2, "unsupported version"),
+        (ApiKey.FETCH, 3, "unsupported version"),
+    ],
+)
+def test_what_is_not_served_ends_the_connection_and_is_counted(
+    broker: InProcessBroker, key: int, version: int, reason: str
+) -> None:
+    request = struct.pack(">hhih", key, version, 1, -1) + bytes(100)
+    assert broker.client(0) >> request << CLOSED
+    assert broker.requests.refused == {reason: 1}
+
+
+@pytest.mark.parametrize("version", [5, 99, 32767, -1])
+def test_a_client_from_the_future_hears_how_to_go_on(apis: KafkaApis, version: int) -> None:
+    answer = apis.handle(HERE, struct.pack(">hhih", ApiKey.API_VERSIONS, version, 77, -1))
+    assert isinstance(answer, list)
+    data = join_chunks(answer)
+    assert data[:4] == b"\0\0\0\x4d"
+    expected = ApiVersionsResponse.ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=4)
+    assert decode(ApiVersionsResponse, 0, data[4:]) == ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[expected]
+    )
+
+
+# ---- any bytes at all
+
+
+def whole_requests() -> list[bytes]:
+    """A request of every API and version, with nothing in it but its defaults."""
+    handlers.register_all()
+    from protocol.api_keys import request_type
+
+    return [
+        frame(request_type(key)(), version)
+        for key, handler in REGISTRY.items()
+        for version in range(handler.versions[0], handler.versions[1] + 1)
+    ]
+
+
+def test_every_api_is_answered_in_every_version_that_is_served(broker: InProcessBroker) -> None:
+    for request in whole_requests():
+        answer = broker.apis.handle(HERE, request)
+        assert isinstance(answer, list | Pending | NoResponse)
+    served = {(ApiKey(key).name, handler.versions) for key, handler in REGISTRY.items()}
+    counted = {
+        (name, (min(times.versions), max(times.versions))) for name, times in broker.requests.apis.items()
+    }
+    assert counted == served
+
+
+def test_a_request_cut_anywhere_is_answered_or_ends_the_connection(broker: InProcessBroker) -> None:
+    for request in whole_requests():
+        for end in range(len(request)):
+            handle_anything(broker.apis, request[:end])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_bytes_are_answered_or_end_the_connection(broker: InProcessBroker, seed: int) -> None:
+    source = random.Random(seed)
+    requests = whole_requests()
+    for _ in range(400):
+        data = bytearray(source.choice(requests))
+        for _ in range(source.randrange(1, 4)):
+            data[source.randrange(8, len(data)) if len(data) > 8 else 0] = source.randrange(256)
+        handle_anything(broker.apis, bytes(data) + source.randbytes(source.choice([0, 0, 5])))
+
+
+def handle_anything(apis: KafkaApis, request: bytes) -> None:
+    """The one thing that may be raised is ProtocolError."""
+    try:
+        answer = apis.handle(HERE, request)
+    except ProtocolError:
+        return
+    assert isinstance(answer, list | Pending | NoResponse)
+
+
+# ---- in the broker
+
+
+def test_a_request_may_wait_for_the_disk(tmp_path: Path) -> None:
+    from protocol.messages.topics import CreateTopicsRequest
+
+    disk = HeldRunner()
+    broker = InProcessBroker(tmp_path, runner=disk)
+    client = broker.client(7)
+    wish = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    assert client >> CreateTopicsRequest(topics=[wish]) << WAITS
+    disk.release()
+    assert client >> Wait(0.1) << WAITS
+    disk.release()
+    assert client << Like(topics=[Like(name="t", error_code=0)])
+    broker.kill()
+
+
+def test_the_software_of_the_client_is_known_from_then_on(broker: InProcessBroker) -> None:
+    client = broker.client(3)
+    client.ask(ApiVersionsRequest(client_software_name="lib", client_software_version="1.2"))
+    assert (client.info.client_software_name, client.info.client_software_version) == ("lib", "1.2")
