@@ -364,7 +364,8 @@ class LogLoader:
         try:
             for batch in read_batches(segment.file, 0, segment.size):
                 batch.ensure_valid()
-                segment.check_next_offset(batch.last_offset, next_offset)
+                first_offset = batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
+                segment.check_offsets(first_offset, batch.last_offset, next_offset)
                 self._take_in(segment, batch, valid_bytes)
                 valid_bytes += batch.size_in_bytes
                 next_offset = batch.last_offset + 1

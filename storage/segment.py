@@ -409,11 +409,12 @@ class LogSegment:
         self.txn_index.reset()
         self._start_indexes_anew()
 
-    def check_next_offset(self, last_offset: int, next_offset: int) -> None:
-        """Raises CorruptRecordError unless a batch that ends at `last_offset` can stand where `next_offset` is due."""
-        if last_offset < next_offset or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+    def check_offsets(self, first_offset: int, last_offset: int, next_offset: int) -> None:
+        """Raises CorruptRecordError unless a batch of these offsets can stand where `next_offset` is due."""
+        is_reachable = last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+        if not (next_offset <= first_offset <= last_offset and is_reachable):
             raise CorruptRecordError(
-                f"{self.path}: offset {last_offset} where {next_offset} or a later one is due"
+                f"{self.path}: offsets {first_offset}..{last_offset} where {next_offset} or a later one is due"
             )
 
     def index_recovered(self, last_offset: int, size: int, max_timestamp: int, position: int) -> None:

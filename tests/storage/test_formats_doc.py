@@ -1,0 +1,134 @@
+"""The examples in docs/formats.md are what the code writes."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from protocol.records.batch import RecordBatch, build_batch
+from storage.checkpoints import (
+    CleanShutdownFile,
+    LeaderEpochCheckpointFile,
+    MetaProperties,
+    OffsetCheckpointFile,
+    PartitionMetadataFile,
+)
+from storage.index import AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex
+from storage.snapshots import ProducerSnapshotFiles, SnapshotEntry
+from tests.storage.fault_env import FaultEnv
+from tests.storage.helpers import end_txn
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "formats.md"
+BLOCK = re.compile(r"^```(hex|text) (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = {name: (kind, body) for kind, name, body in BLOCK.findall(DOCUMENT.read_text())}
+STAMP = 1795253645794
+BASE = 4940
+
+
+def offset_checkpoint(env: FaultEnv) -> bytes:
+    OffsetCheckpointFile(env, "/d/f").write({("orders", 0): 10310, ("orders", 1): 9690})
+    return env.read_file("/d/f")
+
+
+def leader_epochs(env: FaultEnv) -> bytes:
+    LeaderEpochCheckpointFile(env, "/d/f").write([(0, 0), (3, 1500)])
+    return env.read_file("/d/f")
+
+
+def partition_metadata(env: FaultEnv) -> bytes:
+    PartitionMetadataFile(env, "/d/f").write(bytes.fromhex("2d6d34628c9d41db1dcabadf12389d11"))
+    return env.read_file("/d/f")
+
+
+def meta_properties(env: FaultEnv) -> bytes:
+    env.time_ms = 1_795_253_645_000
+    MetaProperties("V8fuWNeJMPAdsUHP31AizQ", 1, "qzLvuX_YJuUwQMtNPUxuzA").write(env, "/d")
+    return env.read_file("/d/meta.properties")
+
+
+def clean_shutdown(env: FaultEnv) -> bytes:
+    CleanShutdownFile(env, "/d").write(11)
+    return env.read_file("/d/.kafka_cleanshutdown")
+
+
+def record_batch(_env: FaultEnv) -> bytes:
+    return build_batch(
+        [(b"k", b"hello", STAMP, [("h", b"1")])],
+        base_offset=7,
+        partition_leader_epoch=3,
+        producer_id=1000,
+        producer_epoch=0,
+        base_sequence=5,
+    )
+
+
+def abort_marker(_env: FaultEnv) -> bytes:
+    return end_txn(1000, 0, commit=False, coordinator_epoch=2, timestamp=STAMP)
+
+
+def offset_index(env: FaultEnv) -> bytes:
+    index = OffsetIndex(env, "/d/i", BASE, 100)
+    index.append(4996, 8064)
+    index.append(5034, 16128)
+    index.trim_to_valid_size()
+    return env.read_file("/d/i")
+
+
+def time_index(env: FaultEnv) -> bytes:
+    index = TimeIndex(env, "/d/i", BASE, 100)
+    index.maybe_append(1795253663202, 4996)
+    index.maybe_append(1795253663204, 5034)
+    index.trim_to_valid_size()
+    return env.read_file("/d/i")
+
+
+def txn_index(env: FaultEnv) -> bytes:
+    TransactionIndex(env, "/d/i", 0).append(AbortedTxn(1000, 10, 20, 21))
+    return env.read_file("/d/i")
+
+
+def snapshot(env: FaultEnv) -> bytes:
+    entry = SnapshotEntry(0, 0, 4939, 4939, 18, 0x1A1FD74F617, -1, -1)
+    return env.read_file(ProducerSnapshotFiles(env, "/d", []).write(BASE, [entry], sync=True))
+
+
+WRITERS = {
+    writer.__name__.replace("_", "-"): writer
+    for writer in (
+        offset_checkpoint,
+        leader_epochs,
+        partition_metadata,
+        meta_properties,
+        clean_shutdown,
+        record_batch,
+        abort_marker,
+        offset_index,
+        time_index,
+        txn_index,
+        snapshot,
+    )
+}
+
+
+def test_every_example_has_a_writer() -> None:
+    assert set(BLOCKS) == set(WRITERS)
+
+
+@pytest.mark.parametrize("name", sorted(WRITERS))
+def test_the_example_is_what_is_written(name: str) -> None:
+    env = FaultEnv()
+    env.mkdir("/d")
+    written = WRITERS[name](env)
+    kind, body = BLOCKS[name]
+    if kind == "hex":
+        assert written.hex() == "".join(body.split())
+    else:
+        assert written.decode().rstrip("\n") == body.rstrip("\n")
+
+
+def test_the_batch_is_what_the_text_says() -> None:
+    batch = RecordBatch(bytes.fromhex("".join(BLOCKS["record-batch"][1].split())))
+    batch.ensure_valid()
+    (record,) = batch.records()
+    assert (record.offset, record.key, record.value, record.headers) == (7, b"k", b"hello", [("h", b"1")])
+    assert (batch.partition_leader_epoch, batch.producer_id, batch.base_sequence) == (3, 1000, 5)
