@@ -49,7 +49,7 @@ def filled(broker: InProcessBroker, *batches_: Sequence[str], topic: str = "t") 
 
 def values_in(data: FetchResponse.PartitionData) -> list[bytes | None]:
     assert isinstance(data.records, bytes | memoryview)
-    return [record.value for part in batches(data.records) for record in part.records()]  # type: ignore[union-attr]
+    return [record.value for part in batches(data.records) for record in part.records()]
 
 
 def only(

@@ -1,0 +1,146 @@
+"""DescribeConfigs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from broker.metadata_image import BROKER_RESOURCE, TOPIC_RESOURCE
+from config.catalogue import TOPIC_KEYS
+from config.describe import ConfigSource
+from config.values import ConfigType
+from protocol.errors import ErrorCode
+from protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
+from tests.broker.broker_fixture import NODE_ID, InProcessBroker
+from tests.support.difference import Like
+
+VERSIONS = range(1, 5)
+LATEST = 4
+CLIENT_METRICS = 16
+PUBLIC_KEYS = {name for name in TOPIC_KEYS if not name.startswith("internal.")}
+
+Resource = DescribeConfigsRequest.DescribeConfigsResource
+Entries = dict[str, DescribeConfigsResponse.DescribeConfigsResourceResult]
+
+
+def resource(kind: int, name: str, keys: Sequence[str] | None = None) -> Resource:
+    return Resource(
+        resource_type=kind, resource_name=name, configuration_keys=None if keys is None else list(keys)
+    )
+
+
+def asking(
+    *resources: Resource, synonyms: bool = False, documentation: bool = False
+) -> DescribeConfigsRequest:
+    return DescribeConfigsRequest(
+        resources=list(resources), include_synonyms=synonyms, include_documentation=documentation
+    )
+
+
+def entries(broker: InProcessBroker, request: DescribeConfigsRequest, version: int = LATEST) -> Entries:
+    """The settings of the one resource that is asked for."""
+    answer = broker.client(version=version).ask(request)
+    assert isinstance(answer, DescribeConfigsResponse)
+    (result,) = answer.results
+    assert (result.error_code, result.error_message) == (ErrorCode.NONE, "")  # as Kafka has it
+    return {entry.name: entry for entry in result.configs}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_describes_a_topic(broker: InProcessBroker, version: int) -> None:
+    broker.create_topic("t", retention_ms="1000")
+    found = entries(broker, asking(resource(TOPIC_RESOURCE, "t")), version)
+    assert found.keys() == PUBLIC_KEYS
+    retention, policy = found["retention.ms"], found["cleanup.policy"]
+    assert (retention.value, retention.config_source) == ("1000", ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    assert (policy.value, policy.config_source) == ("delete", ConfigSource.DEFAULT_CONFIG)
+    typed = version >= 3
+    assert (retention.config_type, policy.config_type) == (
+        (ConfigType.LONG, ConfigType.LIST) if typed else (ConfigType.UNKNOWN, ConfigType.UNKNOWN)
+    )
+    assert not any(entry.read_only or entry.is_sensitive or entry.synonyms for entry in found.values())
+    assert not any(entry.documentation for entry in found.values())
+
+
+def test_only_the_keys_that_are_asked_for(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    some = asking(resource(TOPIC_RESOURCE, "t", ["segment.ms", "no.such.key", "retention.ms"]))
+    assert entries(broker, some).keys() == {"segment.ms", "retention.ms"}
+
+
+def test_no_keys_means_all_of_them(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    assert entries(broker, asking(resource(TOPIC_RESOURCE, "t", []))).keys() == PUBLIC_KEYS
+
+
+def test_synonyms_come_when_they_are_wanted(tmp_path: Path) -> None:
+    broker = InProcessBroker(tmp_path, {"log.retention.ms": "5000"})
+    broker.create_topic("t", retention_ms="1000")
+    request = asking(resource(TOPIC_RESOURCE, "t", ["retention.ms"]), synonyms=True)
+    assert [(s.name, s.value, s.source) for s in entries(broker, request)["retention.ms"].synonyms] == [
+        ("retention.ms", "1000", ConfigSource.DYNAMIC_TOPIC_CONFIG),
+        ("log.retention.ms", "5000", ConfigSource.STATIC_BROKER_CONFIG),
+        ("log.retention.hours", "168", ConfigSource.DEFAULT_CONFIG),
+    ]
+    broker.kill()
+
+
+def test_documentation_comes_when_it_is_wanted(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    found = entries(broker, asking(resource(TOPIC_RESOURCE, "t"), documentation=True))
+    assert found["retention.ms"].documentation == TOPIC_KEYS["retention.ms"].documentation
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_describes_this_broker(tmp_path: Path, version: int) -> None:
+    settings = {"num.partitions": "3", "ssl.key.password": "secret"}
+    broker = InProcessBroker(tmp_path, settings)
+    found = entries(broker, asking(resource(BROKER_RESOURCE, str(NODE_ID))), version)
+    partitions, password = found["num.partitions"], found["ssl.key.password"]
+    assert (partitions.value, partitions.config_source) == ("3", ConfigSource.STATIC_BROKER_CONFIG)
+    assert partitions.read_only
+    assert not found["log.retention.ms"].read_only
+    assert (password.value, password.is_sensitive) == (None, True)
+    broker.kill()
+
+
+def test_the_default_of_all_brokers_holds_nothing(broker: InProcessBroker) -> None:
+    assert entries(broker, asking(resource(BROKER_RESOURCE, ""))) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (TOPIC_RESOURCE, "u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC_RESOURCE, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (TOPIC_RESOURCE, "", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER_RESOURCE, "2", ErrorCode.INVALID_REQUEST),
+        (BROKER_RESOURCE, "one", ErrorCode.INVALID_REQUEST),
+        (CLIENT_METRICS, "m", ErrorCode.INVALID_REQUEST),
+        (0, "x", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_cannot_be_described(broker: InProcessBroker, kind: int, name: str, code: ErrorCode) -> None:
+    answer = broker.client(version=LATEST).ask(asking(resource(kind, name)))
+    assert isinstance(answer, DescribeConfigsResponse)
+    (result,) = answer.results
+    assert (result.error_code, result.resource_type, result.resource_name) == (code, kind, name)
+    assert result.error_message
+    assert result.configs == []
+
+
+def test_resources_are_answered_one_by_one(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    request = asking(resource(TOPIC_RESOURCE, "u"), resource(TOPIC_RESOURCE, "t", ["segment.ms"]))
+    assert (
+        broker.client(version=LATEST)
+        >> request
+        << Like(
+            results=[
+                Like(resource_name="u", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+                Like(resource_name="t", error_code=ErrorCode.NONE, configs=[Like(name="segment.ms")]),
+            ]
+        )
+    )

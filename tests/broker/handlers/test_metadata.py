@@ -1,0 +1,404 @@
+"""Metadata, DescribeCluster and DescribeTopicPartitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from broker.controller import Decision
+from broker.handlers.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from broker.replica_manager import log_dir_of
+from broker.services import AUTHORIZED_OPERATIONS_OMITTED
+from protocol.errors import ErrorCode
+from protocol.messages.metadata import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    MetadataRequest,
+)
+from protocol.messages.topic_records import PartitionChangeRecord
+from protocol.wire import ZERO_UUID
+from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, WAITS, InProcessBroker
+from tests.broker.held_runner import HeldRunner
+from tests.conformance.dialogues.words import named
+from tests.support.difference import Like
+
+VERSIONS = range(14)
+LATEST = 13
+HERE = {"node_id": NODE_ID, "host": DIALLED_HOST, "port": DIALLED_PORT}
+LEADS = {
+    "error_code": ErrorCode.NONE,
+    "leader_id": NODE_ID,
+    "replica_nodes": [NODE_ID],
+    "isr_nodes": [NODE_ID],
+}
+
+
+def asking(*names: str, create: bool = False) -> MetadataRequest:
+    return MetadataRequest(topics=named(*names), allow_auto_topic_creation=create)
+
+
+def unknown(code: ErrorCode, name: str | None = "u") -> Like:
+    return Like(topics=[Like(error_code=code, name=name, topic_id=ZERO_UUID, partitions=[])])
+
+
+def fail_disk(broker: InProcessBroker) -> None:
+    """The log directory of everything that this broker has is gone."""
+    broker.replica_manager.log_dir_failed(log_dir_of(broker.replica_manager.partition("t", 0).log))
+
+
+# ---- Metadata
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_tells_brokers_topics_and_leaders(broker: InProcessBroker, version: int) -> None:
+    topic_id = broker.create_topic("t", partitions=2)
+    request = MetadataRequest(topics=named("t"), allow_auto_topic_creation=True)
+    expected = Like(
+        brokers=[Like(rack=None, **HERE)],
+        cluster_id=broker.broker.cluster_id if version >= 2 else None,
+        controller_id=NODE_ID if version >= 1 else -1,
+        topics=[
+            Like(
+                error_code=ErrorCode.NONE,
+                name="t",
+                topic_id=topic_id if version >= 10 else ZERO_UUID,
+                is_internal=False,
+                partitions=[
+                    Like(
+                        partition_index=index,
+                        leader_epoch=0 if version >= 7 else -1,
+                        offline_replicas=[],
+                        **LEADS,
+                    )
+                    for index in range(2)
+                ],
+                topic_authorized_operations=AUTHORIZED_OPERATIONS_OMITTED,
+            )
+        ],
+        cluster_authorized_operations=AUTHORIZED_OPERATIONS_OMITTED,
+    )
+    assert broker.client(version=version) >> request << expected
+
+
+def test_no_list_means_all_topics_and_an_empty_one_none(broker: InProcessBroker) -> None:
+    broker.create_topic("a")
+    broker.create_topic("b")
+    everything = Like(topics=[Like(name="a"), Like(name="b")])
+    assert broker.client(version=0) >> MetadataRequest(topics=[]) << everything
+    client = broker.client(version=1)
+    assert client >> MetadataRequest(topics=None) << everything
+    assert client >> MetadataRequest(topics=[]) << Like(topics=[], brokers=[Like(**HERE)])
+
+
+def test_rack_and_advertised_address_are_told(tmp_path: Path) -> None:
+    settings = {"broker.rack": "r1", "advertised.listeners": "PLAINTEXT://kafka.example:19092"}
+    broker = InProcessBroker(tmp_path, settings)
+    there = Like(node_id=NODE_ID, host="kafka.example", port=19092, rack="r1")
+    assert broker.client(version=LATEST) >> asking() << Like(brokers=[there])
+    broker.kill()
+
+
+def test_topics_may_be_asked_for_by_id(broker: InProcessBroker) -> None:
+    topic_id = broker.create_topic("t")
+    client = broker.client(version=12)
+    request = MetadataRequest(topics=named(None, topic_id=topic_id))
+    assert client >> request << Like(topics=[Like(error_code=0, name="t", topic_id=topic_id)])
+    stranger = MetadataRequest(
+        topics=named(None, topic_id=b"?" * 16), include_topic_authorized_operations=True
+    )
+    assert (
+        client
+        >> stranger
+        << Like(
+            topics=[
+                Like(
+                    error_code=ErrorCode.UNKNOWN_TOPIC_ID,
+                    name=None,
+                    topic_id=b"?" * 16,
+                    topic_authorized_operations=AUTHORIZED_OPERATIONS_OMITTED,
+                )
+            ]
+        )
+    )
+
+
+def test_ids_came_with_version_12(broker: InProcessBroker) -> None:
+    topic_id = broker.create_topic("t")
+    request = MetadataRequest(topics=[*named("t", topic_id=topic_id), *named("t")])
+    assert (
+        broker.client(version=11)
+        >> request
+        << Like(
+            brokers=[],
+            topics=[
+                Like(error_code=ErrorCode.INVALID_REQUEST, name="t", topic_id=topic_id),
+                Like(error_code=ErrorCode.INVALID_REQUEST, name="t", topic_id=ZERO_UUID),
+            ],
+        )
+    )
+    nameless = MetadataRequest(topics=named(None))
+    assert broker.client(version=10) >> nameless << unknown(ErrorCode.INVALID_REQUEST, name="")
+
+
+def test_what_is_named_twice_is_told_once(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    assert broker.client(version=LATEST) >> asking("t", "t") << Like(topics=[Like(name="t")])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "operations"), [(True, TOPIC_OPERATIONS), (False, AUTHORIZED_OPERATIONS_OMITTED)]
+)
+def test_what_may_be_done_is_told_to_those_who_ask(
+    broker: InProcessBroker, wanted: bool, operations: int
+) -> None:
+    broker.create_topic("t")
+    request = asking("t")
+    request.include_topic_authorized_operations = wanted
+    answer = Like(topics=[Like(topic_authorized_operations=operations)])
+    assert broker.client(version=LATEST) >> request << answer
+    request.include_cluster_authorized_operations = wanted
+    cluster = CLUSTER_OPERATIONS if wanted else AUTHORIZED_OPERATIONS_OMITTED
+    assert broker.client(version=10) >> request << Like(cluster_authorized_operations=cluster)
+
+
+# ---- topics that are not there
+
+
+def test_unknown_topics(broker: InProcessBroker) -> None:
+    client = broker.client(version=LATEST)
+    assert client >> asking("u") << unknown(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert client >> asking("a b") << unknown(ErrorCode.INVALID_TOPIC_EXCEPTION, "a b")
+    assert "u" not in broker.broker.image.topics
+
+
+def test_whoever_allows_it_gets_a_topic(tmp_path: Path) -> None:
+    broker = InProcessBroker(tmp_path, {"num.partitions": "3"})
+    made = Like(topics=[Like(error_code=0, name="u", partitions=[Like(**LEADS)] * 3)])
+    client = broker.client(version=LATEST)
+    assert client >> asking("u", create=True) << made
+    assert client >> asking("u") << made
+    broker.kill()
+
+
+def test_names_that_no_topic_may_have_are_not_created(broker: InProcessBroker) -> None:
+    request = asking("a b", "u", create=True)
+    assert (
+        broker.client(version=LATEST)
+        >> request
+        << Like(
+            topics=[
+                Like(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name="a b"),
+                Like(error_code=0, name="u"),
+            ]
+        )
+    )
+
+
+def test_the_brokers_own_topics_are_not_created_for_clients(broker: InProcessBroker) -> None:
+    name = "__consumer_offsets"
+    assert (
+        broker.client(version=LATEST)
+        >> asking(name, create=True)
+        << Like(topics=[Like(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name, is_internal=True)])
+    )
+
+
+def test_creation_can_be_turned_off(tmp_path: Path) -> None:
+    broker = InProcessBroker(tmp_path, {"auto.create.topics.enable": "false"})
+    answer = unknown(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert broker.client(version=LATEST) >> asking("u", create=True) << answer
+    broker.kill()
+
+
+def test_two_who_want_the_same_topic_get_the_same(tmp_path: Path) -> None:
+    runner = HeldRunner()
+    broker = InProcessBroker(tmp_path, runner=runner)
+    one = broker.client(version=LATEST) >> asking("u", create=True) << WAITS
+    other = broker.client(version=LATEST) >> asking("u", create=True) << WAITS
+    runner.release_all()
+    made = Like(topics=[Like(error_code=0, topic_id=(1).to_bytes(16, "big"))])
+    assert one << made
+    assert other << made
+    broker.kill()
+
+
+def test_a_topic_that_cannot_be_recorded_has_no_leader_yet(tmp_path: Path) -> None:
+    runner = HeldRunner()
+    broker = InProcessBroker(tmp_path, runner=runner)
+    client = broker.client(version=LATEST) >> asking("u", create=True) << WAITS
+    runner.fail(OSError("no space left"))
+    assert client << unknown(ErrorCode.LEADER_NOT_AVAILABLE)
+    broker.kill()
+
+
+# ---- leaders that are gone
+
+
+def test_a_partition_whose_disk_failed_has_no_leader(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    fail_disk(broker)
+    down = {
+        "error_code": ErrorCode.LEADER_NOT_AVAILABLE,
+        "leader_id": -1,
+        "replica_nodes": [NODE_ID],
+        "offline_replicas": [NODE_ID],
+    }
+    answer = Like(topics=[Like(partitions=[Like(**down)])])
+    assert broker.client(version=LATEST) >> asking("t") << answer
+    assert broker.client(version=0) >> described("t") << answer
+
+
+def test_a_partition_that_is_led_elsewhere(broker: InProcessBroker) -> None:
+    change = PartitionChangeRecord(partition_id=0, topic_id=broker.create_topic("t"), leader=2)
+    broker.controller.submit(lambda _: Decision(True, [change]), lambda _: False)
+    answer = Like(topics=[Like(partitions=[Like(error_code=0, leader_id=2, leader_epoch=1)])])
+    assert broker.client(version=LATEST) >> asking("t") << answer
+    assert broker.client(version=0) >> described("t") << answer
+
+
+# ---- DescribeCluster
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_every_version_describes_the_cluster(broker: InProcessBroker, version: int) -> None:
+    client = broker.client(version=version)
+    expected = DescribeClusterResponse(
+        cluster_id=broker.broker.cluster_id,
+        controller_id=NODE_ID,
+        brokers=[
+            DescribeClusterResponse.DescribeClusterBroker(
+                broker_id=NODE_ID, host=DIALLED_HOST, port=DIALLED_PORT
+            )
+        ],
+    )
+    assert client >> DescribeClusterRequest() << expected
+    expected.cluster_authorized_operations = CLUSTER_OPERATIONS
+    assert client >> DescribeClusterRequest(include_cluster_authorized_operations=True) << expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (2, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
+        (0, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
+        (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
+    ],
+)
+def test_this_is_a_brokers_endpoint(broker: InProcessBroker, kind: int, code: ErrorCode) -> None:
+    request = DescribeClusterRequest(endpoint_type=kind)
+    assert broker.client(version=1) >> request << Like(error_code=code, brokers=[])
+
+
+# ---- DescribeTopicPartitions
+
+
+def described(
+    *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None
+) -> DescribeTopicPartitionsRequest:
+    return DescribeTopicPartitionsRequest(
+        topics=[DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in names],
+        response_partition_limit=limit,
+        cursor=cursor
+        and DescribeTopicPartitionsRequest.Cursor(topic_name=cursor[0], partition_index=cursor[1]),
+    )
+
+
+Page = tuple[list[tuple[str | None, list[int]]], tuple[str, int] | None]
+
+
+def page(broker: InProcessBroker, request: DescribeTopicPartitionsRequest) -> Page:
+    """The partitions of each topic in the answer, and where to go on."""
+    answer = broker.client(version=0).ask(request)
+    assert isinstance(answer, DescribeTopicPartitionsResponse)
+    shown = [(topic.name, [at.partition_index for at in topic.partitions]) for topic in answer.topics]
+    cursor = answer.next_cursor
+    return shown, None if cursor is None else (cursor.topic_name, cursor.partition_index)
+
+
+def with_topics(broker: InProcessBroker, **counts: int) -> None:
+    for name, count in counts.items():
+        broker.create_topic(name, partitions=count)
+
+
+def test_topics_are_described_in_order_of_name(broker: InProcessBroker) -> None:
+    with_topics(broker, b=1, a=2)
+    assert page(broker, described()) == ([("a", [0, 1]), ("b", [0])], None)
+    assert page(broker, described("b", "a", "b")) == ([("a", [0, 1]), ("b", [0])], None)
+    topic_id = broker.broker.image.topics["b"].topic_id
+    one = Like(partition_index=0, leader_epoch=0, eligible_leader_replicas=[], last_known_elr=[], **LEADS)
+    assert (
+        broker.client(version=0)
+        >> described("b")
+        << Like(
+            topics=[
+                Like(
+                    error_code=0,
+                    topic_id=topic_id,
+                    is_internal=False,
+                    partitions=[one],
+                    topic_authorized_operations=TOPIC_OPERATIONS,
+                )
+            ]
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("cursor", "limit", "expected"),
+    [
+        (None, 1, ([("a", [0])], ("a", 1))),
+        (("a", 1), 1, ([("a", [1])], ("b", 0))),
+        (("a", 1), 2, ([("a", [1]), ("b", [0])], ("b", 1))),
+        (("b", 1), 9, ([("b", [1, 2])], None)),
+        (("b", 7), 9, ([("b", [])], None)),
+        (("aa", 2), 9, ([("b", [0, 1, 2])], None)),
+        (("c", 0), 9, ([], None)),
+        (None, 5, ([("a", [0, 1]), ("b", [0, 1, 2])], None)),
+        (None, 0, ([("a", [0])], ("a", 1))),
+        (None, -3, ([("a", [0])], ("a", 1))),
+    ],
+)
+def test_pages(broker: InProcessBroker, cursor: tuple[str, int] | None, limit: int, expected: Page) -> None:
+    with_topics(broker, a=2, b=3)
+    assert page(broker, described(limit=limit, cursor=cursor)) == expected
+
+
+def test_the_broker_has_a_limit_of_its_own(tmp_path: Path) -> None:
+    broker = InProcessBroker(tmp_path, {"max.request.partition.size.limit": "2"})
+    with_topics(broker, a=3)
+    assert page(broker, described(limit=9)) == ([("a", [0, 1])], ("a", 2))
+    broker.kill()
+
+
+@pytest.mark.parametrize(("names", "cursor"), [(["a"], ("b", 0)), (["a"], ("a", -1)), ([], ("a", -1))])
+def test_cursors_that_point_nowhere(
+    broker: InProcessBroker, names: Sequence[str], cursor: tuple[str, int]
+) -> None:
+    with_topics(broker, a=1, b=1)
+    refused = Like(topics=[Like(error_code=ErrorCode.INVALID_REQUEST, name=name) for name in names])
+    assert broker.client(version=0) >> described(*names, cursor=cursor) << refused
+
+
+def test_topics_that_cannot_be_described(broker: InProcessBroker) -> None:
+    with_topics(broker, t=1)
+    assert (
+        broker.client(version=0)
+        >> described("a b", "t", "u")
+        << Like(
+            topics=[
+                Like(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name="a b", partitions=[]),
+                Like(error_code=ErrorCode.NONE, name="t"),
+                Like(
+                    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    name="u",
+                    topic_id=ZERO_UUID,
+                    partitions=[],
+                ),
+            ],
+            next_cursor=None,
+        )
+    )

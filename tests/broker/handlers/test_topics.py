@@ -1,0 +1,275 @@
+"""CreateTopics and DeleteTopics. The rules of topics themselves are tested in test_topic_admin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from config.describe import ConfigSource
+from protocol.errors import ErrorCode
+from protocol.messages.topics import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from protocol.wire import ZERO_UUID, Uuid
+from tests.broker.broker_fixture import NODE_ID, WAITS, InProcessBroker
+from tests.broker.held_runner import HeldRunner
+from tests.broker.logs import batch
+from tests.conformance.dialogues.words import produce
+from tests.support.difference import Like
+
+CREATE_VERSIONS, CREATE = range(2, 8), 7
+DELETE_VERSIONS, DELETE = range(1, 7), 6
+STRANGER = b"?" * 16
+
+
+def topic(
+    name: str, partitions: int = 1, replicas: int = -1, **configs: str | None
+) -> CreateTopicsRequest.CreatableTopic:
+    return CreateTopicsRequest.CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        configs=[
+            CreateTopicsRequest.CreatableTopicConfig(name=key.replace("_", "."), value=value)
+            for key, value in configs.items()
+        ],
+    )
+
+
+def creating(*topics: CreateTopicsRequest.CreatableTopic, validate_only: bool = False) -> CreateTopicsRequest:
+    return CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
+
+
+def topics_of(broker: InProcessBroker) -> list[str]:
+    return sorted(broker.broker.image.topics)
+
+
+# ---- CreateTopics
+
+
+@pytest.mark.parametrize("version", CREATE_VERSIONS)
+def test_every_version_creates(broker: InProcessBroker, version: int) -> None:
+    counted = version >= 5
+    made = Like(
+        name="t",
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        num_partitions=2 if counted else -1,
+        replication_factor=1 if counted else -1,
+        topic_id=(1).to_bytes(16, "big") if version >= 7 else ZERO_UUID,
+    )
+    assert broker.client(version=version) >> creating(topic("t", 2)) << Like(topics=[made])
+    assert len(list(broker.replica_manager.partitions())) == 2
+    again = Like(topics=[Like(name="t", error_code=ErrorCode.TOPIC_ALREADY_EXISTS)])
+    assert broker.client(version=version) >> creating(topic("t", 2)) << again
+
+
+def test_a_new_topic_can_be_written_to_at_once(broker: InProcessBroker) -> None:
+    assert broker.client(version=CREATE) >> creating(topic("t")) << Like(topics=[Like(error_code=0)])
+    appended = Like(responses=[Like(partition_responses=[Like(error_code=0, base_offset=0)])])
+    assert broker.client(version=12) >> produce("t", batch("a")) << appended
+
+
+def test_replicas_may_be_assigned_by_hand(broker: InProcessBroker) -> None:
+    by_hand = topic("t", -1)
+    by_hand.assignments = [
+        CreateTopicsRequest.CreatableReplicaAssignment(partition_index=index, broker_ids=[NODE_ID])
+        for index in (1, 0)
+    ]
+    assert (
+        broker.client(version=CREATE)
+        >> creating(by_hand)
+        << Like(topics=[Like(error_code=0, num_partitions=2, replication_factor=1)])
+    )
+
+
+def test_the_settings_of_a_new_topic_are_told_with_their_source(tmp_path: Path) -> None:
+    broker = InProcessBroker(tmp_path, {"log.segment.bytes": "1048576", "log.retention.hours": "1"})
+    answer = broker.client(version=CREATE).ask(creating(topic("t", retention_bytes="77")))
+    assert isinstance(answer, CreateTopicsResponse)
+    entries = {entry.name: entry for entry in answer.topics[0].configs or ()}
+    told = {name: (entry.value, entry.config_source) for name, entry in entries.items()}
+    assert told["retention.bytes"] == ("77", ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    assert told["segment.bytes"] == ("1048576", ConfigSource.STATIC_BROKER_CONFIG)
+    assert told["retention.ms"] == ("3600000", ConfigSource.STATIC_BROKER_CONFIG)
+    assert told["cleanup.policy"] == ("delete", ConfigSource.DEFAULT_CONFIG)
+    assert not any(entry.read_only or entry.is_sensitive for entry in entries.values())
+    broker.kill()
+
+
+def test_what_fails_does_not_keep_the_others(broker: InProcessBroker) -> None:
+    answer = broker.client(version=CREATE).ask(
+        creating(
+            topic("a b"),
+            topic("t"),
+            topic("few", 0),
+            topic("many", replicas=2),
+            topic("c", retention_ms="soon"),
+        )
+    )
+    assert isinstance(answer, CreateTopicsResponse)
+    codes = {result.name: result.error_code for result in answer.topics}
+    assert codes == {
+        "a b": ErrorCode.INVALID_TOPIC_EXCEPTION,
+        "t": ErrorCode.NONE,
+        "few": ErrorCode.INVALID_PARTITIONS,
+        "many": ErrorCode.INVALID_REPLICATION_FACTOR,
+        "c": ErrorCode.INVALID_CONFIG,
+    }
+    assert all(bool(result.error_message) == bool(result.error_code) for result in answer.topics)
+    assert topics_of(broker) == ["t"]
+
+
+def test_who_names_a_topic_twice_does_not_get_it(broker: InProcessBroker) -> None:
+    answer = broker.client(version=CREATE).ask(creating(topic("t"), topic("u"), topic("t", 5)))
+    assert isinstance(answer, CreateTopicsResponse)
+    codes = {result.name: result.error_code for result in answer.topics}
+    assert codes == {"t": ErrorCode.INVALID_REQUEST, "u": ErrorCode.NONE}
+    assert topics_of(broker) == ["u"]
+
+
+def test_validation_changes_nothing(broker: InProcessBroker) -> None:
+    request = creating(topic("t", 3), topic(""), validate_only=True)
+    answer = broker.client(version=CREATE).ask(request)
+    assert isinstance(answer, CreateTopicsResponse)
+    assert {(result.name, result.error_code) for result in answer.topics} == {
+        ("t", ErrorCode.NONE),
+        ("", ErrorCode.INVALID_TOPIC_EXCEPTION),
+    }
+    assert topics_of(broker) == []
+    assert broker.deltas == []
+
+
+def test_the_answer_waits_until_the_topic_is_on_the_disk_and_open(tmp_path: Path) -> None:
+    runner = HeldRunner()
+    broker = InProcessBroker(tmp_path, runner=runner)
+    client = broker.client(version=CREATE) >> creating(topic("t")) << WAITS
+    runner.release()  # the record
+    assert client << WAITS
+    runner.release()  # the directories
+    assert client << Like(topics=[Like(name="t", error_code=ErrorCode.NONE)])
+    broker.kill()
+
+
+def test_a_disk_that_refuses_means_no_topic(tmp_path: Path) -> None:
+    runner = HeldRunner()
+    broker = InProcessBroker(tmp_path, runner=runner)
+    client = broker.client(version=CREATE) >> creating(topic("t"), topic("u")) << WAITS
+    runner.fail(OSError("no space left"))
+    refused = {"error_code": ErrorCode.KAFKA_STORAGE_ERROR, "topic_id": ZERO_UUID}
+    assert client << Like(topics=[Like(name="t", **refused), Like(name="u", **refused)])
+    assert topics_of(broker) == []
+    broker.kill()
+
+
+# ---- DeleteTopics
+
+
+def deleting(*doomed: str | Uuid, version: int = DELETE) -> DeleteTopicsRequest:
+    """Topics by name or id, as `version` says it."""
+    if version < 6:
+        return DeleteTopicsRequest(topic_names=[name for name in doomed if isinstance(name, str)])
+    return DeleteTopicsRequest(
+        topics=[
+            DeleteTopicsRequest.DeleteTopicState(name=it)
+            if isinstance(it, str)
+            else DeleteTopicsRequest.DeleteTopicState(topic_id=it)
+            for it in doomed
+        ]
+    )
+
+
+@pytest.mark.parametrize("version", DELETE_VERSIONS)
+def test_every_version_deletes(broker: InProcessBroker, version: int) -> None:
+    topic_id = broker.create_topic("t", partitions=2)
+    broker.create_topic("u")
+    client = broker.client(version=version)
+    gone = Like(name="t", error_code=ErrorCode.NONE, topic_id=topic_id if version >= 6 else ZERO_UUID)
+    assert client >> deleting("t", version=version) << Like(responses=[gone])
+    assert topics_of(broker) == ["u"]
+    assert [partition.topic for partition in broker.replica_manager.partitions()] == ["u"]
+    unknown = Like(responses=[Like(name="t", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)])
+    assert client >> deleting("t", version=version) << unknown
+
+
+def test_a_topic_may_be_deleted_by_its_id(broker: InProcessBroker) -> None:
+    topic_id = broker.create_topic("t")
+    client = broker.client(version=DELETE)
+    gone = DeleteTopicsResponse.DeletableTopicResult(name="t", topic_id=topic_id)
+    assert client >> deleting(topic_id) << DeleteTopicsResponse(responses=[gone])
+    strange = Like(name=None, topic_id=STRANGER, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+    assert client >> deleting(STRANGER) << Like(responses=[strange])
+
+
+def test_a_name_may_come_back_and_is_another_topic(broker: InProcessBroker) -> None:
+    first = broker.create_topic("t")
+    assert broker.client(version=DELETE) >> deleting("t") << Like(responses=[Like(error_code=0)])
+    assert broker.create_topic("t") != first
+
+
+def test_who_names_a_topic_twice_does_not_lose_it(broker: InProcessBroker) -> None:
+    topic_id = broker.create_topic("t")
+    broker.create_topic("u")
+    client = broker.client(version=DELETE)
+    refused = {"error_code": ErrorCode.INVALID_REQUEST}
+    for doomed in (["t", "t"], [topic_id, topic_id]):
+        assert client >> deleting(*doomed) << Like(responses=[Like(**refused)])
+    both = Like(responses=[Like(name="t", topic_id=topic_id, **refused)])
+    assert client >> deleting("t", topic_id) << both
+    assert (
+        client
+        >> deleting("t", "u", "t")
+        << Like(responses=[Like(name="t", **refused), Like(name="u", error_code=0)])
+    )
+    assert topics_of(broker) == ["t"]
+
+
+def test_a_topic_has_a_name_or_an_id(broker: InProcessBroker) -> None:
+    topic_id = broker.create_topic("t")
+    neither = DeleteTopicsRequest.DeleteTopicState()
+    both = DeleteTopicsRequest.DeleteTopicState(name="t", topic_id=topic_id)
+    assert (
+        broker.client(version=DELETE)
+        >> DeleteTopicsRequest(topics=[both, neither])
+        << Like(
+            responses=[
+                Like(name=None, topic_id=ZERO_UUID, error_code=ErrorCode.INVALID_REQUEST),
+                Like(name="t", topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST),
+            ]
+        )
+    )
+    assert topics_of(broker) == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        (2, ErrorCode.INVALID_REQUEST),
+        (3, ErrorCode.TOPIC_DELETION_DISABLED),
+        (6, ErrorCode.TOPIC_DELETION_DISABLED),
+    ],
+)
+def test_deletion_can_be_turned_off(tmp_path: Path, version: int, code: ErrorCode) -> None:
+    broker = InProcessBroker(tmp_path, {"delete.topic.enable": "false"})
+    broker.create_topic("t")
+    refused = Like(responses=[Like(name="t", error_code=code)])
+    assert broker.client(version=version) >> deleting("t", version=version) << refused
+    assert topics_of(broker) == ["t"]
+    broker.kill()
+
+
+def test_a_disk_that_refuses_means_the_topic_stays(tmp_path: Path) -> None:
+    runner = HeldRunner()
+    broker = InProcessBroker(tmp_path, runner=runner)
+    client = broker.client(version=CREATE) >> creating(topic("t"))
+    runner.release_all()
+    assert client << Like(topics=[Like(error_code=0)])
+    client = broker.client(version=DELETE) >> deleting("t") << WAITS
+    runner.fail(OSError("no space left"))
+    assert client << Like(responses=[Like(name="t", error_code=ErrorCode.KAFKA_STORAGE_ERROR)])
+    assert topics_of(broker) == ["t"]
+    broker.kill()
