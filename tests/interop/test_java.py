@@ -70,21 +70,31 @@ def tool(name: str, *words: str, text: str = "") -> str:
     return done.stdout
 
 
-def test_the_console_tools_bring_lines_back(bootstrap: str, topic: TopicFactory) -> None:
-    name = topic()
-    lines = [f"key-{number}\tthe value of {number}" for number in range(10_000)]
-    keyed = ["--reader-property", "parse.key=true"]
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_console_tools_bring_lines_back(bootstrap: str, topic: TopicFactory, codec: str) -> None:
+    """Headers, keys, nulls among them, and values; a million lines over all codecs, and one value of a megabyte."""
+    name, count = topic(), TOTAL_RECORDS // len(CODECS)
+    lines = [f"trace:{number:x},b:\tkey-{number % 1000}\tthe value of {number}" for number in range(count)]
+    lines[1::7] = [f"trace:1\tNULL\tno key {number}" for number in range(1, count, 7)]
+    lines[2::7] = [f"trace:2\tkey-{number}\tNULL" for number in range(2, count, 7)]
+    lines[3] = "trace:3\tbig\t" + "0123456789" * 100_000
+    properties = {"parse.headers": "true", "parse.key": "true", "null.marker": "NULL"}
+    printing = {"print.headers": "true", "print.key": "true", "null.literal": "NULL"}
     tool(
         "org.apache.kafka.tools.ConsoleProducer",
-        *("--bootstrap-server", bootstrap, "--topic", name, "--compression-codec", "zstd", *keyed),
+        *("--bootstrap-server", bootstrap, "--topic", name, "--compression-codec", codec),
+        *(word for key, value in properties.items() for word in ("--reader-property", f"{key}={value}")),
         text="".join(line + "\n" for line in lines),
     )
     printed = tool(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         *("--bootstrap-server", bootstrap, "--topic", name, "--partition", "0", "--offset", "earliest"),
-        *("--max-messages", str(len(lines)), "--formatter-property", "print.key=true"),
+        *("--max-messages", str(len(lines))),
+        *(word for key, value in printing.items() for word in ("--formatter-property", f"{key}={value}")),
     )
-    assert printed.splitlines() == lines
+    read = printed.splitlines()
+    assert len(read) == len(lines)
+    assert read == lines, next(pair for pair in zip(read, lines, strict=True) if pair[0] != pair[1])
 
 
 def test_the_performance_tool_gets_every_record_acknowledged(bootstrap: str, topic: TopicFactory) -> None:
