@@ -67,7 +67,7 @@ class LogManager:
         self._expiration_ms = producer_id_expiration_ms
         self._logs: dict[TopicPartition, UnifiedLog] = {}
         self._deletions = DeletionQueue(env)
-        self._planned: dict[TopicPartition, LogDir] = {}
+        self._planned: dict[TopicPartition, tuple[LogDir, NewDirectories]] = {}
         limit = max_open_segments or env.max_open_files() // 2 // DESCRIPTORS_PER_SEGMENT
         self._open_segments = OpenSegments(limit)
         self.dirs = [LogDir(env, path.rstrip("/") or "/") for path in log_dirs]
@@ -186,7 +186,7 @@ class LogManager:
             counts[directory] += 1
             directory.forget(topic, partition)
             job.add(directory.path, f"{topic}-{partition}", topic_id)
-            self._planned[topic, partition] = directory
+            self._planned[topic, partition] = (directory, job)
         return job
 
     def get_or_create_log(self, topic: str, partition: int, topic_id: bytes | None = None) -> UnifiedLog:
@@ -197,13 +197,12 @@ class LogManager:
         log = self._logs.get((topic, partition))
         try:
             if log is None:
-                directory = self._planned.pop((topic, partition), None)
-                is_prepared = directory is not None
+                directory, job = self._planned.pop((topic, partition), (None, None))
                 if directory is None:
                     directory = min(self.dirs, key=lambda candidate: len(candidate.logs))
                     directory.forget(topic, partition)
                 log = self._open(directory, topic, partition, is_new=True)
-                if not is_prepared:
+                if job is None or not job.is_done:
                     self._env.sync_dir(directory.path)
             if topic_id is not None:
                 log.assign_topic_id(topic_id)

@@ -12,11 +12,12 @@ from storage.env import Env
 class NewDirectories:
     """The directories of logs to come. Made by `LogManager.prepare_logs`; run() is safe in a thread."""
 
-    __slots__ = ("_env", "_topic_ids")
+    __slots__ = ("_env", "_topic_ids", "is_done")
 
     def __init__(self, env: Env) -> None:
         self._env = env
         self._topic_ids: dict[str, dict[str, bytes]] = {}
+        self.is_done = False
 
     def add(self, log_dir: str, name: str, topic_id: bytes) -> None:
         """Plans the partition directory `name` in `log_dir`."""
@@ -29,3 +30,4 @@ class NewDirectories:
                 self._env.mkdir(directory)
                 PartitionMetadataFile(self._env, f"{directory}/{PARTITION_METADATA}").write(topic_id)
             self._env.sync_dir(log_dir)
+        self.is_done = True
