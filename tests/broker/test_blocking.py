@@ -1,4 +1,4 @@
-"""What blocks is done elsewhere, and whoever waits for it hears on the event loop how it ended."""
+"""Where blocking work goes, and where its end is told."""
 
 from __future__ import annotations
 
@@ -10,54 +10,90 @@ import pytest
 from broker.blocking import InlineRunner, ThreadRunner
 
 
-def refuse() -> None:
-    raise OSError("no")
-
-
-async def test_a_thread_works_and_the_loop_hears_of_it() -> None:
+async def outcome(
+    runner: ThreadRunner, error: BaseException | None = None
+) -> tuple[str, BaseException | None, bool]:
+    """The thread that worked, what `done` was told, and whether that was on the loop."""
     loop = asyncio.get_running_loop()
-    runner = ThreadRunner(loop, threads=1)
-    threads: list[threading.Thread] = []
-    heard: asyncio.Future[tuple[BaseException | None, threading.Thread]] = loop.create_future()
+    ended: asyncio.Future[tuple[BaseException | None, bool]] = loop.create_future()
+    worked = []
 
-    runner.submit(
-        lambda: threads.append(threading.current_thread()),
-        lambda error: heard.set_result((error, threading.current_thread())),
-    )
+    def work() -> None:
+        worked.append(threading.current_thread().name)
+        if error is not None:
+            raise error
 
-    assert await heard == (None, threading.current_thread())
-    assert threads != [threading.current_thread()]
+    def done(told: BaseException | None) -> None:
+        ended.set_result((told, threading.current_thread() is threading.main_thread()))
+
+    runner.submit(work, done)
+    told, on_loop = await asyncio.wait_for(ended, 10)
+    return worked[0], told, on_loop
+
+
+async def test_work_is_done_in_a_thread_and_its_end_told_on_the_loop() -> None:
+    runner = ThreadRunner(asyncio.get_running_loop(), 1)
+    thread, told, on_loop = await outcome(runner)
+    assert thread.startswith("barnabas-blocking")
+    assert (told, on_loop) == (None, True)
     runner.close()
 
 
-async def test_an_error_in_the_thread_is_handed_over() -> None:
+@pytest.mark.parametrize("error", [OSError("no space left"), ZeroDivisionError()])
+async def test_whatever_goes_wrong_in_a_thread_is_told(error: Exception) -> None:
+    runner = ThreadRunner(asyncio.get_running_loop(), 1)
+    _, told, on_loop = await outcome(runner, error)
+    assert told is error
+    assert on_loop
+    runner.close()
+
+
+async def test_the_loop_goes_on_while_a_thread_waits() -> None:
     loop = asyncio.get_running_loop()
-    runner = ThreadRunner(loop, threads=1)
-    heard: asyncio.Future[BaseException | None] = loop.create_future()
-    runner.submit(refuse, heard.set_result)
-    assert isinstance(await heard, OSError)
+    runner = ThreadRunner(loop, 1)
+    gate, ended = threading.Event(), loop.create_future()
+    runner.submit(lambda: assert_true(gate.wait(10)), ended.set_result)
+    await asyncio.sleep(0)
+    assert not ended.done()
+    gate.set()
+    assert await asyncio.wait_for(ended, 10) is None
     runner.close()
 
 
-async def test_closing_waits_for_what_was_submitted() -> None:
-    done: list[int] = []
-    runner = ThreadRunner(asyncio.get_running_loop(), threads=1)
-    for number in range(5):
-        runner.submit(lambda number=number: done.append(number), lambda error: None)  # type: ignore[misc]
+async def test_close_waits_for_what_was_submitted_and_takes_no_more() -> None:
+    runner = ThreadRunner(asyncio.get_running_loop(), 1)
+    worked: list[int] = []
+    told: list[BaseException | None] = []
+    for number in range(3):
+        runner.submit(lambda number=number: worked.append(number), told.append)  # type: ignore[misc]
     runner.close()
-    assert done == [0, 1, 2, 3, 4]
+    assert worked == [0, 1, 2]
+    with pytest.raises(RuntimeError):
+        runner.submit(lambda: None, told.append)
+    await asyncio.sleep(0)
+    assert told == [None, None, None]
 
 
 def test_inline_everything_happens_at_once() -> None:
-    story: list[object] = []
-    InlineRunner().submit(lambda: story.append("work"), story.append)
-    InlineRunner().submit(refuse, lambda error: story.append(str(error)))
-    assert story == ["work", None, "no"]
+    told: list[BaseException | None] = []
+    worked: list[str] = []
+    InlineRunner().submit(lambda: worked.append("done"), told.append)
+    assert (worked, told) == (["done"], [None])
 
 
-def test_inline_only_the_disk_may_fail() -> None:
-    def bug() -> None:
-        raise ValueError("ours")
+def test_inline_the_disks_errors_are_told_and_bugs_are_not_hidden() -> None:
+    told: list[BaseException | None] = []
+    error = OSError("no space left")
 
-    with pytest.raises(ValueError, match="ours"):
-        InlineRunner().submit(bug, lambda error: None)
+    def refuse(reason: Exception) -> None:
+        raise reason
+
+    InlineRunner().submit(lambda: refuse(error), told.append)
+    assert told == [error]
+    with pytest.raises(ZeroDivisionError):
+        InlineRunner().submit(lambda: refuse(ZeroDivisionError()), told.append)
+    assert told == [error]
+
+
+def assert_true(value: bool) -> None:
+    assert value

@@ -1,45 +1,51 @@
-"""What handlers work with."""
+"""What Broker itself decides, which is little: the address that a client is told."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from broker.request import ConnectionInfo
 from tests.broker.broker_fixture import InProcessBroker
 
 
-def connection(listener_name: str, local_host: str = "10.0.0.5", local_port: int = 9092) -> ConnectionInfo:
+def dialled(host: str, port: int, listener: str = "PLAINTEXT") -> ConnectionInfo:
     return ConnectionInfo(
         connection_id=1,
-        listener_name=listener_name,
-        client_host="10.0.0.9",
+        listener_name=listener,
+        client_host="192.0.2.7",
         client_port=50_000,
-        local_host=local_host,
-        local_port=local_port,
+        local_host=host,
+        local_port=port,
     )
 
 
-def test_a_client_is_told_the_address_that_it_dialled(broker: InProcessBroker) -> None:
-    for host, port in (("10.0.0.5", 9092), ("::1", 29092)):
-        endpoint = broker.broker.endpoint(connection("PLAINTEXT", host, port))
-        assert (endpoint.host, endpoint.port) == (host, port)
+def told(broker: InProcessBroker, connection: ConnectionInfo) -> tuple[str, int]:
+    endpoint = broker.broker.endpoint(connection)
+    return endpoint.host, endpoint.port
 
 
-def test_an_address_that_is_configured_is_told_to_everyone_on_its_listener(tmp_path: Path) -> None:
+@pytest.mark.parametrize("address", [("192.0.2.1", 9092), ("127.0.0.1", 40_000), ("::1", 9092)])
+def test_without_a_configured_address_each_client_is_told_the_one_it_dialled(
+    broker: InProcessBroker, address: tuple[str, int]
+) -> None:
+    assert told(broker, dialled(*address)) == address
+
+
+def test_a_configured_address_wins_on_its_listener(tmp_path: Path) -> None:
     settings = {
         "listeners": "PLAINTEXT://:9092,INSIDE://:9093",
+        "advertised.listeners": "PLAINTEXT://kafka.example:19092,INSIDE://broker-1:9093",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT",
-        "advertised.listeners": "PLAINTEXT://kafka.example:19092",
     }
-    running = InProcessBroker(tmp_path, settings)
-    endpoint = running.broker.endpoint(connection("PLAINTEXT"))
-    assert (endpoint.host, endpoint.port) == ("kafka.example", 19092)
-    endpoint = running.broker.endpoint(connection("INSIDE", "10.0.0.5", 9093))
-    assert (endpoint.host, endpoint.port) == ("10.0.0.5", 9093)
-    running.kill()
+    broker = InProcessBroker(tmp_path, settings)
+    assert told(broker, dialled("192.0.2.1", 9092)) == ("kafka.example", 19092)
+    assert told(broker, dialled("192.0.2.1", 9093, "INSIDE")) == ("broker-1", 9093)
+    broker.kill()
 
 
-def test_the_image_is_always_the_newest(broker: InProcessBroker) -> None:
-    assert "t" not in broker.broker.image.topics
+def test_the_newest_metadata_are_the_controllers(broker: InProcessBroker) -> None:
+    before = broker.broker.image
     broker.create_topic("t")
-    assert "t" in broker.broker.image.topics
+    assert broker.broker.image is broker.controller.image is not before

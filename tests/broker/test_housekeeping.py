@@ -1,0 +1,213 @@
+"""Chores at their intervals, on a clock that the test turns; what blocks goes to the runner."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from broker.blocking import Done, Work
+from broker.housekeeping import Housekeeping
+from protocol.messages.topics import DeleteTopicsRequest
+from storage.unified_log import UnifiedLog
+from tests.broker.broker_fixture import InProcessBroker
+from tests.broker.held_runner import HeldRunner
+from tests.broker.logs import batch
+from tests.support.difference import Like
+
+NEVER = str(2**63 - 1)
+QUIET = {
+    "log.retention.check.interval.ms": "100000000",
+    "log.flush.offset.checkpoint.interval.ms": "100000000",
+    "log.flush.start.offset.checkpoint.interval.ms": "100000000",
+    "replica.high.watermark.checkpoint.interval.ms": "100000000",
+    "producer.id.expiration.check.interval.ms": "100000000",
+    "log.initial.task.delay.ms": "100000000",
+}
+"""All chores so seldom that a test sees only the one that it sets."""
+
+
+class House:
+    """A broker with one topic, whose housekeeping hands what blocks to `runner`."""
+
+    def __init__(self, directory: Path, settings: dict[str, str] | None = None, **configs: str) -> None:
+        self.directory = directory
+        self.broker = InProcessBroker(directory, {**QUIET, **(settings or {})})
+        self.broker.create_topic("t", **configs)  # type: ignore[arg-type]  # partitions is not among them
+        self.runner = HeldRunner()
+        self.housekeeping = self.over(self.runner)
+
+    def over(self, runner: HeldRunner | ClosedRunner) -> Housekeeping:
+        broker = self.broker
+        return Housekeeping(broker.config, broker.log_manager, broker.replica_manager, runner, broker.timer)
+
+    @property
+    def log(self) -> UnifiedLog:
+        return self.broker.replica_manager.partition("t", 0).log
+
+    def append(self, *values: str) -> None:
+        for value in values:
+            self.broker.replica_manager.partition("t", 0).append_as_leader(batch(value), -1)
+
+    def advance(self, ms: int) -> None:
+        self.broker.env.ms += ms
+        self.broker.timer.advance(ms / 1000)
+
+    def files(self) -> set[str]:
+        return {path.name for path in self.directory.iterdir()}
+
+
+class ClosedRunner:
+    """A BlockingRunner that takes nothing any more."""
+
+    def submit(self, work: Work, done: Done) -> None:
+        raise RuntimeError("closed")
+
+
+def test_the_first_round_comes_after_the_delay_or_the_interval_if_that_is_shorter(tmp_path: Path) -> None:
+    settings = {
+        "log.initial.task.delay.ms": "3000",
+        "log.flush.offset.checkpoint.interval.ms": "5000",
+        "replica.high.watermark.checkpoint.interval.ms": "2000",
+    }
+    house = House(tmp_path, settings)
+    runner, rounds = house.runner, []
+    house.housekeeping.start()
+    for _ in range(8):
+        house.advance(1000)
+        rounds.append(runner.held)
+        runner.release_all()
+    #                 1  2  3  4  5  6  7  8 s: high watermarks at 2, 4, 6, 8; recovery points at 3, 8; the two
+    assert rounds == [0, 1, 2, 1, 0, 1, 0, 2]  # others whose interval is long at 3 for the first time
+    house.broker.kill()
+
+
+def test_old_segments_go_at_the_retention_interval(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    settings = {"log.initial.task.delay.ms": "10000", "log.retention.check.interval.ms": "60000"}
+    house = House(tmp_path, settings, retention_bytes="0")
+    caplog.set_level(logging.INFO, "barnabas.housekeeping")
+    house.housekeeping.start()
+    for wait_ms, start in [(10_000, 1), (60_000, 2)]:
+        house.append("x")
+        house.log.roll()
+        house.advance(wait_ms - 1)
+        assert house.log.log_start_offset == start - 1
+        house.advance(1)
+        assert house.log.log_start_offset == start
+    house.advance(60_000)  # nothing to let go of, nothing to say
+    assert caplog.messages == ["retention let go of 1 segments"] * 2
+    house.broker.kill()
+
+
+def test_logs_are_synced_when_their_time_is_over(tmp_path: Path) -> None:
+    settings = {"log.flush.scheduler.interval.ms": "500"}
+    house = House(tmp_path, settings, flush_ms="1000")
+    house.housekeeping.start()
+    house.append("a", "b")
+    house.advance(999)
+    assert house.log.recovery_point == 0
+    house.advance(501)
+    assert house.log.recovery_point == 2
+    house.broker.kill()
+
+
+def test_what_never_is_due_is_not_scheduled(tmp_path: Path) -> None:
+    """Which flushes by time are, by default."""
+    house = House(tmp_path)
+    before = house.broker.timer.scheduled
+    house.housekeeping.start()
+    assert house.broker.timer.scheduled == before + 6  # five chores, and the deletions
+    often = House(tmp_path / "often", {"log.flush.scheduler.interval.ms": "500"})
+    before = often.broker.timer.scheduled
+    often.housekeeping.start()
+    assert often.broker.timer.scheduled == before + 7
+    house.broker.kill()
+    often.broker.kill()
+
+
+def test_deleted_files_go_when_their_delay_is_over(tmp_path: Path) -> None:
+    house = House(tmp_path, {"log.segment.delete.delay.ms": "2000"})
+    house.housekeeping.start()
+    doomed = DeleteTopicsRequest(topic_names=["t"])
+    assert house.broker.client(version=1) >> doomed << Like(responses=[Like(error_code=0)])
+    (renamed,) = (name for name in house.files() if name.endswith("-delete"))
+    house.advance(1999)
+    assert house.runner.held == 0
+    house.advance(1)
+    assert house.runner.held == 1
+    assert renamed in house.files()
+    house.runner.release_all()
+    assert renamed not in house.files()
+    house.broker.kill()
+
+
+@pytest.mark.parametrize(
+    ("key", "file"),
+    [
+        ("log.flush.offset.checkpoint.interval.ms", "recovery-point-offset-checkpoint"),
+        ("log.flush.start.offset.checkpoint.interval.ms", "log-start-offset-checkpoint"),
+        ("replica.high.watermark.checkpoint.interval.ms", "replication-offset-checkpoint"),
+    ],
+)
+def test_checkpoints_are_written_by_the_runner(tmp_path: Path, key: str, file: str) -> None:
+    house = House(tmp_path, {key: "1000"})
+    path = tmp_path / file
+    path.unlink(missing_ok=True)
+    house.append("a")
+    house.housekeeping.start()
+    house.advance(1000)
+    assert house.runner.held == 1
+    assert not path.exists()
+    house.runner.release()
+    assert path.exists()
+    house.broker.kill()
+
+
+def test_producers_who_are_silent_are_forgotten(tmp_path: Path) -> None:
+    settings = {"producer.id.expiration.ms": "5000", "producer.id.expiration.check.interval.ms": "2000"}
+    house = House(tmp_path, settings)
+    house.housekeeping.start()
+    records = batch("x", producer_id=7, producer_epoch=0, base_sequence=0)
+    house.broker.replica_manager.partition("t", 0).append_as_leader(records, -1)
+    house.advance(4000)
+    assert 7 in house.log.producer_state_manager.producers
+    house.advance(2000)
+    assert 7 not in house.log.producer_state_manager.producers
+    house.broker.kill()
+
+
+def test_a_disk_that_refuses_is_said_and_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    house = House(tmp_path, {"log.flush.offset.checkpoint.interval.ms": "1000"})
+    house.housekeeping.start()
+    house.advance(1000)
+    house.runner.fail(OSError("no space left"))
+    assert caplog.messages == ["writing recovery points failed: no space left"]
+    house.advance(1000)
+    house.runner.release()
+    assert len(caplog.messages) == 1
+    house.broker.kill()
+
+
+def test_a_bug_in_one_round_does_not_prevent_the_next(tmp_path: Path) -> None:
+    house = House(tmp_path, {"log.flush.offset.checkpoint.interval.ms": "1000"})
+    house.over(ClosedRunner()).start()
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="closed"):
+            house.advance(1000)
+    house.broker.kill()
+
+
+def test_after_the_stop_nothing_is_scheduled(tmp_path: Path) -> None:
+    house = House(tmp_path, {"log.flush.offset.checkpoint.interval.ms": "1000"})
+    before = house.broker.timer.scheduled
+    house.housekeeping.start()
+    house.advance(5000)
+    house.runner.release_all()
+    house.housekeeping.stop()
+    assert house.broker.timer.scheduled == before
+    house.advance(200_000_000)
+    assert house.runner.held == 0
+    house.broker.kill()
