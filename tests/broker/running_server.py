@@ -1,0 +1,77 @@
+"""A whole Server in this process, on ports that the system chooses, and a client's plainest way to it."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from broker.server import Server
+from config.broker_config import BrokerConfig
+from storage.env import RealEnv
+
+LOCALHOST = "127.0.0.1"
+TIMEOUT_S = 10.0
+
+
+def config_of(log_dirs: str | Path, **settings: str) -> BrokerConfig:
+    """A configuration over `log_dirs`, with the keys' dots written as underscores; listening on localhost, any port."""
+    values = {
+        "listeners": f"PLAINTEXT://{LOCALHOST}:0",
+        "barnabas.http.port": "-1",
+        "log.dirs": str(log_dirs),
+    }
+    values |= {key.replace("_", "."): value for key, value in settings.items()}
+    return BrokerConfig.of(None, overrides=[f"{key}={value}" for key, value in values.items()])
+
+
+def new_server(config: BrokerConfig) -> Server:
+    return Server(config, asyncio.get_running_loop(), RealEnv())
+
+
+@asynccontextmanager
+async def running(config: BrokerConfig) -> AsyncIterator[Server]:
+    """A server that has started; it is stopped at the end."""
+    server = new_server(config)
+    server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+class Stream:
+    """A connection that sends frames and reads them, without a Connection of ours at its end."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def ask(self, framed: bytes) -> bytes:
+        self.send(framed)
+        return await self.receive()
+
+    def send(self, framed: bytes) -> None:
+        self._writer.write(framed)
+
+    async def receive(self) -> bytes:
+        """The next answer without its size."""
+        (size,) = struct.unpack(">i", await asyncio.wait_for(self._reader.readexactly(4), TIMEOUT_S))
+        return await asyncio.wait_for(self._reader.readexactly(size), TIMEOUT_S)
+
+    async def is_closed(self) -> bool:
+        """Waits for the other side to close; False when it sends something instead."""
+        return await asyncio.wait_for(self._reader.read(1), TIMEOUT_S) == b""
+
+
+@asynccontextmanager
+async def connected(port: int) -> AsyncIterator[Stream]:
+    """A connection to a port of this machine. Raises OSError."""
+    reader, writer = await asyncio.open_connection(LOCALHOST, port)
+    try:
+        yield Stream(reader, writer)
+    finally:
+        writer.close()
+        await writer.wait_closed()
