@@ -25,6 +25,7 @@ MODULES: Final = (
     "configs",
     "fetch",
     "fetch_sessions",
+    "frames",
     "groups",
     "metadata",
     "offsets",

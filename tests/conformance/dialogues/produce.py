@@ -8,7 +8,7 @@ import time
 from protocol.api_keys import ApiKey
 from protocol.messages.fetch import FetchResponse
 from protocol.messages.produce import ProduceRequest
-from protocol.records.batch import TimestampType
+from protocol.records.batch import RecordBatch, TimestampType, batches
 from protocol.records.compression import CompressionType
 from protocol.records.layout import CRC_START
 from protocol.wire import Uuid
@@ -39,6 +39,27 @@ def note_log(client: Speaker, name: str) -> None:
     assert isinstance(answer, FetchResponse)
     data = answer.responses[0].partitions[0]
     client.note(data)
+
+
+def note_contents(client: Speaker, name: str) -> None:
+    """The records of the first partition, and what their batches say but for how long they are."""
+    answer = client.peer.ask(fetch(fetch_topic(name, [partition()])), 12)
+    assert isinstance(answer, FetchResponse)
+    records = answer.responses[0].partitions[0].records
+    assert isinstance(records, memoryview)
+    for found in batches(records):
+        assert isinstance(found, RecordBatch)
+        found.ensure_valid()
+        client.note(
+            (
+                found.base_offset,
+                found.last_offset,
+                found.attributes,
+                found.base_timestamp,
+                found.max_timestamp,
+            )
+        )
+        client.note([(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in found.records()])
 
 
 def with_crc(payload: bytearray) -> bytes:
@@ -120,10 +141,12 @@ def times_of_the_broker(client: Speaker) -> None:
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
 def codecs_of_the_broker(client: Speaker) -> None:
     """The broker packs anew: the bytes may differ with the libraries, what is in them may not."""
-    name = client.create("a", configs={"compression.type": "gzip"})
-    client.ask(produce(to(client, name), batch(b"a", b"b")))
-    client.ask(produce(to(client, name), batch(b"a", compression=CompressionType.LZ4)))
-    client.ask(list_offsets(name, 0), 7)
+    for codec in ("gzip", "uncompressed", "lz4"):
+        name = client.create(codec, configs={"compression.type": codec})
+        client.ask(produce(to(client, name), batch(b"a" * 100, b"b", key=b"k")))
+        client.ask(produce(to(client, name), batch(b"a" * 100, None, compression=CompressionType.GZIP)))
+        client.ask(produce(to(client, name), batch(b"a" * 100, compression=CompressionType.SNAPPY)))
+        note_contents(client, name)
 
 
 # ---- what is refused

@@ -1,0 +1,115 @@
+"""What is the same for every API: headers, tags that nobody knows, order, and requests that are not whole."""
+
+from __future__ import annotations
+
+from broker import handlers
+from broker.request import REGISTRY
+from protocol.api_keys import ApiKey, request_header_version, request_type
+from protocol.codec import encode
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.headers import RequestHeader
+from protocol.messages.metadata import MetadataRequest
+from protocol.messages.offsets import ListOffsetsRequest
+from protocol.schema import Message
+from tests.conformance.dialogues import dialogue
+from tests.conformance.dialogues.fetch import filled, of
+from tests.conformance.dialogues.metadata import asking
+from tests.conformance.dialogues.words import fetch, fetch_topic, list_offsets, partition
+from tests.conformance.peer import ClosedError
+from tests.conformance.speaker import Speaker
+
+FUTURE = {9999: b"from the future"}
+
+
+def frame(request: Message, version: int, *, client_id: str | None = "dialogue") -> bytes:
+    assert request.api_key is not None
+    header = RequestHeader(
+        request_api_key=request.api_key,
+        request_api_version=version,
+        correlation_id=5,
+        client_id=client_id,
+    )
+    return encode(header, request_header_version(request.api_key, version)) + encode(request, version)
+
+
+def outcome(client: Speaker, payload: bytes) -> object:
+    """Whether there is an answer, and to which question."""
+    try:
+        client.peer.send(payload)
+        return client.peer.receive()[:4].hex()
+    except ClosedError:
+        return "closed"
+
+
+@dialogue(ApiKey.METADATA, 0, 13)
+def names_of_clients(client: Speaker) -> None:
+    for client_id in (None, "", "x" * 1000, "ä", "a b\n"):
+        client.note(outcome(client, frame(MetadataRequest(topics=[]), client.version, client_id=client_id)))
+
+
+@dialogue(ApiKey.METADATA, 9, 13)
+def tags_that_nobody_knows(client: Speaker) -> None:
+    request = asking(client.create("a"))
+    assert request.topics is not None
+    request.unknown_tagged_fields = FUTURE
+    request.topics[0].unknown_tagged_fields = FUTURE
+    client.ask(request)
+
+
+@dialogue(ApiKey.METADATA, 12, 12)
+def tags_in_a_header(client: Speaker) -> None:
+    request = MetadataRequest(topics=[])
+    header = RequestHeader(
+        request_api_key=3,
+        request_api_version=12,
+        correlation_id=5,
+        client_id="x",
+        unknown_tagged_fields=FUTURE,
+    )
+    client.note(outcome(client, encode(header, 2) + encode(request, 12)))
+
+
+@dialogue(ApiKey.METADATA, 4, 13)
+def more_than_a_request(client: Speaker) -> None:
+    client.note(outcome(client, frame(MetadataRequest(topics=[]), client.version) + b"more"))
+
+
+@dialogue(ApiKey.FETCH, 12, 13)
+def answers_in_the_order_of_the_questions(client: Speaker) -> None:
+    """The first one has to wait."""
+    name = filled(client)
+    poll = fetch(fetch_topic(of(client, name), [partition(0, 10)]), max_wait_ms=300)
+    questions: list[tuple[Message, int]] = [
+        (poll, client.version),
+        (ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3),
+        (asking(name), 12),
+        (list_offsets(name, 0), 7),
+    ]
+    for request, version in questions:
+        client.peer.say(request, version)
+    for request, version in questions:
+        answer = client.peer.hear(request, version)
+        client.note(type(answer).__name__)
+
+
+@dialogue(ApiKey.API_VERSIONS, 0, 0)
+def requests_that_are_not_whole(client: Speaker) -> None:
+    """Of each API, in its newest version: the header, and a little of the request."""
+    handlers.register_all()
+    for key, handler in sorted(REGISTRY.items()):
+        whole = frame(request_type(key)(), handler.versions[1])
+        for missing in range(1, min(12, len(whole) - 22)):
+            client.note((key, missing, outcome(client, whole[:-missing])))
+
+
+@dialogue(ApiKey.LIST_OFFSETS, 1, 11)
+def counts_that_cannot_be(client: Speaker) -> None:
+    """The number of topics, at the end of a request that has none, says something else."""
+    whole = frame(ListOffsetsRequest(replica_id=-1), client.version)
+    end = {10: -6, 11: -6}.get(client.version, -2) if client.version >= 6 else -4
+    width = 1 if client.version >= 6 else 4
+    for count in (
+        (b"\x02", b"\x7f", b"\x00") if width == 1 else (b"\0\0\0\1", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff")
+    ):
+        lying = whole[:end] + count + whole[len(whole) + end + width :]
+        client.note((count, outcome(client, lying)))
