@@ -278,6 +278,11 @@ class LocalLog:
     def has_rolled_since_flush(self) -> bool:
         return bool(self._sealed_since_flush)
 
+    @property
+    def has_unflushed(self) -> bool:
+        """Whether a flush would have anything to do."""
+        return self.unflushed_messages > 0 or self.has_rolled_since_flush or bool(self._unsynced_paths)
+
     def sync_with_next_flush(self, path: str) -> None:
         """Has a file that was written without a sync (a producer snapshot) synced before the recovery point moves."""
         self._unsynced_paths.append(path)

@@ -6,13 +6,18 @@ matter of some ten microseconds. Readers that hold a `FileRecords` keep its file
 """
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from storage.segment import LogSegment
+from typing import Final, Protocol
 
 DESCRIPTORS_PER_SEGMENT: Final = 3  # .log, and before Python 3.13 one for each of the two maps
 DEFAULT_LIMIT: Final = 1024
+
+
+class Openable(Protocol):
+    """What is needed of a LogSegment here."""
+
+    was_used: bool
+
+    def release(self) -> None: ...
 
 
 class OpenSegments:
@@ -21,13 +26,13 @@ class OpenSegments:
     __slots__ = ("_ring", "limit")
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
-        self._ring: OrderedDict[LogSegment, None] = OrderedDict()
+        self._ring: OrderedDict[Openable, None] = OrderedDict()
         self.limit = max(limit, 1)
 
     def __len__(self) -> int:
         return len(self._ring)
 
-    def add(self, segment: "LogSegment") -> None:
+    def add(self, segment: Openable) -> None:
         """Notes that a segment opens; another one closes if there are too many."""
         ring = self._ring
         for _ in range(2 * len(ring)):
@@ -42,6 +47,6 @@ class OpenSegments:
         segment.was_used = True
         ring[segment] = None
 
-    def discard(self, segment: "LogSegment") -> None:
+    def discard(self, segment: Openable) -> None:
         """Notes that a segment has given everything back."""
         self._ring.pop(segment, None)

@@ -295,10 +295,11 @@ class UnifiedLog(LogState):
         self._local.complete_flush(job)
 
     def flush(self) -> None:
-        """All three steps at once, on the calling thread. Raises KafkaStorageError."""
-        job = self.prepare_flush()
-        job.run()
-        self.complete_flush(job)
+        """All three steps at once, on the calling thread, if there is anything to do. Raises KafkaStorageError."""
+        if self._local.has_unflushed or self.leader_epoch_cache.is_dirty:
+            job = self.prepare_flush()
+            job.run()
+            self.complete_flush(job)
 
     # -- truncation, deletion, end --
 

@@ -518,6 +518,20 @@ def test_when_a_flush_is_due(env: FaultEnv) -> None:
     assert not log.needs_flush()
 
 
+def test_a_flush_with_nothing_to_do_touches_nothing(env: FaultEnv, log: UnifiedLog) -> None:
+    fill(log, 6)
+    log.roll()
+    log.flush()
+    env.inject(None)
+    log.flush()
+    assert env.operations == 0
+    log.roll()
+    log.assign_epoch_start_offset(9, 6)
+    log.flush()
+    assert env.operations > 0
+    assert env.read_file(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n2\n0 0\n9 6\n"
+
+
 def test_a_flush_takes_indexes_snapshots_and_epochs_along(env: FaultEnv, log: UnifiedLog) -> None:
     """After it, the machine may die: nothing that lies before the recovery point is built anew."""
     fill(log, 6, epoch=1)
