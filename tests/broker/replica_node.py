@@ -1,0 +1,232 @@
+"""A ReplicaManager on real logs, over a disk that fails when it is told to, and what is said to it in the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from broker.fetch_session import FetchPartition
+from broker.metadata_image import MetadataImage, PartitionImage
+from broker.partition import ACKS_ALL
+from broker.purgatory import DelayedOperationPurgatory
+from broker.replica_manager import AppendResult, FetchParams, FetchResult, ReplicaManager
+from broker.request import Pending
+from config.log_config import LogConfig
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.topic_records import PartitionChangeRecord, RemoveTopicRecord, TopicRecord
+from protocol.schema import Message
+from protocol.wire import ZERO_UUID, Uuid
+from storage.env import RealFile
+from storage.log_manager import LogManager
+from storage.offsets import FetchIsolation
+from tests.broker.fakes import ManualTimer
+from tests.broker.held_runner import HeldRunner
+from tests.broker.logs import ManualEnv, partition_image
+
+HERE, ELSEWHERE = 1, 2
+T, U, V = b"t" * 16, b"u" * 16, b"v" * 16
+BOTH = partition_image(replicas=(HERE, ELSEWHERE))
+
+R = TypeVar("R")
+
+
+class BreakableEnv(ManualEnv):
+    """A disk whose syncs, writes, renames or new directories fail when the test says so."""
+
+    __slots__ = ("broken",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken: set[str] = set()
+
+    def check(self, what: str) -> None:
+        if what in self.broken:
+            raise OSError(f"{what} failed")
+
+    def open(self, path: str, *, create: bool = False, write: bool = True) -> RealFile:
+        real = super().open(path, create=create, write=write)
+        file = BreakableFile(self, real.fd)
+        real.fd = -1
+        return file
+
+    def mkdir(self, path: str) -> None:
+        self.check("mkdir")
+        super().mkdir(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self.check("rename")
+        super().rename(source, target)
+
+    def sync_dir(self, path: str) -> None:
+        super().sync_dir(path)
+        self.listdir(path)  # a directory that has gone cannot be synced
+
+
+class BreakableFile(RealFile):
+    __slots__ = ("env",)
+
+    def __init__(self, env: BreakableEnv, fd: int) -> None:
+        super().__init__(fd)
+        self.env = env
+
+    def sync(self) -> None:
+        self.env.check("sync")
+        super().sync()
+
+    def pwritev(self, buffers: Sequence[bytes | bytearray | memoryview], position: int) -> int:
+        self.env.check("write")
+        return super().pwritev(buffers, position)
+
+
+class Probe:
+    """Writes down what is counted."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def produced(self, topic: str, records: int, size: int) -> None:
+        self.lines.append(f"{topic} +{records}")
+
+    def produce_failed(self, topic: str, code: ErrorCode, size: int) -> None:
+        self.lines.append(f"{topic} {code.name}")
+
+    def fetched(self, topic: str, size: int) -> None:
+        self.lines.append(f"{topic} gave {'something' if size else 'nothing'}")
+
+    def fetch_failed(self, topic: str) -> None:
+        self.lines.append(f"{topic} gave an error")
+
+    def topic_deleted(self, topic: str) -> None:
+        self.lines.append(f"{topic} deleted")
+
+
+class Node:
+    """A ReplicaManager, what it stands on, and the metadata that it follows."""
+
+    def __init__(self, *directories: Path, config: LogConfig | None = None) -> None:
+        self.env = BreakableEnv()
+        self.config = config or LogConfig()
+        self.log_manager = LogManager(
+            self.env, [str(path) for path in directories], lambda topic: self.config
+        )
+        self.log_manager.lock_dirs()
+        self.log_manager.load_logs()
+        self.timer = ManualTimer()
+        self.disk = HeldRunner()
+        self.probe = Probe()
+        self.failed_dirs: list[str] = []
+        self.image = MetadataImage.empty()
+        self.manager = ReplicaManager(
+            log_manager=self.log_manager,
+            node_id=HERE,
+            runner=self.disk,
+            produce_purgatory=DelayedOperationPurgatory("Produce", self.timer),
+            fetch_purgatory=DelayedOperationPurgatory("Fetch", self.timer),
+            probe=self.probe,
+            now_ms=lambda: int(self.timer.time() * 1000),
+            log_dir_failed=self.failed_dirs.append,
+        )
+
+    # ---- metadata
+
+    def commit(self, *records: Message, prepared: bool = True) -> None:
+        """New metadata, as the controller hands them over."""
+        self.image, delta = self.image.apply(records)
+        work = self.manager.prepare(self.image, delta) if prepared else None
+        if work is not None:
+            work()
+        self.manager.apply(self.image, delta)
+
+    def create(self, name: str = "t", topic_id: Uuid = T, *partitions: PartitionImage) -> None:
+        self.commit(*creation(name, topic_id, *partitions))
+
+    def elect(self, topic_id: Uuid, leader: int) -> None:
+        self.commit(PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=leader))
+
+    def delete(self, topic_id: Uuid = T) -> None:
+        self.commit(RemoveTopicRecord(topic_id=topic_id))
+
+    # ---- appending
+
+    def append(
+        self,
+        *entries: tuple[str | None, int, bytes],
+        acks: int = ACKS_ALL,
+        topic_id: Uuid = ZERO_UUID,
+        check: Callable[[bytes | memoryview], None] = lambda records: None,
+    ) -> Pending[list[AppendResult]]:
+        """Appends to each (topic, partition), and waits 500 ms at most."""
+        wanted = [(topic, index, topic_id, records) for topic, index, records in entries]
+        return pending(self.manager.append_records(wanted, acks, 500, check))
+
+    def log(self, topic: str = "t", index: int = 0) -> tuple[int, int]:
+        """The high watermark and the end of a partition's log."""
+        log = self.manager.partition(topic, index).log
+        return log.high_watermark, log.log_end_offset
+
+    # ---- reading
+
+    def fetch(
+        self,
+        *wanted: FetchPartition,
+        max_wait_ms: int = 500,
+        min_bytes: int = 1,
+        max_bytes: int = 1_000_000,
+        replica_id: int = -1,
+    ) -> Pending[list[FetchResult]]:
+        isolation = FetchIsolation.LOG_END if replica_id >= 0 else FetchIsolation.HIGH_WATERMARK
+        params = FetchParams(
+            replica_id=replica_id,
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            isolation=isolation,
+        )
+        return pending(self.manager.fetch(params, wanted))
+
+
+def pending(result: R | Pending[R]) -> Pending[R]:
+    """A result as something that may come later, whether it did or not."""
+    if isinstance(result, Pending):
+        return result
+    at_once: Pending[R] = Pending()
+    at_once.complete(result)
+    return at_once
+
+
+def result(answer: Pending[R]) -> R:
+    heard: list[R] = []
+    answer.add_done_callback(heard.append)
+    assert heard, "there is no answer yet"
+    return heard[0]
+
+
+def creation(name: str, topic_id: Uuid, *partitions: PartitionImage) -> list[Message]:
+    images = partitions or (partition_image(),)
+    return [TopicRecord(name=name, topic_id=topic_id), *(image.record(topic_id) for image in images)]
+
+
+def wanted(
+    topic: str | None = "t",
+    index: int = 0,
+    offset: int = 0,
+    *,
+    max_bytes: int = 1_000_000,
+    epoch: int = -1,
+    last_fetched_epoch: int = -1,
+    topic_id: Uuid = ZERO_UUID,
+) -> FetchPartition:
+    request = FetchRequest.FetchPartition(
+        partition=index,
+        fetch_offset=offset,
+        partition_max_bytes=max_bytes,
+        current_leader_epoch=epoch,
+        last_fetched_epoch=last_fetched_epoch,
+    )
+    return FetchPartition((topic or topic_id, index), topic, topic_id, request)
+
+
+def errors(answer: Pending[list[AppendResult]]) -> list[ErrorCode]:
+    return [each.error for each in result(answer)]
