@@ -6,6 +6,7 @@ import asyncio
 import gc
 import io
 import logging
+import os
 import signal
 import socket
 import sys
@@ -15,15 +16,18 @@ from pathlib import Path
 import pytest
 
 from broker import server as server_module
+from broker.controller import Decision
 from broker.listeners import ListenError
 from broker.server import EXIT_FAILED, EXIT_STOPPED, EXIT_USAGE, Server, run
 from config.broker_config import BrokerConfig
 from config.layers import InvalidConfigError
 from protocol.codec import encode
 from protocol.messages.fetch import FetchRequest
+from protocol.messages.topic_records import PartitionChangeRecord
 from storage.errors import LogDirLockedError
+from tests.broker.logs import batch
 from tests.broker.running_server import LOCALHOST, config_of, connected, new_server, running
-from tests.conformance.dialogues.words import fetch, fetch_topic, partition
+from tests.conformance.dialogues.words import fetch, fetch_topic, partition, produce
 from tests.support import raw
 
 MARKER = ".kafka_cleanshutdown"
@@ -95,6 +99,31 @@ async def test_a_stop_answers_who_waits_for_records(tmp_path: Path) -> None:
             await asyncio.sleep(0)
         await server.stop()
         assert (await client.receive())[:4] == (7).to_bytes(4, "big")
+
+
+async def test_who_cannot_be_answered_in_time_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A producer who waits for a replica that does not come."""
+    monkeypatch.setattr(server_module, "DRAIN_TIMEOUT_S", 0.0)
+    server = new_server(config_of(tmp_path))
+    server.start()
+    async with connected(server.ports[PLAINTEXT]) as client:
+        await client.ask(raw.metadata_request(topics=["t"]))
+        topic_id = server.controller.image.topics["t"].topic_id
+        absent = PartitionChangeRecord(partition_id=0, topic_id=topic_id, replicas=[1, 2], isr=[1, 2])
+        changed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        server.controller.submit(lambda _: Decision(True, [absent]), lambda _: False).add_done_callback(
+            changed.set_result
+        )
+        assert await changed
+        client.send(raw.frame(raw.header_v1(raw.PRODUCE, 8, 7) + encode(produce("t", batch("a")), 8)))
+        while not server.replica_manager.produce_purgatory.num_delayed:  # noqa: ASYNC110 (as above)
+            await asyncio.sleep(0)
+        await server.stop()
+        assert await client.is_closed()
+    assert caplog.messages == ["1 connections did not finish within 0 s"]
+    assert (tmp_path / MARKER).exists()
 
 
 def fetch_request(topic: str, max_wait_ms: int) -> bytes:
@@ -258,3 +287,29 @@ def test_a_node_id_that_is_not_the_directorys_is_the_configurations_fault(
 def test_without_uvloop_it_runs_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
     assert "is ready on" in ready_line(monkeypatch, config_of(tmp_path), signal.SIGTERM)
+
+
+@pytest.mark.usefixtures("_process")
+def test_the_second_signal_ends_the_process_there_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fake end returns, so that the stop which the first signal began goes on."""
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+
+    def twice() -> None:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(sys, "stdout", Terminal(twice))
+    assert run(config_of(tmp_path)) == EXIT_STOPPED
+    assert codes == [128 + signal.SIGINT]
+
+
+@pytest.mark.usefixtures("_process")
+def test_factors_that_a_single_broker_cannot_have_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = config_of(tmp_path, barnabas_log_format="text", default_replication_factor="3")
+    ready_line(monkeypatch, config, signal.SIGTERM)
+    assert "default.replication.factor" in capsys.readouterr().err
