@@ -6,16 +6,13 @@ Source: kafka.server.DelayedProduce, kafka.server.DelayedFetch (its cases are na
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from broker.fetch_session import FetchPartition
 from broker.partition import ACKS_ALL, Partition
+from broker.partition_io import AppendResult, FetchParams
 from broker.purgatory import DelayedOperation
 from protocol.errors import ApiError, ErrorCode
 from storage.offsets import FetchIsolation, LogOffsetMetadata
-
-if TYPE_CHECKING:
-    from broker.replica_manager import AppendResult, FetchParams
 
 
 class DelayedProduce(DelayedOperation):

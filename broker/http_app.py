@@ -9,8 +9,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from broker.http import LoopSilentError, OnLoop
 from broker.metrics import Metrics, exposition
+from broker.on_loop import LoopSilentError, OnLoop
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment

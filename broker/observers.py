@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from broker import metric_sources
+from broker.controller import Controller
+from broker.fetch_session import FetchManager
 from broker.http import HttpServer
 from broker.listeners import ListenError
 from broker.metrics import Metrics
 from broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
+from broker.replica_manager import ReplicaManager
+from broker.request_memory import RequestMemory
+from broker.socket_server import SocketServer
+from config.broker_config import BrokerConfig
 from config.catalogue.barnabas import BARNABAS_HTTP_HOST, BARNABAS_HTTP_PORT
-
-if TYPE_CHECKING:
-    from broker.server import Server
 
 logger = logging.getLogger("barnabas.http")
 
 _OFF: Final = -1
+
+
+class Observed(Protocol):
+    """What is looked at: a Server that has started."""
+
+    config: BrokerConfig
+    controller: Controller
+    fetch_manager: FetchManager
+    is_stopping: bool
+    memory: RequestMemory
+    replica_manager: ReplicaManager
+    socket_server: SocketServer
 
 
 class Observers:
@@ -29,7 +44,7 @@ class Observers:
         self.requests = RequestProbe()
         self.sockets = SocketServerProbe()
 
-    def metrics(self, server: Server) -> Metrics:
+    def metrics(self, server: Observed) -> Metrics:
         """Every metric, from the probes and from the parts of `server`, which has started."""
         metrics = Metrics()
         replicas = server.replica_manager
@@ -42,7 +57,7 @@ class Observers:
         metric_sources.add_controller(metrics, lambda: server.controller.image)
         return metrics
 
-    def serve_http(self, server: Server) -> HttpServer | None:
+    def serve_http(self, server: Observed) -> HttpServer | None:
         """Opens the HTTP port of a server that has started; None if it is turned off or its port is taken.
 
         A broker without metrics still serves its clients, so a taken port is a warning here and no more.
@@ -61,7 +76,7 @@ class Observers:
         return http
 
 
-def _not_ready(server: Server) -> str | None:
+def _not_ready(server: Observed) -> str | None:
     """Why clients should not be sent here; None when they can be."""
     if server.is_stopping:
         return "the broker is stopping"

@@ -17,6 +17,7 @@ from broker.fetch_session import FetchPartition
 from broker.log_flusher import LogFlusher
 from broker.metadata_image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
 from broker.partition import ACKS_ALL, Partition
+from broker.partition_io import AppendResult, FetchParams, FetchResult
 from broker.purgatory import DelayedOperationPurgatory
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
@@ -25,11 +26,7 @@ from storage.errors import InconsistentTopicIdError, KafkaStorageError
 from storage.log_manager import LogManager
 from storage.offsets import (
     AppendOrigin,
-    EpochEndOffset,
-    FetchDataInfo,
-    FetchIsolation,
     FileRecords,
-    LogAppendInfo,
 )
 from storage.unified_log import UnifiedLog
 
@@ -58,77 +55,6 @@ class TopicProbe(Protocol):
     def fetched(self, topic: str, size: int) -> None: ...
     def fetch_failed(self, topic: str) -> None: ...
     def topic_deleted(self, topic: str) -> None: ...
-
-
-class AppendResult:
-    """What became of one partition's records. `required_offset` is the log's end (exclusive) right behind them."""
-
-    __slots__ = (
-        "error",
-        "error_message",
-        "info",
-        "log_start_offset",
-        "needs_flush",
-        "record_errors",
-        "required_offset",
-    )
-
-    def __init__(self) -> None:
-        self.error = ErrorCode.NONE
-        self.error_message: str | None = None
-        self.info: LogAppendInfo | None = None
-        self.record_errors: Sequence[tuple[int, str]] = ()
-        self.log_start_offset = -1
-        self.required_offset = -1
-        self.needs_flush = False
-
-    def fail(
-        self, code: ErrorCode, message: str | None, record_errors: Sequence[tuple[int, str]] = ()
-    ) -> None:
-        self.error = code
-        self.error_message = message
-        self.record_errors = record_errors
-
-
-class FetchParams:
-    """How a reader wants to be answered: `max_wait_ms` long at most, with `min_bytes` to `max_bytes` of records."""
-
-    __slots__ = ("isolation", "max_bytes", "max_wait_ms", "min_bytes", "replica_id")
-
-    def __init__(
-        self, *, replica_id: int, max_wait_ms: int, min_bytes: int, max_bytes: int, isolation: FetchIsolation
-    ) -> None:
-        self.replica_id = replica_id
-        self.max_wait_ms = max_wait_ms
-        self.min_bytes = min_bytes
-        self.max_bytes = max_bytes
-        self.isolation = isolation
-
-
-class FetchResult:
-    """What one partition gives a reader; offsets are -1 where an error left them unknown."""
-
-    __slots__ = (
-        "data",
-        "diverging_epoch",
-        "error",
-        "high_watermark",
-        "last_stable_offset",
-        "log_start_offset",
-    )
-
-    def __init__(self, error: ErrorCode = ErrorCode.NONE) -> None:
-        self.error = error
-        self.data: FetchDataInfo | None = None
-        self.diverging_epoch: EpochEndOffset | None = None
-        self.high_watermark = -1
-        self.last_stable_offset = -1
-        self.log_start_offset = -1
-
-    @property
-    def size(self) -> int:
-        """Bytes of records."""
-        return self.data.records.size if self.data is not None else 0
 
 
 def log_dir_of(log: UnifiedLog) -> str:

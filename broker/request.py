@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from protocol.api_keys import ApiKey
-
-if TYPE_CHECKING:
-    from broker.services import Broker
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -125,7 +122,8 @@ class RequestContext:
         self.client_id = client_id
 
 
-Handler = Callable[["Broker", RequestContext, Any], Any]
+Handler = Callable[[Any, RequestContext, Any], Any]
+"""A handler takes the Broker (services.py), which is built on top of this module, the context and its own request."""
 
 
 class ApiHandler:

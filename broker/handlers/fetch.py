@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.fetch_session import FetchContext, FetchPartition
-from broker.replica_manager import UNKNOWN_PARTITION, FetchParams, FetchResult
+from broker.partition_io import FetchParams, FetchResult
+from broker.replica_manager import UNKNOWN_PARTITION
 from broker.request import Pending, RequestContext, api
 from config.catalogue.server import FETCH_MAX_BYTES
 from protocol.api_keys import ApiKey

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.replica_manager import AppendResult
+from broker.partition_io import AppendResult
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, NoResponse, Pending, RequestContext, api
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode

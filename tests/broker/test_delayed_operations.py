@@ -10,8 +10,8 @@ from broker.delayed_operations import DelayedFetch, DelayedProduce
 from broker.fetch_session import FetchPartition
 from broker.metadata_image import PartitionImage
 from broker.partition import ACKS_ALL, Partition
+from broker.partition_io import AppendResult, FetchParams
 from broker.purgatory import DelayedOperationPurgatory
-from broker.replica_manager import AppendResult, FetchParams
 from config.log_config import LogConfig
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest

@@ -8,7 +8,7 @@ import pytest
 
 from broker.fetch_session import FetchPartition
 from broker.partition import ACKS_ALL
-from broker.replica_manager import FetchResult
+from broker.partition_io import FetchResult
 from broker.request import Pending
 from config.log_config import LogConfig
 from protocol.errors import ApiError, ErrorCode

@@ -1,0 +1,79 @@
+"""What is asked of, and what comes of, appending to and reading from one partition among many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from protocol.errors import ErrorCode
+from storage.offsets import EpochEndOffset, FetchDataInfo, FetchIsolation, LogAppendInfo
+
+
+class AppendResult:
+    """What became of one partition's records. `required_offset` is the log's end (exclusive) right behind them."""
+
+    __slots__ = (
+        "error",
+        "error_message",
+        "info",
+        "log_start_offset",
+        "needs_flush",
+        "record_errors",
+        "required_offset",
+    )
+
+    def __init__(self) -> None:
+        self.error = ErrorCode.NONE
+        self.error_message: str | None = None
+        self.info: LogAppendInfo | None = None
+        self.record_errors: Sequence[tuple[int, str]] = ()
+        self.log_start_offset = -1
+        self.required_offset = -1
+        self.needs_flush = False
+
+    def fail(
+        self, code: ErrorCode, message: str | None, record_errors: Sequence[tuple[int, str]] = ()
+    ) -> None:
+        self.error = code
+        self.error_message = message
+        self.record_errors = record_errors
+
+
+class FetchParams:
+    """How a reader wants to be answered: `max_wait_ms` long at most, with `min_bytes` to `max_bytes` of records."""
+
+    __slots__ = ("isolation", "max_bytes", "max_wait_ms", "min_bytes", "replica_id")
+
+    def __init__(
+        self, *, replica_id: int, max_wait_ms: int, min_bytes: int, max_bytes: int, isolation: FetchIsolation
+    ) -> None:
+        self.replica_id = replica_id
+        self.max_wait_ms = max_wait_ms
+        self.min_bytes = min_bytes
+        self.max_bytes = max_bytes
+        self.isolation = isolation
+
+
+class FetchResult:
+    """What one partition gives a reader; offsets are -1 where an error left them unknown."""
+
+    __slots__ = (
+        "data",
+        "diverging_epoch",
+        "error",
+        "high_watermark",
+        "last_stable_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        self.error = error
+        self.data: FetchDataInfo | None = None
+        self.diverging_epoch: EpochEndOffset | None = None
+        self.high_watermark = -1
+        self.last_stable_offset = -1
+        self.log_start_offset = -1
+
+    @property
+    def size(self) -> int:
+        """Bytes of records."""
+        return self.data.records.size if self.data is not None else 0
