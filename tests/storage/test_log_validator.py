@@ -200,6 +200,18 @@ def test_timestamps_have_limits_and_the_offenders_are_named() -> None:
     validate(build_batch([(b"k", b"v", time, []) for time in (T0, -1)]), **limits)
 
 
+@pytest.mark.parametrize(
+    ("time", "fine"), [(T0 - 101, False), (T0 - 100, True), (T0 + 50, True), (T0 + 51, False)]
+)
+def test_one_limit_at_a_time(time: int, fine: bool) -> None:
+    limits: dict[str, Any] = {"message_timestamp_before_max_ms": 100, "message_timestamp_after_max_ms": 50}
+    if fine:
+        validate(make_batch(b"v", timestamp=time), **limits)
+    else:
+        with pytest.raises(InvalidTimestampError):
+            validate(make_batch(b"v", timestamp=time), **limits)
+
+
 def test_the_future_is_an_hour_by_default() -> None:
     validate(make_batch(b"v", timestamp=T0 + 3_600_000))
     validate(make_batch(b"v", timestamp=0))

@@ -11,7 +11,7 @@ from storage.producer_state import ProducerStateManager
 from storage.replay import apply_batch, read_batches, rebuild_producer_state
 from storage.snapshots import ProducerSnapshotFiles
 from tests.storage.fault_env import FaultEnv
-from tests.storage.helpers import end_txn, fill, make_batch, new_log
+from tests.storage.helpers import T0, end_txn, fill, make_batch, new_log
 from tests.storage.test_scan import MIXED, file_of
 from tests.storage.test_segment import new_segment
 
@@ -95,6 +95,14 @@ def test_producers_are_followed_from_a_snapshot_to_any_offset() -> None:
     assert log.last_stable_offset == 7
     log.truncate_to(7)
     assert set(producers.producers) == {1}
+
+
+def test_the_replay_ends_where_it_is_told() -> None:
+    log = new_log(FaultEnv())
+    for sequence in range(4):
+        log.append_as_leader(make_batch(b"a", producer=(7, 0, sequence)), 0)
+    rebuild_producer_state(log.producer_state_manager, log._local.segments, 0, 2, T0)
+    assert log.producer_state_manager.producers[7].last_sequence == 1
 
 
 def test_a_snapshot_beyond_what_is_left_of_a_segment_ends_the_replay() -> None:
