@@ -9,8 +9,9 @@ from typing import TypeVar
 from broker.fetch_session import FetchPartition
 from broker.metadata_image import MetadataImage, PartitionImage
 from broker.partition import ACKS_ALL
+from broker.partition_io import AppendResult, FetchParams, FetchResult
 from broker.purgatory import DelayedOperationPurgatory
-from broker.replica_manager import AppendResult, FetchParams, FetchResult, ReplicaManager
+from broker.replica_manager import ReplicaManager
 from broker.request import Pending
 from config.log_config import LogConfig
 from protocol.errors import ErrorCode
