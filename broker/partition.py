@@ -58,6 +58,7 @@ class Partition:
         self.local_node_id = local_node_id
         self.log = log
         self.offline = False
+        self.leader_epoch = NO_EPOCH
         self._followers: dict[int, FollowerState] = {}
         self.update(image)
 
@@ -66,6 +67,8 @@ class Partition:
         self.replicas = image.replicas
         self.isr = image.isr
         self.leader_id = image.leader
+        if image.leader_epoch != self.leader_epoch:
+            self._followers = {}  # what they had in another epoch may have been cut off since
         self.leader_epoch = image.leader_epoch
         self.partition_epoch = image.partition_epoch
         others = set(image.replicas) - {self.local_node_id}

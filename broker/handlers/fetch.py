@@ -34,11 +34,12 @@ def fetch(
     session = broker.fetch_manager.context(request, version, names.get, is_follower=is_follower)
     if session.error is not ErrorCode.NONE:
         return session.response(())
+    max_bytes = min(request.max_bytes, broker.config[FETCH_MAX_BYTES])
     params = FetchParams(
         replica_id=replica_id,
         max_wait_ms=request.max_wait_ms,
-        min_bytes=min(request.min_bytes, request.max_bytes),
-        max_bytes=min(request.max_bytes, broker.config[FETCH_MAX_BYTES]),
+        min_bytes=min(request.min_bytes, max_bytes),
+        max_bytes=max_bytes,
         isolation=FetchIsolation.LOG_END if is_follower else _isolation(request.isolation_level),
     )
 

@@ -141,6 +141,17 @@ def test_what_is_known_of_a_follower_outlives_an_update(directory: Path) -> None
     assert offsets(leader) == (1, 2)
 
 
+def test_in_a_new_epoch_followers_have_to_say_anew_what_they_have(directory: Path) -> None:
+    leader = partition(directory, partition_image(replicas=(HERE, ELSEWHERE)))
+    leader.append_as_leader(batch("a", "b"), 1)
+    leader.follower_fetched(ELSEWHERE, 1, 0, 1000)
+    leader.update(partition_image(replicas=(HERE, ELSEWHERE), leader_epoch=1))
+    leader.append_as_leader(batch("c"), 1)
+    assert offsets(leader) == (1, 3)
+    leader.follower_fetched(ELSEWHERE, 3, 0, 1000)
+    assert offsets(leader) == (3, 3)
+
+
 def test_a_node_without_a_replica_is_no_follower(directory: Path) -> None:
     leader = partition(directory)
     with pytest.raises(ApiError) as caught:

@@ -249,6 +249,17 @@ def test_a_reader_that_has_what_the_log_lost_is_told_where_they_part(broker: InP
     )
 
 
+def test_nobody_waits_for_more_than_the_broker_gives(tmp_path: Path) -> None:
+    broker = InProcessBroker(tmp_path, {"fetch.max.bytes": "1024"})
+    topic_id = broker.create_topic("t")
+    poll = fetch(fetch_topic(topic_id, [partition()]), max_wait_ms=500, min_bytes=1_000_000)
+    reader = broker.client(LATEST)
+    assert reader >> poll << WAITS
+    assert broker.client(LATEST) >> produce(topic_id, batch("x" * 2000)) << Like(responses=[Like()])
+    assert reader << answered(Like(high_watermark=1))
+    broker.kill()
+
+
 # ---- sessions and followers
 
 
