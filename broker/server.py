@@ -299,10 +299,8 @@ def _say_what_configuration_holds(config: BrokerConfig) -> None:
 
 def _raise_open_files_limit() -> None:
     """Every log has open files; the soft limit is often far below what the system allows."""
-    try:
-        import resource
-    except ImportError:  # not a Unix
-        return
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
