@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 PROPERTIES ?= config/server.properties
 # The plain kind of editable install: the other puts an import hook before everything, which costs each start 30 ms.
 EDITABLE := --config-settings editable_mode=compat --editable
+# The modules that are compiled where there is a C compiler: see setup.py.
+COMPILED := $(wildcard protocol/records/*.pxd)
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check lint types imports conformance bench docs clean
@@ -12,7 +14,7 @@ EDITABLE := --config-settings editable_mode=compat --editable
 help: ## Shows this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(VENV)/.run: pyproject.toml setup.py protocol/records/record.py protocol/records/record.pxd
+$(VENV)/.run: pyproject.toml setup.py $(COMPILED) $(COMPILED:.pxd=.py)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Barnabas needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + "; name another with make PYTHON=...")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Setting up $(VENV) (a minute, the first time only)"
