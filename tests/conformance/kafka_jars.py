@@ -1,6 +1,7 @@
 """Apache Kafka's own jars, brought by Maven into build/, for every check that holds Barnabas against Kafka itself.
 
     classpath = require_classpath()   # in a test: skips with the reason where there is no Java or no Maven
+    classpath = require_classpath(KAFKA_39)
     jar = require_jar("kafka-clients")
 
 With BARNABAS_REQUIRE_CONFORMANCE=1 in the environment a missing Java or Maven is a failure instead of a skip, so
@@ -20,14 +21,13 @@ from typing import NoReturn
 import pytest
 
 KAFKA_VERSION = "4.3.1"
+KAFKA_39 = "3.9.1"
 LOG4J_VERSION = "2.25.3"
 BUILD = Path(__file__).parents[2] / "build"
 MAVEN_LIMIT_S = 900
 
-# The broker with all that it needs, its tools, and slf4j 1.7 bound to log4j 2.
-ARTIFACTS = (
-    f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
-    f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",
+# slf4j 1.7 bound to log4j 2; Kafka 3 brings its own binding, to log4j 1.
+_LOG4J_2 = (
     f"org.apache.logging.log4j:log4j-slf4j-impl:{LOG4J_VERSION}",
     f"org.apache.logging.log4j:log4j-core:{LOG4J_VERSION}",
     f"org.apache.logging.log4j:log4j-1.2-api:{LOG4J_VERSION}",
@@ -63,25 +63,31 @@ class KafkaMissingError(Exception):
     """There is no Apache Kafka to compare with; the message says what is missing."""
 
 
-def jars_directory() -> Path:
+def artifacts(version: str) -> tuple[str, ...]:
+    """The broker of one version with all that it needs, and its tools, as Maven names them."""
+    kafka = (f"org.apache.kafka:kafka_2.13:{version}", f"org.apache.kafka:kafka-tools:{version}")
+    return kafka if version.startswith("3.") else kafka + _LOG4J_2
+
+
+def jars_directory(version: str = KAFKA_VERSION) -> Path:
     """The folder with Kafka's jars; Maven fills it the first time. Raises KafkaMissingError where that cannot be."""
-    directory = BUILD / f"apache-kafka-{KAFKA_VERSION}"
+    directory = BUILD / f"apache-kafka-{version}"
     if not directory.is_dir():
-        _install(directory)
+        _install(directory, version)
     return directory
 
 
-def classpath() -> str:
+def classpath(version: str = KAFKA_VERSION) -> str:
     """All jars, as java takes them after -cp. Raises KafkaMissingError."""
     _need("java", "a Java 17 runtime")
-    return os.pathsep.join(str(jar) for jar in sorted(jars_directory().glob("*.jar")))
+    return os.pathsep.join(str(jar) for jar in sorted(jars_directory(version).glob("*.jar")))
 
 
 @cache
-def require_classpath() -> str:
+def require_classpath(version: str = KAFKA_VERSION) -> str:
     """The class path, or the end of this test: a skip, or a failure where conformance is required."""
     try:
-        return classpath()
+        return classpath(version)
     except KafkaMissingError as error:
         _give_up(str(error))
 
@@ -94,14 +100,14 @@ def require_jar(artifact: str) -> Path:
 
 
 @cache
-def require_compiled(source: Path) -> str:
+def require_compiled(source: Path, version: str = KAFKA_VERSION) -> str:
     """A class path on which the classes of a Java source file are in front of Kafka's, on the same terms."""
-    jars = require_classpath()
+    jars = require_classpath(version)
     try:
         _need("javac", "a Java 17 compiler")
     except KafkaMissingError as error:
         _give_up(str(error))
-    target = BUILD / "conformance" / source.stem
+    target = BUILD / "conformance" / version / source.stem
     target.mkdir(parents=True, exist_ok=True)
     _run(["javac", "-nowarn", "-cp", jars, "-d", str(target), str(source)])
     return f"{target}{os.pathsep}{jars}"
@@ -118,14 +124,14 @@ def _need(program: str, what: str) -> None:
         raise KafkaMissingError(f"{what} is needed, and there is no {program} on the path")
 
 
-def _install(directory: Path) -> None:
+def _install(directory: Path, version: str) -> None:
     """Has Maven copy the jars beside their final place, and moves them there in one step."""
     _need("java", "a Java 17 runtime")
     _need("mvn", "Maven")
     BUILD.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILD, prefix="jars-") as temporary:
         pom, jars = Path(temporary) / "pom.xml", Path(temporary) / "jars"
-        dependencies = "".join(_DEPENDENCY.format(*artifact.split(":")) for artifact in ARTIFACTS)
+        dependencies = "".join(_DEPENDENCY.format(*artifact.split(":")) for artifact in artifacts(version))
         pom.write_text(_POM.format(dependencies=dependencies))
         goal = "dependency:copy-dependencies"
         _run(["mvn", "-B", "-q", "-f", str(pom), "-DincludeScope=runtime", f"-DoutputDirectory={jars}", goal])

@@ -35,23 +35,24 @@ def test_without_java_a_required_check_fails(monkeypatch: pytest.MonkeyPatch) ->
         kafka_jars.require_jar("kafka-clients")
 
 
-def test_maven_copies_the_jars_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [kafka_jars.KAFKA_VERSION, kafka_jars.KAFKA_39])
+def test_maven_copies_the_jars_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str) -> None:
     commands: list[list[str]] = []
 
     def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
         commands.append(command)
         target = Path(next(word for word in command if "outputDirectory" in word).split("=")[1])
         target.mkdir()
-        (target / "kafka-clients-4.3.1.jar").touch()
+        (target / f"kafka-clients-{version}.jar").touch()
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(kafka_jars, "BUILD", tmp_path / "build")
     monkeypatch.setattr("shutil.which", lambda program: f"/bin/{program}")
     monkeypatch.setattr("subprocess.run", run)
-    assert kafka_jars.classpath().endswith("kafka-clients-4.3.1.jar")
-    assert kafka_jars.classpath() == str(kafka_jars.require_jar("kafka-clients"))
+    assert kafka_jars.classpath(version).endswith(f"kafka-clients-{version}.jar")
+    assert kafka_jars.classpath(version) == kafka_jars.require_classpath(version)
     assert [command[0] for command in commands] == ["mvn"]
-    assert [path.name for path in (tmp_path / "build").iterdir()] == ["apache-kafka-4.3.1"]
+    assert [path.name for path in (tmp_path / "build").iterdir()] == [f"apache-kafka-{version}"]
 
 
 def test_when_maven_fails_its_last_words_are_the_reason(

@@ -19,7 +19,14 @@ START_LIMIT_S = 90.0
 STOP_LIMIT_S = 60.0
 HEAP = "512m"
 
-_LOGGING = """\
+_LOG4J_1 = """\
+log4j.rootLogger=INFO, out
+log4j.appender.out=org.apache.log4j.FileAppender
+log4j.appender.out.File={file}
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+_LOG4J_2 = """\
 rootLogger.level=INFO
 rootLogger.appenderRef.out.ref=out
 appender.out.type=File
@@ -33,7 +40,8 @@ appender.out.layout.pattern=[%d] %p %m (%c)%n
 class ApacheKafka:
     """One broker and controller in one JVM; the same verbs as `BrokerProcess`.
 
-    `classpath` must hold kafka_2.13 with all it needs, kafka-tools, and log4j 2.
+    `classpath` must hold kafka_2.13 with all it needs and kafka-tools, and log4j 2 for Kafka 4. A directory that is
+    formatted gets the newest metadata version of the Kafka that formats it.
     """
 
     # A JVM says which signal ended it.
@@ -108,13 +116,19 @@ class ApacheKafka:
         return self.directory / "server.properties"
 
     def _java(self, *flags: str) -> list[str]:
-        logging = f"-Dlog4j2.configurationFile=file:{self.directory / 'log4j2.properties'}"
+        setting = "log4j2.configurationFile" if self._has_log4j_2 else "log4j.configuration"
+        logging = f"-D{setting}=file:{self.directory / 'log4j.properties'}"
         return ["java", *flags, logging, "-cp", self._classpath]
+
+    @property
+    def _has_log4j_2(self) -> bool:
+        return "log4j-core" in self._classpath
 
     def _write_configuration(self) -> None:
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        log = self.directory / "server.log"
-        (self.directory / "log4j2.properties").write_text(_LOGGING.format(file=log))
+        logging = _LOG4J_2 if self._has_log4j_2 else _LOG4J_1
+        text = logging.format(file=self.directory / "server.log")
+        (self.directory / "log4j.properties").write_text(text)
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
