@@ -3,12 +3,14 @@ writes short, and crashes in two ways.
 
 `kill()` is the end of the process: what was written is there. `crash()` is the end of the machine: of every file only
 what was synced is there, of every directory only the entries that were there when it was last synced; with a random
-generator some of the rest survives too, in pieces, as it may on a real disk. Handles from before either are dead:
-using one fails the test.
+generator some of the rest survives too, as it may on a real disk: of a file any of the blocks, of a directory the first
+so many of its changes (file systems with a journal keep those in order). Handles from before either are dead: using one
+fails the test. `test_fault_env` holds it against a real file system.
 """
 
 import errno
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from random import Random
 
 from storage.env import Buffer, Mapping
@@ -24,8 +26,9 @@ class Inode:
         self.synced = b""
         self.mtime_ms = 0
 
-    def after_kill(self) -> "Inode":
-        survivor = Inode()
+    def after_kill(self, survivors: "Survivors") -> "Inode":
+        survivor = survivors.setdefault(id(self), Inode())
+        assert isinstance(survivor, Inode)
         survivor.data[:] = self.data  # a copy: maps of the dead process hold on to the old bytes
         survivor.synced, survivor.mtime_ms = self.synced, self.mtime_ms
         return survivor
@@ -48,28 +51,48 @@ class Inode:
 
 
 class Directory:
-    """A directory: its entries, and those that are on stable storage."""
+    """A directory: its entries, those that are on stable storage, and every state in between."""
 
     def __init__(self) -> None:
         self.entries: dict[str, Inode | Directory] = {}
         self.synced: dict[str, Inode | Directory] = {}
+        self.unsynced: list[
+            dict[str, Inode | Directory]
+        ] = []  # after each change since; the last as `entries`
 
-    def after_kill(self) -> "Directory":
-        survivor = Directory()
-        copies: dict[int, Inode | Directory] = {}
-        for node in (*self.entries.values(), *self.synced.values()):
-            if id(node) not in copies:
-                copies[id(node)] = node.after_kill()
-        survivor.entries = {name: copies[id(node)] for name, node in self.entries.items()}
-        survivor.synced = {name: copies[id(node)] for name, node in self.synced.items()}
+    def changed(self) -> None:
+        """Notes what the entries are after a change."""
+        self.unsynced.append(dict(self.entries))
+
+    def sync(self) -> None:
+        self.synced = dict(self.entries)
+        self.unsynced.clear()
+
+    def after_kill(self, survivors: "Survivors") -> "Directory":
+        survivor = survivors.setdefault(id(self), Directory())
+        assert isinstance(survivor, Directory)
+
+        def copied(entries: dict[str, Inode | Directory]) -> dict[str, Inode | Directory]:
+            return {
+                name: survivors[id(node)] if id(node) in survivors else node.after_kill(survivors)
+                for name, node in entries.items()
+            }
+
+        survivor.entries = copied(self.entries)
+        survivor.synced = copied(self.synced)
+        survivor.unsynced = [copied(entries) for entries in self.unsynced]
         return survivor
 
     def after_crash(self, rng: Random | None) -> "Directory":
         survivor = Directory()
-        source = self.entries if rng is not None and rng.random() < 0.5 else self.synced
+        source = self.synced if rng is None else rng.choice((self.synced, self.entries, *self.unsynced))
         survivor.entries = {name: node.after_crash(rng) for name, node in source.items()}
         survivor.synced = dict(survivor.entries)
         return survivor
+
+
+Survivors = dict[int, Inode | Directory]
+"""What has been copied already, by the id of the original."""
 
 
 class Fault:
@@ -152,6 +175,7 @@ class FaultFile:
             del content[size:]
         else:
             content.extend(bytes(size - len(content)))
+        self.inode.mtime_ms = self._env.time_ms
 
     def sync(self) -> None:
         self._do("sync")
@@ -192,7 +216,7 @@ class FaultEnv:
 
     def kill(self) -> None:
         """The process is gone; what it wrote is there."""
-        self.root = self.root.after_kill()
+        self.root = self.root.after_kill({})
         self.maps = 0
         self.generation += 1
         self.locks.clear()
@@ -209,6 +233,7 @@ class FaultEnv:
         inode.data[:] = data
         directory, name = self._parent(path)
         directory.entries[name] = inode
+        directory.changed()
 
     def file(self, path: str) -> Inode:
         node = self._find(path)
@@ -229,19 +254,35 @@ class FaultEnv:
         return fault
 
     def _find(self, path: str) -> Inode | Directory | None:
+        """What has that name; None when nothing has. Raises NotADirectoryError where the way leads through a file."""
         node: Inode | Directory | None = self.root
         for name in path.strip("/").split("/"):
-            if not isinstance(node, Directory):
-                return None
-            node = node.entries.get(name) if name else node
+            if isinstance(node, Inode):
+                raise NotADirectoryError(errno.ENOTDIR, "a file is in the way", path)
+            node = node.entries.get(name) if name and node is not None else node
+        return node
+
+    def _existing(self, path: str) -> Inode | Directory:
+        node = self._find(path)
+        if node is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file or directory", path)
+        return node
+
+    def _existing_file(self, path: str) -> Inode:
+        node = self._existing(path)
+        if isinstance(node, Directory):
+            raise IsADirectoryError(errno.EISDIR, "a directory", path)
+        return node
+
+    def _existing_directory(self, path: str) -> Directory:
+        node = self._existing(path)
+        if isinstance(node, Inode):
+            raise NotADirectoryError(errno.ENOTDIR, "no directory", path)
         return node
 
     def _parent(self, path: str) -> tuple[Directory, str]:
         directory, _, name = path.rstrip("/").rpartition("/")
-        node = self._find(directory) if directory.strip("/") else self.root
-        if not isinstance(node, Directory):
-            raise FileNotFoundError(errno.ENOENT, "no such directory", directory)
-        return node, name
+        return self._existing_directory(directory), name
 
     # -- Env --
 
@@ -254,20 +295,15 @@ class FaultEnv:
     def open(self, path: str, *, create: bool = False, write: bool = True) -> FaultFile:
         self.operation("open", path)
         directory, name = self._parent(path)
-        node = directory.entries.get(name)
-        if node is None:
-            if not create:
-                raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        if create and name not in directory.entries:
             node = directory.entries[name] = Inode()
             node.mtime_ms = self.time_ms
-        assert isinstance(node, Inode), path
-        return FaultFile(self, path, node, write=write)
+            directory.changed()
+        return FaultFile(self, path, self._existing_file(path), write=write)
 
     def map(self, path: str, size: int, *, write: bool) -> memoryview:
         self.operation("map", path)
-        node = self._find(path)
-        if not isinstance(node, Inode):
-            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        node = self._existing_file(path)
         assert 0 < size <= len(node.data), f"a map of {size} of {len(node.data)} bytes of {path}"
         self.maps += 1
         view = memoryview(node.data)[:size]  # while it is held, resizing the file raises BufferError
@@ -283,75 +319,83 @@ class FaultEnv:
 
     def read_file(self, path: str) -> bytes:
         self.operation("read_file", path)
-        node = self._find(path)
-        if not isinstance(node, Inode):
-            raise FileNotFoundError(errno.ENOENT, "no such file", path)
-        return bytes(node.data)
+        return bytes(self._existing_file(path).data)
 
     def exists(self, path: str) -> bool:
-        return self._find(path) is not None
+        with suppress(NotADirectoryError):
+            return self._find(path) is not None
+        return False
 
     def is_dir(self, path: str) -> bool:
-        return isinstance(self._find(path), Directory)
+        with suppress(NotADirectoryError):
+            return isinstance(self._find(path), Directory)
+        return False
 
     def size(self, path: str) -> int:
         self.operation("size", path)
-        node = self._find(path)
-        if not isinstance(node, Inode):
-            raise FileNotFoundError(errno.ENOENT, "no such file", path)
-        return len(node.data)
+        return len(self._existing_file(path).data)
 
     def mtime_ms(self, path: str) -> int:
-        return self.file(path).mtime_ms
+        return self._existing_file(path).mtime_ms
 
     def listdir(self, path: str) -> list[str]:
         self.operation("listdir", path)
-        node = self._find(path) if path.strip("/") else self.root
-        if not isinstance(node, Directory):
-            raise FileNotFoundError(errno.ENOENT, "no such directory", path)
-        names = list(node.entries)
+        names = list(self._existing_directory(path).entries)
         self.random.shuffle(names)  # nobody may rely on an order
         return names
 
     def mkdir(self, path: str) -> None:
         self.operation("mkdir", path)
         node = self.root
-        for name in path.strip("/").split("/"):
-            child = node.entries.setdefault(name, Directory())
-            if not isinstance(child, Directory):
-                raise FileExistsError(errno.EEXIST, "a file is in the way", path)
+        names = path.strip("/").split("/")
+        for depth, name in enumerate(names, 1):
+            child = node.entries.get(name)
+            if isinstance(child, Inode):
+                if depth == len(names):
+                    raise FileExistsError(errno.EEXIST, "a file is in the way", path)
+                raise NotADirectoryError(errno.ENOTDIR, "a file is in the way", path)
+            if child is None:
+                child = node.entries[name] = Directory()
+                node.changed()
             node = child
 
     def rename(self, source: str, target: str) -> None:
         self.operation("rename", source)
         origin, old = self._parent(source)
-        if old not in origin.entries:
-            raise FileNotFoundError(errno.ENOENT, "no such file", source)
         destination, new = self._parent(target)
+        node, replaced = self._existing(source), destination.entries.get(new)
+        if node is replaced:
+            return
+        if f"{target}/".startswith(f"{source}/"):
+            raise OSError(errno.EINVAL, "into itself", target)
+        if isinstance(node, Inode) and isinstance(replaced, Directory):
+            raise IsADirectoryError(errno.EISDIR, "a directory is in the way", target)
+        if isinstance(node, Directory) and isinstance(replaced, Inode):
+            raise NotADirectoryError(errno.ENOTDIR, "a file is in the way", target)
+        if isinstance(replaced, Directory) and replaced.entries:
+            raise OSError(errno.ENOTEMPTY, "a directory that is not empty is in the way", target)
         destination.entries[new] = origin.entries.pop(old)
+        for directory in {id(origin): origin, id(destination): destination}.values():
+            directory.changed()
 
     def remove(self, path: str) -> None:
         self.operation("remove", path)
         directory, name = self._parent(path)
-        if name not in directory.entries:
-            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        self._existing_file(path)
         del directory.entries[name]
+        directory.changed()
 
     def rmdir(self, path: str) -> None:
         self.operation("rmdir", path)
         directory, name = self._parent(path)
-        node = directory.entries.get(name)
-        assert isinstance(node, Directory), path
-        if node.entries:
+        if self._existing_directory(path).entries:
             raise OSError(errno.ENOTEMPTY, "not empty", path)
         del directory.entries[name]
+        directory.changed()
 
     def sync_dir(self, path: str) -> None:
         self.operation("sync_dir", path)
-        node = self._find(path)
-        if not isinstance(node, Directory):
-            raise FileNotFoundError(errno.ENOENT, "no such directory", path)
-        node.synced = dict(node.entries)
+        self._existing_directory(path).sync()
 
     def lock(self, path: str) -> FaultLock | None:
         self.operation("lock", path)
