@@ -29,11 +29,14 @@ class LogDir:
 
     __slots__ = (
         "_clean_shutdown",
+        "_cleaner_checkpoint",
         "_env",
         "_high_watermark_checkpoint",
         "_lock",
         "_log_start_checkpoint",
         "_recovery_checkpoint",
+        "_saved_cleaner_offsets",
+        "cleaner_offsets",
         "had_clean_shutdown",
         "high_watermarks",
         "log_start_offsets",
@@ -50,12 +53,15 @@ class LogDir:
         self._recovery_checkpoint = OffsetCheckpointFile(env, f"{path}/{RECOVERY_POINT_CHECKPOINT}")
         self._log_start_checkpoint = OffsetCheckpointFile(env, f"{path}/{LOG_START_OFFSET_CHECKPOINT}")
         self._high_watermark_checkpoint = OffsetCheckpointFile(env, f"{path}/{HIGH_WATERMARK_CHECKPOINT}")
+        self._cleaner_checkpoint = OffsetCheckpointFile(env, f"{path}/{CLEANER_OFFSET_CHECKPOINT}")
+        self._saved_cleaner_offsets: dict[TopicPartition, int] = {}
         self.path = path
         self.meta_properties: MetaProperties | None = None
         self.had_clean_shutdown = False
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
+        self.cleaner_offsets: dict[TopicPartition, int] = {}  # where the part begins that was never compacted
         self.logs: dict[TopicPartition, UnifiedLog] = {}
 
     # -- whose it is --
@@ -91,6 +97,8 @@ class LogDir:
         self.recovery_points = self._read(self._recovery_checkpoint)
         self.log_start_offsets = self._read(self._log_start_checkpoint)
         self.high_watermarks = self._read(self._high_watermark_checkpoint)
+        self.cleaner_offsets = self._read(self._cleaner_checkpoint)
+        self._saved_cleaner_offsets = dict(self.cleaner_offsets)
         for name in (
             CLEANER_OFFSET_CHECKPOINT,
             HIGH_WATERMARK_CHECKPOINT,
@@ -110,7 +118,13 @@ class LogDir:
     def forget(self, topic: str, partition: int) -> None:
         """Makes sure that no checkpoint speaks of a partition that is about to be made anew. Raises OSError."""
         key = (topic, partition)
-        known = (self.recovery_points, self.log_start_offsets, self.high_watermarks)
+        self.cleaner_offsets.pop(key, None)
+        known = (
+            self.recovery_points,
+            self.log_start_offsets,
+            self.high_watermarks,
+            self._saved_cleaner_offsets,
+        )
         if any(key in offsets for offsets in known):
             self.checkpoint_all()
 
@@ -135,9 +149,17 @@ class LogDir:
         self.high_watermarks = {key: log.high_watermark for key, log in self.logs.items()}
         return self._high_watermark_checkpoint.prepare(self.high_watermarks)
 
+    def cleaner_offset_job(self) -> Callable[[], None]:
+        """How far compaction got in each log."""
+        self._saved_cleaner_offsets = dict(self.cleaner_offsets)
+        return self._cleaner_checkpoint.prepare(self.cleaner_offsets)
+
     def checkpoint_all(self) -> None:
-        """Writes all three. Raises OSError."""
-        for job in (self.recovery_point_job(), self.log_start_offset_job(), self.high_watermark_job()):
+        """Writes all four. Raises OSError."""
+        jobs = [self.recovery_point_job(), self.log_start_offset_job(), self.high_watermark_job()]
+        if self.cleaner_offsets != self._saved_cleaner_offsets:
+            jobs.append(self.cleaner_offset_job())
+        for job in jobs:
             job()
 
     # -- the end --
