@@ -4,6 +4,14 @@ Errors about record bytes themselves (CorruptRecordError, InvalidRecordError, Un
 `protocol.records.batch`.
 """
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NO_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
 
 class StorageError(Exception):
     """Anything storage refuses or cannot do."""
@@ -86,6 +94,45 @@ class KafkaStorageError(StorageError):
     def __init__(self, message: str, *, undone: bool = False) -> None:
         super().__init__(message)
         self.undone = undone
+
+
+class DiskFullError(KafkaStorageError):
+    """There is no room for what was to be written: nothing of it was, and the log goes on when there is."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, undone=True)
+
+
+class OutOfResourcesError(KafkaStorageError):
+    """The process has no descriptors or no memory left: the disk is not to blame, and nothing was written."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, undone=True)
+
+
+def is_no_space(error: OSError) -> bool:
+    """Whether the disk, or the quota on it, is full."""
+    return error.errno in _NO_SPACE
+
+
+def storage_error(what: str, error: OSError, *, undone: bool) -> KafkaStorageError:
+    """The error that stands for one of the operating system's, after which what was half done is `undone` or not."""
+    message = f"{what}: {error}"
+    if undone and is_no_space(error):
+        return DiskFullError(message)
+    if undone and error.errno in _NO_RESOURCES:
+        return OutOfResourcesError(message)
+    return KafkaStorageError(message, undone=undone)
+
+
+@contextmanager
+def suppress_no_space() -> Iterator[None]:
+    """Passes over what only a full disk prevents."""
+    try:
+        yield
+    except OSError as error:
+        if not is_no_space(error):
+            raise
 
 
 class CorruptLogError(StorageError):

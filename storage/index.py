@@ -2,9 +2,12 @@
 
 The two sparse ones share `SparseIndex`: fixed-size entries in a memory-mapped file. While the segment is active the
 file is preallocated to segment.index.bytes (sparse, rounded down to whole entries) and the tail is zeros; on roll
-and on close it is cut to the entries it has. Nothing is mapped before the first lookup or append, so an idle
-partition costs neither maps nor descriptors (CPython before 3.13 keeps one descriptor for each map). After a clean
-stop the file stays trimmed until the first append.
+and on close it is cut to the entries it has. Nothing is mapped before the first search, so an idle partition costs
+neither maps nor descriptors (CPython before 3.13 keeps one descriptor for each map), and neither does one that is only
+appended to and read at its end. After a clean stop the file stays trimmed until the first append.
+
+The map is for reading only. Entries are written by ordinary writes, which the map shows at once: a store into a map
+for which the disk has no block ends in SIGBUS, that is, the process, and a write in ENOSPC.
 
 No index carries a checksum. What is checked at opening is only that the length is whole entries and that the last
 entry lies beyond the base offset; after a crash the indexes of every segment that is recovered are built anew.
@@ -13,13 +16,13 @@ entry lies beyond the base offset; after a crash the indexes of every segment th
 import struct
 from typing import ClassVar, Final
 
-from storage.env import Env, Mapping, read_fully, remove_if_exists, write_fully
-from storage.errors import CorruptIndexError
+from storage.env import Env, File, Mapping, read_fully, remove_if_exists, write_fully
+from storage.errors import CorruptIndexError, is_no_space
 from storage.offsets import NO_TIMESTAMP, AbortedTransaction
 
 MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF
 WARM_SECTION_BYTES: Final = 8192
-RESERVE_BYTES: Final = 4096
+BULK_BYTES: Final = 65536
 
 
 class SparseIndex:
@@ -27,10 +30,10 @@ class SparseIndex:
 
     __slots__ = (
         "_env",
+        "_file",
         "_is_preallocated",
         "_map",
-        "_map_is_writable",
-        "_reserved_bytes",
+        "_tail",
         "base_offset",
         "entries",
         "max_entries",
@@ -41,10 +44,12 @@ class SparseIndex:
 
     def __init__(self, env: Env, path: str, base_offset: int, max_bytes: int, entries: int = 0) -> None:
         self._env = env
+        self._file: File | None = None  # for writing, from the first append on
         self._map: Mapping | None = None
-        self._map_is_writable = False
         self._is_preallocated = False
-        self._reserved_bytes = 0
+        self._tail: bytearray | None = (
+            None  # the last entries, not in the file yet; None: each is written at once
+        )
         self.path = path
         self.base_offset = base_offset
         self.entries = entries
@@ -69,46 +74,81 @@ class SparseIndex:
         finally:
             file.close()
         self._is_preallocated = True
-        self._reserved_bytes = -(-self.size_in_bytes // RESERVE_BYTES) * RESERVE_BYTES
 
     def _mapped(self) -> Mapping:
-        """The map, for reading."""
+        """The map, with every entry in it."""
         if self._map is None:
-            self._map = self._env.map(self.path, self.size_in_bytes, write=False)
-            self._map_is_writable = False
+            if self._tail:
+                self._write_tail()
+            room = self.max_entries * self.ENTRY.size if self._is_preallocated else self.size_in_bytes
+            self._map = self._env.map(self.path, room, write=False)
         return self._map
 
-    def _mapped_for_append(self) -> Mapping:
-        """The map, with room for one more entry behind the last.
-
-        Storing into a hole of a sparse file when the disk is full ends in SIGBUS, that is, the process. So the page
-        is filled with zeros by an ordinary write first, which fails with an ordinary OSError.
-        """
+    def _write(self, entry: bytes) -> None:
+        """Writes an entry behind the last. Raises OSError; then the index is what it was."""
+        tail = self._tail
+        if tail is not None:
+            tail += entry
+            self.entries += 1
+            if len(tail) >= BULK_BYTES:
+                self._try_to_write_tail()
+            return
         if not self._is_preallocated:
             self.preallocate()  # opened after a clean stop, which trimmed it
-        end = self.size_in_bytes + self.ENTRY.size
-        if end > self._reserved_bytes:
-            size = min(RESERVE_BYTES, self.max_entries * self.ENTRY.size - self._reserved_bytes)
+        if self._file is None:
+            self._file = self._env.open(self.path)
+        write_fully(self._file, (entry,), self.size_in_bytes, len(entry))
+        self.entries += 1
+
+    def begin_bulk(self) -> None:
+        """Empties the index to be built anew: entries are collected and written many at a time, until it is trimmed."""
+        self.unmap()
+        self._is_preallocated = False
+        self.entries = 0
+        self._tail = bytearray()
+        try:
             file = self._env.open(self.path)
-            try:
-                write_fully(file, (bytes(size),), self._reserved_bytes, size)
-            finally:
-                file.close()
-            self._reserved_bytes += size
-        if self._map is None or not self._map_is_writable:
-            self.unmap()
-            self._map = self._env.map(self.path, self.max_entries * self.ENTRY.size, write=True)
-            self._map_is_writable = True
-        return self._map
+        except FileNotFoundError:
+            return
+        try:
+            file.truncate(0)  # which gives its blocks back, so that there is room for the new one
+        finally:
+            file.close()
+
+    def clear(self) -> None:
+        """Gives up every entry, in memory and in the file, without asking the disk for anything."""
+        self.begin_bulk()
+        self._tail = None
+
+    def _try_to_write_tail(self) -> None:
+        try:
+            self._write_tail()
+        except OSError as error:
+            if not is_no_space(error):
+                raise  # it stays in memory until there is room, or until the index is trimmed
+
+    def _write_tail(self) -> None:
+        assert self._tail is not None
+        self.unmap()
+        file = self._env.open(self.path, create=True)
+        try:
+            write_fully(file, (self._tail,), self.size_in_bytes - len(self._tail), len(self._tail))
+        finally:
+            file.close()
+        self._tail = bytearray()
 
     def unmap(self) -> None:
-        """Gives map (and descriptor) back; the next use maps again."""
+        """Gives map and descriptors back; the next use opens again."""
+        self._file = None  # closes with it
         if self._map is not None:
             self._env.unmap(self._map)
             self._map = None
 
     def trim_to_valid_size(self) -> None:
         """Cuts the file to its entries: the segment takes no more appends, or not soon. Leaves it unmapped."""
+        if self._tail:
+            self._write_tail()
+        self._tail = None
         self.unmap()
         self._is_preallocated = False
         file = self._env.open(self.path, create=True)
@@ -124,6 +164,8 @@ class SparseIndex:
 
     def truncate_to_entries(self, entries: int) -> None:
         """Keeps the first `entries`; what is behind them reads as zeros again."""
+        if self._tail:
+            self._write_tail()
         self.entries = min(entries, self.entries)
         if self._is_preallocated:
             self.preallocate()
@@ -177,13 +219,14 @@ class OffsetIndex(SparseIndex):
     One entry for every index.interval.bytes of log. Unchecked beyond length and last offset; rebuilt from the .log.
     """
 
-    __slots__ = ("last_offset",)
+    __slots__ = ("_last_position", "last_offset")
 
     ENTRY = struct.Struct(">ii")
 
     def __init__(self, env: Env, path: str, base_offset: int, max_bytes: int, entries: int = 0) -> None:
         super().__init__(env, path, base_offset, max_bytes, entries)
         self.last_offset = base_offset
+        self._last_position = 0
 
     @classmethod
     def load(cls, env: Env, path: str, base_offset: int, max_bytes: int) -> "OffsetIndex":
@@ -198,17 +241,18 @@ class OffsetIndex(SparseIndex):
                 index._raise_corrupt(
                     f"the last entry ({relative}, {position}) does not lie beyond the base offset"
                 )
-            index.last_offset = base_offset + relative
+            index.last_offset, index._last_position = base_offset + relative, position
         return index
+
+    def begin_bulk(self) -> None:
+        super().begin_bulk()
+        self.last_offset, self._last_position = self.base_offset, 0
 
     def lookup(self, target_offset: int) -> tuple[int, int]:
         """(offset, position) of the last entry at or below the target; (base offset, 0) when there is none."""
-        if not self.entries:
-            return self.base_offset, 0
         if target_offset >= self.last_offset:
-            slot = self.entries
-        else:
-            slot = self._count_below(target_offset - self.base_offset)
+            return self.last_offset, self._last_position  # most readers are here: without the map
+        slot = self._count_below(target_offset - self.base_offset) if self.entries else 0
         return self.entry(slot - 1) if slot else (self.base_offset, 0)
 
     def first_offset_after_position(self, position: int) -> int | None:
@@ -231,13 +275,8 @@ class OffsetIndex(SparseIndex):
         """Adds an entry. The caller has seen that the index is not full and that offsets increase."""
         if self.entries and offset <= self.last_offset:
             self._raise_corrupt(f"offset {offset} after {self.last_offset}")
-        end = self.entries * 8 + 8
-        mapped = self._map
-        if mapped is None or end > self._reserved_bytes or not self._map_is_writable:
-            mapped = self._mapped_for_append()
-        self.ENTRY.pack_into(mapped, end - 8, offset - self.base_offset, position)
-        self.entries += 1
-        self.last_offset = offset
+        self._write(self.ENTRY.pack(offset - self.base_offset, position))
+        self.last_offset, self._last_position = offset, position
 
     def truncate_to(self, offset: int) -> None:
         """Drops the entries at and after `offset`."""
@@ -246,7 +285,8 @@ class OffsetIndex(SparseIndex):
 
     def truncate_to_entries(self, entries: int) -> None:
         super().truncate_to_entries(entries)
-        self.last_offset = self.entry(self.entries - 1)[0] if self.entries else self.base_offset
+        last = self.entry(self.entries - 1) if self.entries else (self.base_offset, 0)
+        self.last_offset, self._last_position = last
 
 
 class TimeIndex(SparseIndex):
@@ -285,6 +325,10 @@ class TimeIndex(SparseIndex):
             index.last_timestamp, index.last_offset = timestamp, base_offset + relative
         return index
 
+    def begin_bulk(self) -> None:
+        super().begin_bulk()
+        self.last_timestamp, self.last_offset = NO_TIMESTAMP, self.base_offset
+
     @property
     def is_full(self) -> bool:
         """One slot stays free for the entry that roll and close write."""
@@ -292,6 +336,8 @@ class TimeIndex(SparseIndex):
 
     def lookup(self, target_timestamp: int) -> tuple[int, int]:
         """(timestamp, offset) of the last entry at or below the target; (-1, base offset) when there is none."""
+        if target_timestamp >= self.last_timestamp:
+            return self.last_timestamp, self.last_offset
         slot = self._count_below(target_timestamp) if self.entries else 0
         return self.entry(slot - 1) if slot else (NO_TIMESTAMP, self.base_offset)
 
@@ -306,12 +352,7 @@ class TimeIndex(SparseIndex):
             return
         if offset < self.last_offset:
             self._raise_corrupt(f"offset {offset} after {self.last_offset}")
-        end = self.entries * 12 + 12
-        mapped = self._map
-        if mapped is None or end > self._reserved_bytes or not self._map_is_writable:
-            mapped = self._mapped_for_append()
-        self.ENTRY.pack_into(mapped, end - 12, timestamp, offset - self.base_offset)
-        self.entries += 1
+        self._write(self.ENTRY.pack(timestamp, offset - self.base_offset))
         self.last_timestamp = timestamp
         self.last_offset = offset
 

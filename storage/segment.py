@@ -9,7 +9,7 @@ from typing import Final
 
 from protocol.records.batch import CorruptRecordError
 from storage.env import Buffer, Env, File, read_fully, remove_if_exists, write_fully
-from storage.errors import CorruptIndexError, KafkaStorageError
+from storage.errors import CorruptIndexError, KafkaStorageError, is_no_space, storage_error, suppress_no_space
 from storage.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TransactionIndex
 from storage.offsets import (
     NO_LEADER_EPOCH,
@@ -112,7 +112,8 @@ class LogSegment:
         for suffix in SEGMENT_SUFFIXES:
             remove_if_exists(self._env, segment_path(self.directory, self.base_offset, suffix))
         # The .log comes last: a crash in between leaves indexes without a log, which loading removes.
-        self._start_indexes_anew()
+        for index in self._new_indexes():
+            index.preallocate()
         log = self._env.open(self.path, create=True)
         if preallocate_bytes:
             log.truncate(preallocate_bytes)
@@ -206,7 +207,7 @@ class LogSegment:
             write_fully(self._file or self.file, buffers, position, size)
             self._index(batches, position)
         except OSError as error:
-            raise KafkaStorageError(f"{self.path}: {error}", undone=self._cut_back()) from error
+            raise storage_error(self.path, error, undone=self._cut_back()) from error
         self.size = position + size
 
     def _index(self, batches: Sequence[AppendedBatch], position: int) -> None:
@@ -388,21 +389,41 @@ class LogSegment:
             raise KafkaStorageError(
                 f"{self.path} is damaged and its index cannot be built: {error}"
             ) from error
-        self._append_last_time_index_entry()
-        self.offset_index.trim_to_valid_size()
-        self.time_index.trim_to_valid_size()
+        self._trim_indexes()
 
-    def _start_indexes_anew(self) -> None:
+    def _new_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        """Empty indexes in the place of those that there are, whose files are left as they are."""
         for index in (self._offset_index, self._time_index):
             if index is not None:
                 index.unmap()
         self._offset_index = self._new_offset_index()
         self._time_index = self._new_time_index()
-        self._offset_index.preallocate()
-        self._time_index.preallocate()
         self._max_timestamp, self._offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
         self._bytes_since_last_index_entry = 0
         self._rolling_timestamp = None
+        return self._offset_index, self._time_index
+
+    def _start_indexes_anew(self) -> None:
+        for index in self._new_indexes():
+            index.begin_bulk()
+
+    def _trim_indexes(self) -> None:
+        """The last time index entry, and both files cut to what they hold.
+
+        On a full disk they hold less: without that entry the youngest batch is found by the headers behind the last
+        offset index entry; and where what was built anew has no room, both go without entries, which the .log makes
+        up for, more slowly.
+        """
+        try:
+            with suppress_no_space():
+                self._append_last_time_index_entry()
+            self.offset_index.trim_to_valid_size()
+            self.time_index.trim_to_valid_size()
+        except OSError as error:
+            if not is_no_space(error):
+                raise
+            self.offset_index.clear()
+            self.time_index.clear()
 
     def start_recovery(self) -> None:
         """Begins a pass over the whole .log that builds all indexes anew; `index_recovered` takes each batch."""
@@ -427,9 +448,7 @@ class LogSegment:
             self.file.truncate(valid_bytes)
             self.file.sync()
             self.size = valid_bytes
-        self._append_last_time_index_entry()
-        self.offset_index.trim_to_valid_size()
-        self.time_index.trim_to_valid_size()
+        self._trim_indexes()
 
     def truncate_to(self, offset: int) -> int:
         """Drops the batch with the offset and all after it; returns the bytes that went. Durable on return."""
@@ -474,6 +493,13 @@ class LogSegment:
                 self._env.rename(path, path + DELETED_SUFFIX)
             except FileNotFoundError:
                 continue
+            except OSError as error:
+                if not is_no_space(error):
+                    raise
+                self._env.remove(
+                    path
+                )  # a directory may have no room for the longer name; to remove it takes none
+                continue
             doomed.append(path + DELETED_SUFFIX)
         self.is_deleted = True
         self._open_segments.discard(self)
@@ -483,9 +509,7 @@ class LogSegment:
     def close(self) -> None:
         """Trims the indexes and gives everything back."""
         if self._offset_index is not None:
-            self._append_last_time_index_entry()
-            self.offset_index.trim_to_valid_size()
-            self.time_index.trim_to_valid_size()
+            self._trim_indexes()
         self._open_segments.discard(self)
         self.release()
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.errors import CorruptIndexError
-from storage.index import RESERVE_BYTES, AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex
+from storage.index import BULK_BYTES, AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex
 from tests.storage.fault_env import Fault, FaultEnv, from_nth
 
 BASE = 4940
@@ -56,7 +56,14 @@ def test_nothing_is_mapped_before_it_is_needed(env: FaultEnv) -> None:
     assert index.lookup(BASE + 5) == (BASE, 0)
     assert env.maps == 0
     index.append(BASE + 5, 100)
+    index.append(BASE + 9, 200)
+    assert index.lookup(BASE + 9) == (BASE + 9, 200)
+    assert env.maps == 0  # the end is known without it
+    assert index.lookup(BASE + 7) == (BASE + 5, 100)
     assert env.maps == 1
+    index.append(BASE + 12, 300)
+    index.append(BASE + 15, 400)
+    assert index.lookup(BASE + 13) == (BASE + 12, 300)  # the map shows what was written since
     index.unmap()
     assert env.maps == 0
     assert index.lookup(BASE + 7) == (BASE + 5, 100)
@@ -222,21 +229,81 @@ def test_reset_forgets_everything(env: FaultEnv) -> None:
     assert times.lookup(9) == (-1, BASE)
 
 
-def test_a_full_disk_is_an_error_before_the_page_is_touched() -> None:
-    """Room for entries is written page by page: a hole in a map on a full disk would be the end of the process."""
-    env = FaultEnv()
-    index = offset_index(env, 3 * RESERVE_BYTES)
-    per_page = RESERVE_BYTES // 8
-    for number in range(per_page):
+def test_a_full_disk_is_an_error_and_never_a_store_into_a_hole(env: FaultEnv) -> None:
+    """Maps are for reading: a store for which the disk has no block would be the end of the process."""
+    index = offset_index(env, 3 * 4096)
+    for number in range(512):
         index.append(BASE + 1 + number, number)
-    env.inject(from_nth(0, Fault(errno.ENOSPC)))
-    with pytest.raises(OSError, match="injected"):
-        index.append(BASE + 1 + per_page, per_page)
-    assert index.entries == per_page
-    env.inject(None)
-    index.append(BASE + 1 + per_page, per_page)
-    assert index.lookup(BASE + 1 + per_page) == (BASE + 1 + per_page, per_page)
     assert index.lookup(BASE + 1) == (BASE + 1, 0)
+    index.unmap()
+    modes: list[bool] = []
+    real_map = env.map
+
+    def remember(path: str, size: int, *, write: bool) -> memoryview:
+        modes.append(write)
+        return real_map(path, size, write=write)
+
+    env.map = remember  # type: ignore[method-assign]
+    env.inject(lambda _number, kind, _path: Fault(errno.ENOSPC) if kind == "pwritev" else None)
+    with pytest.raises(OSError, match="injected"):
+        index.append(BASE + 513, 512)
+    assert (index.entries, index.last_offset) == (512, BASE + 512)
+    assert index.lookup(BASE + 300) == (BASE + 300, 299)
+    assert modes == [False]
+    env.inject(None)
+    index.append(BASE + 513, 512)
+    assert index.lookup(BASE + 513) == (BASE + 513, 512)
+    assert index.lookup(BASE + 1) == (BASE + 1, 0)
+
+
+def test_an_index_built_anew_is_written_in_few_pieces(env: FaultEnv) -> None:
+    index = offset_index(env, 1 << 20)
+    for number in range(100):
+        index.append(BASE + 1 + number, number)
+    writes = []
+    env.inject(lambda _number, kind, _path: writes.append(kind) if kind == "pwritev" else None)
+    index.begin_bulk()
+    assert (index.entries, index.lookup(BASE + 50)) == (0, (BASE, 0))
+    count = BULK_BYTES // 8 + 5
+    for number in range(count):
+        index.append(BASE + 2 + 2 * number, number)
+    assert len(writes) == 1
+    assert index.lookup(BASE + 7) == (BASE + 6, 2)  # a reader has all of it
+    assert index.lookup(BASE + 2 * count - 1) == (BASE + 2 * count - 2, count - 2)
+    index.trim_to_valid_size()
+    assert env.size("/i") == 8 * count
+    loaded = OffsetIndex.load(env, "/i", BASE, 1 << 20)
+    assert [loaded.entry(slot) for slot in (0, count - 1)] == [(BASE + 2, 0), (BASE + 2 * count, count - 1)]
+
+
+def test_an_index_built_anew_on_a_full_disk_waits_in_memory(env: FaultEnv) -> None:
+    index = time_index(env, 1 << 20)
+    index.begin_bulk()
+    env.inject(from_nth(0, Fault(errno.ENOSPC)))
+    count = 2 * BULK_BYTES // 12
+    for number in range(count):
+        index.maybe_append(number, BASE + number)
+    assert index.entries == count
+    with pytest.raises(OSError, match="injected"):
+        index.trim_to_valid_size()
+    env.inject(None)
+    index.trim_to_valid_size()
+    assert index.lookup(77) == (77, BASE + 77)
+    index.begin_bulk()
+    index.maybe_append(5, BASE + 5)
+    index.clear()
+    assert (index.entries, index.last_timestamp, env.size("/t")) == (0, -1, 0)
+    index.maybe_append(6, BASE + 6)
+    assert index.lookup(6) == (6, BASE + 6)
+
+
+def test_another_fault_than_a_full_disk_is_told_at_once(env: FaultEnv) -> None:
+    index = offset_index(env, 1 << 20)
+    index.begin_bulk()
+    env.inject(from_nth(0, Fault(errno.EIO)))
+    with pytest.raises(OSError, match="injected"):
+        for number in range(BULK_BYTES // 8):
+            index.append(BASE + 1 + number, number)
 
 
 # -- transactions --
