@@ -21,6 +21,7 @@ from storage.offsets import (
 )
 from storage.open_segments import OpenSegments
 from storage.segment import AppendedBatch, LogSegment
+from storage.segment_swap import finish_swap
 
 if TYPE_CHECKING:
     from config.log_config import LogConfig
@@ -67,6 +68,10 @@ class LogSegments:
     def from_offset(self, offset: int) -> list[LogSegment]:
         """The segments that may hold the offset or later ones."""
         return self._segments[max(self.floor_position(offset), 0) :]
+
+    def slice(self, position: int, count: int) -> list[LogSegment]:
+        """Up to `count` segments from a position on."""
+        return self._segments[position : position + count]
 
     @property
     def size(self) -> int:
@@ -327,6 +332,36 @@ class LocalLog:
                 self._sealed_since_flush.remove(segment)
             doomed += segment.mark_deleted()
         self._deletions.add(self.config.file_delete_delay_ms, doomed)
+
+    def segments_of(self, base_offsets: Sequence[int]) -> list[LogSegment] | None:
+        """The closed segments with these base offsets; None unless they are all there, and nothing between them."""
+        at = self.segments.floor_position(base_offsets[0])
+        found = self.segments.slice(max(at, 0), len(base_offsets))
+        is_whole = [segment.base_offset for segment in found] == list(base_offsets)
+        return found if is_whole and found[-1] is not self.active_segment else None
+
+    def replace_segments(
+        self, old: Sequence[LogSegment], size: int, extra_paths: Sequence[str] = ()
+    ) -> LogSegment:
+        """Puts the cleaned segment that waits as .swap, `size` bytes of .log, in the place of `old`.
+
+        Steps 3 and 4 of `segment_swap`. What was read of the old ones stays readable. Raises OSError; then the log
+        has to be loaded again, which completes the swap.
+        """
+        base_offset = old[0].base_offset
+        self.delete_segments(old, extra_paths)
+        finish_swap(self._env, self.directory, base_offset)
+        segment = LogSegment(
+            self._env,
+            self.directory,
+            base_offset,
+            open_segments=self._open_segments,
+            size=size,
+            index_interval_bytes=self.config.index_interval_bytes,
+            index_bytes=self.config.segment_index_bytes,
+        )
+        self.segments.add(segment)
+        return segment
 
     def truncate_to(self, offset: int) -> list[LogSegment]:
         """Cuts the log so that it ends at `offset`; returns the segments that went whole. Durable on return.

@@ -23,7 +23,6 @@ from storage.local_log import LocalLog, LogSegments
 from storage.open_segments import OpenSegments
 from storage.producer_state import ProducerStateManager
 from storage.replay import apply_batch, read_batches, rebuild_producer_state
-from storage.scan import batch_headers
 from storage.segment import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
@@ -32,6 +31,7 @@ from storage.segment import (
     TXN_INDEX_SUFFIX,
     LogSegment,
 )
+from storage.segment_swap import CLEANED_SUFFIX, complete_swaps
 from storage.snapshots import ProducerSnapshotFiles
 from storage.unified_log import UnifiedLog
 
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from config.log_config import LogConfig
     from protocol.records.legacy import LegacyEntry
 
-CLEANED_SUFFIX: Final = ".cleaned"
-SWAP_SUFFIX: Final = ".swap"
 _INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 logger = logging.getLogger("barnabas.storage")
@@ -211,56 +209,13 @@ class LogLoader:
 
     def _remove_leftovers(self) -> None:
         """Files that were on their way out, or not yet in: .deleted, .cleaned, .tmp, indexes without a .log."""
-        self._complete_swaps()
+        complete_swaps(self._env, self._directory, self._names)
         for name in sorted(self._names):
             stem, suffix = name[:20], name[20:]
             is_leftover = name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp"))
             is_orphan = suffix in _INDEX_SUFFIXES and stem.isdigit() and stem + LOG_SUFFIX not in self._names
             if is_leftover or is_orphan:
                 remove_if_exists(self._env, f"{self._directory}/{name}")
-                self._names.discard(name)
-
-    def _complete_swaps(self) -> None:
-        """A .swap holds what the cleaner made of other segments, ready to take their place: see the cleaner.
-
-        Those at or after a .cleaned (a split that did not end) are taken back, the others are completed: the segments
-        that they replace go, and they get their names.
-        """
-        cleaned = [
-            int(name[:20]) for name in self._names if name.endswith(CLEANED_SUFFIX) and name[:20].isdigit()
-        ]
-        limit = min(cleaned, default=None)
-        swaps = sorted(name for name in self._names if name.endswith(SWAP_SUFFIX) and name[:20].isdigit())
-        for name in swaps:
-            if limit is not None and int(name[:20]) >= limit:
-                self._env.remove(f"{self._directory}/{name}")
-                self._names.discard(name)
-        for name in swaps:
-            if name in self._names and name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
-                self._remove_replaced(name)
-        for name in swaps:
-            if name in self._names:
-                target = name[: -len(SWAP_SUFFIX)]
-                self._env.rename(f"{self._directory}/{name}", f"{self._directory}/{target}")
-                self._names.discard(name)
-                self._names.add(target)
-        if swaps:
-            self._env.sync_dir(self._directory)
-
-    def _remove_replaced(self, swap_name: str) -> None:
-        """Removes the segments whose offsets lie within those of a .log.swap."""
-        base_offset = int(swap_name[:20])
-        path = f"{self._directory}/{swap_name}"
-        file = self._env.open(path, write=False)
-        end = base_offset
-        for header in batch_headers(file, 0, file.size(), 65536):
-            end = header.last_offset + 1
-        file.close()
-        for name in sorted(self._names):
-            if not (name[:20].isdigit() and name[20:] in (LOG_SUFFIX, *_INDEX_SUFFIXES)):
-                continue
-            if base_offset <= int(name[:20]) < max(end, base_offset + 1):
-                self._env.remove(f"{self._directory}/{name}")
                 self._names.discard(name)
 
     def _load_segments(self) -> None:

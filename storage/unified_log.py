@@ -40,7 +40,7 @@ from storage.retention import deletable_segments
 from storage.segment import DELETED_SUFFIX, LogSegment
 
 if TYPE_CHECKING:
-    pass
+    from storage.cleaning_plan import CleanedSegment
 
 logger = logging.getLogger("barnabas.storage")
 
@@ -380,6 +380,25 @@ class UnifiedLog(LogState):
             paths = [snapshots.detach(segment.base_offset, DELETED_SUFFIX) for segment in doomed]
             self._local.delete_segments(doomed, [path for path in paths if path])
         return len(doomed)
+
+    def replace_segments(self, cleaned: "CleanedSegment") -> bool:
+        """Puts a cleaned segment whose files wait as .swap in the place of those that it stands for.
+
+        The last steps of `segment_swap`, in one piece. False, and nothing done, where those segments are not there any
+        more as they were when the cleaning began. Raises KafkaStorageError.
+        """
+        self._check_online()
+        old = self._local.segments_of(cleaned.replaces)
+        if old is None:
+            return False
+        with self._failing("swapping a compacted segment in"):
+            snapshots = self.producer_state_manager.snapshots
+            vanished = [base_offset for base_offset in cleaned.replaces if base_offset != cleaned.base_offset]
+            paths = [snapshots.detach(base_offset, DELETED_SUFFIX) for base_offset in vanished]
+            self._local.replace_segments(old, cleaned.size, [path for path in paths if path])
+        if self._high_watermark_metadata.segment_base_offset in cleaned.replaces:
+            self._high_watermark_metadata = LogOffsetMetadata(self.high_watermark)
+        return True
 
     def rename_dir(self, directory: str) -> None:
         """Gives the partition's directory another name; the directory above is not synced. Raises OSError."""

@@ -1,0 +1,162 @@
+"""The files of a cleaned segment on their way into the log: .cleaned, then .swap, then their own names.
+
+In Kafka's order (LocalLog.replaceSegments), so that a crash at any step leaves what loading completes or takes back:
+
+    1  the worker has written and synced `<base offset>.log.cleaned` and its indexes
+    2  all of them are renamed to .swap, the .log last; the directory is synced (`SwapPreparation`, off the event loop)
+    3  the old segments' files are renamed to .deleted, oldest first
+    4  the .swap files get their names, the .log first (3 and 4: `LocalLog.replace_segments`, in one piece)
+
+    a crash leaves                        and loading
+    --------------------------------------+--------------------------------------------------------------------
+    a .cleaned                            | removes it, and each .swap whose base offset is not below it
+    a .log.swap                           | removes the segments whose offsets lie within it, then goes on with 4
+    an .index.swap and the like alone     | gives it its name: its .log has it already
+"""
+
+from collections.abc import Iterable
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from storage.env import Env, remove_if_exists
+from storage.scan import batch_headers
+from storage.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, segment_path
+
+if TYPE_CHECKING:
+    from storage.cleaning_plan import CleanedSegment
+
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+
+
+class SwapPreparation:
+    """Step 2 for one cleaned segment. `run` is safe in a thread, and `cancel` at any time beside it."""
+
+    __slots__ = ("_directory", "_env", "_is_cancelled", "_lock", "cleaned", "is_done")
+
+    def __init__(self, env: Env, directory: str, cleaned: "CleanedSegment") -> None:
+        self._env = env
+        self._directory = directory
+        self._lock = Lock()
+        self._is_cancelled = False
+        self.cleaned = cleaned
+        self.is_done = False
+
+    def run(self) -> None:
+        """Renames and syncs; does nothing once it was cancelled. Raises OSError, and has undone what it did then."""
+        with self._lock:
+            if self._is_cancelled:
+                return
+            try:
+                for suffix in reversed(SEGMENT_SUFFIXES):
+                    self._rename(suffix, CLEANED_SUFFIX, SWAP_SUFFIX)
+                self._env.sync_dir(self._directory)
+            except OSError:
+                self._take_back()
+                raise
+            self.is_done = True
+
+    def cancel(self) -> None:
+        """Makes sure that no .swap is left, durably. Raises OSError."""
+        with self._lock:
+            self._is_cancelled = True
+            if self.is_done:
+                self.is_done = False
+                self._take_back()
+
+    def _path(self, suffix: str) -> str:
+        return segment_path(self._directory, self.cleaned.base_offset, suffix)
+
+    def _rename(self, suffix: str, old: str, new: str) -> None:
+        path = self._path(suffix)
+        try:
+            self._env.rename(path + old, path + new)
+        except FileNotFoundError:
+            if suffix != TXN_INDEX_SUFFIX:  # the one that is there only when it has entries
+                raise
+
+    def _take_back(self) -> None:
+        """The .log is a .cleaned again before any other file goes: as long as that is there, loading takes all back."""
+        log = self._path(LOG_SUFFIX)
+        if self._env.exists(log + SWAP_SUFFIX):
+            self._env.rename(log + SWAP_SUFFIX, log + CLEANED_SUFFIX)
+        for suffix in reversed(SEGMENT_SUFFIXES):
+            remove_if_exists(self._env, self._path(suffix) + SWAP_SUFFIX)
+        self._env.sync_dir(self._directory)
+
+
+def finish_swap(env: Env, directory: str, base_offset: int) -> None:
+    """Step 4: the .swap files of a segment get their names, the .log first. Raises OSError."""
+    for suffix in SEGMENT_SUFFIXES:
+        path = segment_path(directory, base_offset, suffix)
+        try:
+            env.rename(path + SWAP_SUFFIX, path)
+        except FileNotFoundError:
+            if suffix == LOG_SUFFIX:
+                raise
+
+
+def remove_cleaned(env: Env, directory: str) -> None:
+    """Removes what cleanings that came to nothing have left in a partition's directory. Raises OSError."""
+    for name in _listed(env, directory):
+        if name.endswith(CLEANED_SUFFIX):
+            remove_if_exists(env, f"{directory}/{name}")
+
+
+def _listed(env: Env, directory: str) -> Iterable[str]:
+    try:
+        return sorted(env.listdir(directory))
+    except FileNotFoundError:  # the partition was deleted meanwhile
+        return ()
+
+
+# -- after a crash --
+
+
+def complete_swaps(env: Env, directory: str, names: set[str]) -> None:
+    """Ends the swaps that a crash interrupted, one way or the other; keeps `names`, what is in the directory, true.
+
+    Those at or after a .cleaned were not fully prepared (or are part of a split that did not end) and are taken back,
+    the others are completed. May be interrupted and repeated. Raises OSError, CorruptRecordError.
+    """
+    swaps = sorted((name for name in names if _is_of_segment(name, SWAP_SUFFIX)), key=_log_first)
+    if not swaps:
+        return
+    limit = min((int(name[:20]) for name in names if _is_of_segment(name, CLEANED_SUFFIX)), default=None)
+    for name in reversed(swaps):
+        if limit is not None and int(name[:20]) >= limit:
+            env.remove(f"{directory}/{name}")
+            names.discard(name)
+    valid = [name for name in swaps if name in names]
+    for name in valid:
+        if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+            _remove_replaced(env, directory, names, name)
+    for name in valid:
+        target = name.removesuffix(SWAP_SUFFIX)
+        env.rename(f"{directory}/{name}", f"{directory}/{target}")
+        names.discard(name)
+        names.add(target)
+    env.sync_dir(directory)
+
+
+def _is_of_segment(name: str, suffix: str) -> bool:
+    return name.endswith(suffix) and name[:20].isdigit()
+
+
+def _log_first(name: str) -> tuple[str, bool]:
+    return name[:20], not name.endswith(LOG_SUFFIX + SWAP_SUFFIX)
+
+
+def _remove_replaced(env: Env, directory: str, names: set[str], swap_name: str) -> None:
+    """Removes the segments whose offsets lie within those of a .log.swap."""
+    base_offset = int(swap_name[:20])
+    end = base_offset + 1
+    file = env.open(f"{directory}/{swap_name}", write=False)
+    for header in batch_headers(file, 0, file.size(), 65536):
+        end = header.last_offset + 1
+    file.close()
+    for name in sorted(names):
+        is_file = name[:20].isdigit() and name[20:] in SEGMENT_SUFFIXES
+        if is_file and base_offset <= int(name[:20]) < end:
+            env.remove(f"{directory}/{name}")
+            names.discard(name)
