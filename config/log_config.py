@@ -72,6 +72,13 @@ class LogConfig(NamedTuple):
         """True when segments may be deleted by age and size."""
         return "delete" in self.cleanup_policy
 
+    @property
+    def max_segment_ms(self) -> int:
+        """When a segment is closed for its age, ms: in time for max.compaction.lag.ms where the log is compacted."""
+        if self.compact and self.max_compaction_lag_ms > 0:
+            return min(self.max_compaction_lag_ms, self.segment_ms)
+        return self.segment_ms
+
     @classmethod
     def of(cls, broker: BrokerValues, overrides: Mapping[str, str]) -> "LogConfig":
         """The configuration of a topic with these overrides (texts by key) on this broker.

@@ -22,6 +22,7 @@ from storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     from config.log_config import LogConfig
+    from storage.log_cleaner_manager import LogCleanerManager
 
 DELETE_DIR_SUFFIX: Final = "-delete"
 FUTURE_DIR_SUFFIX: Final = "-future"
@@ -45,6 +46,7 @@ class LogManager:
         "_logs",
         "_open_segments",
         "_planned",
+        "cleaner",
         "dirs",
     )
 
@@ -70,6 +72,7 @@ class LogManager:
         self._planned: dict[TopicPartition, tuple[LogDir, NewDirectories]] = {}
         limit = max_open_segments or env.max_open_files() // 2 // DESCRIPTORS_PER_SEGMENT
         self._open_segments = OpenSegments(limit)
+        self.cleaner: LogCleanerManager | None = None  # which makes itself known
         self.dirs = [LogDir(env, path.rstrip("/") or "/") for path in log_dirs]
 
     # -- the directories --
@@ -226,6 +229,7 @@ class LogManager:
         if log is None:
             return False
         directory = self.directory_of(log)
+        self._abort_cleaning(log)
         try:
             log.release()
             log.rename_dir(f"{directory.path}/{self._odd_name(log, suffix)}")
@@ -235,6 +239,8 @@ class LogManager:
             raise KafkaStorageError(f"{log.name} cannot be renamed: {error}") from error
         log.fail("it was deleted" if suffix == DELETE_DIR_SUFFIX else "it was put aside")
         del self._logs[topic, partition], directory.logs[topic, partition]
+        if self.cleaner is not None:
+            self.cleaner.partition_removed(directory, (topic, partition))
         if suffix == DELETE_DIR_SUFFIX:
             self._deletions.add(log.config.file_delete_delay_ms, [], log.directory)
         return True
@@ -250,15 +256,32 @@ class LogManager:
         Otherwise a crash could take what comes after `offset` now for what was synced there before. Raises
         KafkaStorageError, OSError.
         """
+        if offset < log.segments[-1].base_offset:
+            self._abort_cleaning(log)
         was_cut = log.truncate_to(offset)
         if was_cut:
-            self.directory_of(log).recovery_point_job()()
+            directory = self.directory_of(log)
+            self._truncate_cleaner_offset(directory, log)
+            directory.recovery_point_job()()
         return was_cut
 
     def truncate_fully_and_start_at(self, log: UnifiedLog, offset: int) -> None:
         """`UnifiedLog.truncate_fully_and_start_at`, with the checkpoints that follow from it."""
+        self._abort_cleaning(log)
         log.truncate_fully_and_start_at(offset)
-        self.directory_of(log).checkpoint_all()
+        directory = self.directory_of(log)
+        self._truncate_cleaner_offset(directory, log)
+        directory.checkpoint_all()
+
+    def _abort_cleaning(self, log: UnifiedLog) -> None:
+        if self.cleaner is not None:
+            self.cleaner.abort_cleaning((log.topic, log.partition))
+
+    def _truncate_cleaner_offset(self, directory: LogDir, log: UnifiedLog) -> None:
+        """What the log gets from here on was never compacted, whatever stood at those offsets before."""
+        if self.cleaner is not None:
+            key, base_offset = (log.topic, log.partition), log.segments[-1].base_offset
+            self.cleaner.maybe_truncate_checkpoint(directory, key, base_offset)
 
     def update_config(self, topic: str, config: "LogConfig") -> None:
         """Has every log of a topic go by another configuration."""
@@ -269,10 +292,10 @@ class LogManager:
     # -- what the broker calls on its schedule --
 
     def cleanup_logs(self) -> int:
-        """Retention: deletes the segments that may go in all logs; how many."""
+        """Retention: deletes the segments that may go in all logs; how many. The cleaner does it for compacted ones."""
         deleted = 0
         for log in self.all_logs():
-            if not log.is_failed:
+            if not log.is_failed and (self.cleaner is None or self.cleaner.may_retain(log)):
                 try:
                     deleted += log.delete_old_segments()
                 except KafkaStorageError as error:

@@ -144,6 +144,13 @@ class ProducerStateManager:
         """The first offset of the oldest transaction that is open or whose marker is not replicated."""
         return min((*self._ongoing_txns, *self._unreplicated_txns), default=None)
 
+    def last_records(self) -> dict[int, tuple[int, int | None]]:
+        """For each producer its epoch and the offset of its last data, None where a marker is the last: LastRecord."""
+        return {
+            entry.producer_id: (entry.producer_epoch, entry.last_offset if entry.batches else None)
+            for entry in self.producers.values()
+        }
+
     # -- before an append --
 
     def check_append(self, batch: RecordBatch, origin: AppendOrigin) -> BatchMetadata | None:

@@ -264,12 +264,16 @@ class LogSegment:
 
     def time_waited_for_roll(self, now_ms: int, message_timestamp: int) -> int:
         """The age of the segment in ms: by the first batch's timestamp where there is one, else since creation."""
+        first_timestamp = self.first_batch_timestamp
+        return message_timestamp - first_timestamp if first_timestamp >= 0 else now_ms - self.created_ms
+
+    @property
+    def first_batch_timestamp(self) -> int:
+        """The youngest timestamp of the first batch, ms; -1 when there is none."""
         if self._rolling_timestamp is None and self.size:
             first = next(batch_headers(self.file, 0, self.size, 64), None)
             self._rolling_timestamp = first.max_timestamp if first else NO_TIMESTAMP
-        if self._rolling_timestamp is not None and self._rolling_timestamp >= 0:
-            return message_timestamp - self._rolling_timestamp
-        return now_ms - self.created_ms
+        return NO_TIMESTAMP if self._rolling_timestamp is None else self._rolling_timestamp
 
     def on_become_inactive(self, *, preallocated: bool = False) -> None:
         """Finishes the segment: last time index entry, indexes trimmed, the .log too where it was preallocated."""

@@ -1,0 +1,334 @@
+"""LogCleanerManager: which log is compacted next, and which must be left alone. Kafka's LogCleanerManager.
+
+A compacted log has a clean part, up to the offset that cleaner-offset-checkpoint holds for it, and a dirty one after
+that. The manager picks the log whose cleanable part is the largest share, keeps a partition from being compacted while it
+is deleted from, truncated or taken away, and notes how far compaction got. It has neither threads nor a schedule: the
+broker's LogCleaner asks, on the event loop.
+
+    a partition is   | until                              | meanwhile
+    -----------------+------------------------------------+---------------------------------------------------------
+    in progress      | done_cleaning                      | nobody else may take it, retention passes it over
+    aborted          | done_cleaning                      | the same; the result will be dropped
+    paused           | resume_cleaning, once for each     | it is not taken
+    uncleanable      | the broker starts again, or        | it is not taken, and retention passes it over
+                     | somebody asks for its compaction   |
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from storage.env import Env
+from storage.errors import KafkaStorageError
+from storage.log_to_clean import LogToClean, OffsetsToClean, cleanable_offsets, log_to_clean
+
+if TYPE_CHECKING:
+    from storage.checkpoints import TopicPartition
+    from storage.log_dir import LogDir
+    from storage.log_manager import LogManager
+    from storage.unified_log import UnifiedLog
+
+FIRST_RETRY_MS: Final = 15_000
+LAST_RETRY_MS: Final = 900_000
+
+logger = logging.getLogger("barnabas.cleaner")
+
+
+class PreCleanStats(NamedTuple):
+    """What a look at all logs found (Kafka's class of that name), delays in ms beyond max.compaction.lag.ms."""
+
+    cleanable_partitions: int = 0
+    delayed_partitions: int = 0
+    max_compaction_delay_ms: int = 0
+
+
+class CleaningState:
+    """One partition that is not free to be taken."""
+
+    __slots__ = ("is_aborted", "is_running", "pauses", "stop")
+
+    def __init__(self) -> None:
+        self.is_running = False
+        self.is_aborted = False
+        self.pauses = 0
+        self.stop: Callable[[], None] | None = None
+
+
+class Retry(NamedTuple):
+    """When a partition whose cleaning failed may be tried again."""
+
+    failures: int
+    not_before_ms: int
+
+
+class LogCleanerManager:
+    """The state of compaction of all logs of a LogManager, which it makes itself known to."""
+
+    def __init__(
+        self,
+        env: Env,
+        log_manager: "LogManager",
+        save_offsets: "Callable[[LogDir], None] | None" = None,
+    ) -> None:
+        """`save_offsets` is told of each directory whose `cleaner_offset_job` has something new to write.
+
+        Without it that is written at once.
+        """
+        self._env = env
+        self._log_manager = log_manager
+        self._save_offsets = save_offsets or (lambda directory: directory.cleaner_offset_job()())
+        self._states: dict[TopicPartition, CleaningState] = {}
+        self._retries: dict[TopicPartition, Retry] = {}
+        self._requested: dict[TopicPartition, int] = {}
+        self._uncleanable: dict[TopicPartition, LogDir] = {}
+        self._failed_dirs: set[str] = set()
+        self.dirtiest_ratio = 0.0
+        self.last_run_ms = env.now_ms()
+        self.pre_clean_stats = PreCleanStats()
+        log_manager.cleaner = self
+
+    # -- what next --
+
+    def grab_filthiest_log(self) -> LogToClean | None:
+        """The log that is to be compacted next, which counts as in progress from now on; None when there is none.
+
+        Logs somebody asked for come first, then the one with the largest cleanable share. Each must exceed its
+        min.cleanable.dirty.ratio, or hold records that are older than max.compaction.lag.ms.
+        """
+        now_ms = self.last_run_ms = self._env.now_ms()
+        dirty = [
+            found for log in self._free_logs(now_ms) if (found := self._look_at(log, now_ms)) is not None
+        ]
+        dirty = [found for found in dirty if found.total_bytes > 0]
+        self.dirtiest_ratio = max((found.cleanable_ratio for found in dirty), default=0.0)
+        cleanable = [found for found in dirty if found.is_requested or found.is_due]
+        delays = [found.compaction_delay_ms for found in dirty if found.compaction_delay_ms > 0]
+        self.pre_clean_stats = PreCleanStats(len(cleanable), len(delays), max(delays, default=0))
+        if not cleanable:
+            return None
+        filthiest = max(cleanable, key=lambda found: (found.is_requested, found.cleanable_ratio))
+        self._state(filthiest.key).is_running = True
+        return filthiest
+
+    def _free_logs(self, now_ms: int) -> "Iterator[UnifiedLog]":
+        for log in self._log_manager.all_logs():
+            key = (log.topic, log.partition)
+            if not log.config.compact or log.is_failed or key in self._states or key in self._uncleanable:
+                continue
+            retry = self._retries.get(key)
+            if retry is None or now_ms >= retry.not_before_ms:
+                yield log
+
+    def _look_at(self, log: "UnifiedLog", now_ms: int) -> LogToClean | None:
+        """What there is to clean in one log. A log that cannot even be looked at is marked as uncleanable."""
+        key = (log.topic, log.partition)
+        directory = self._log_manager.directory_of(log)
+        if directory.path in self._failed_dirs:
+            return None
+        try:
+            offsets = cleanable_offsets(log, directory.cleaner_offsets.get(key), now_ms)
+            if offsets.is_reset:
+                self._set_offset(directory, key, offsets.first_dirty_offset)
+            found = log_to_clean(log, directory, offsets, now_ms)
+            return self._asked_for(found) if key in self._requested else found
+        except Exception as error:  # whatever it is, the other logs go on
+            logger.exception("%s cannot be looked at for compaction", log.name)
+            self.mark_uncleanable(log, str(error))
+            return None
+
+    # -- on request --
+
+    def request(self, log: "UnifiedLog") -> int:
+        """Has a log compacted soon, whatever its ratio; returns the offset up to which it will be.
+
+        What is in the active segment is rolled into a closed one first. A log that is marked as uncleanable gets
+        another chance. Raises KafkaStorageError.
+        """
+        key = (log.topic, log.partition)
+        log.roll()
+        self._uncleanable.pop(key, None)
+        self._retries.pop(key, None)
+        self._requested[key] = log.segments[-1].base_offset
+        return self._requested[key]
+
+    def is_requested(self, key: "TopicPartition") -> bool:
+        """Whether a request for this partition has not been met yet."""
+        return key in self._requested
+
+    def _asked_for(self, found: LogToClean) -> LogToClean:
+        """The same log as somebody wants it compacted: where nothing is dirty, all of it once more, from the start.
+
+        That takes out the tombstones and markers whose time is over, for which compaction would else wait for news.
+        """
+        log = found.log
+        if not found.cleanable_bytes and log.segment_count > 1:
+            offsets = OffsetsToClean(log.log_start_offset, found.offsets.first_uncleanable_offset)
+            found = log_to_clean(log, found.directory, offsets, self._env.now_ms())
+        if not found.cleanable_bytes:
+            del self._requested[found.key]
+            return found
+        return found._replace(is_requested=True)
+
+    def _meet_request(self, key: "TopicPartition", next_dirty_offset: int) -> None:
+        wanted = self._requested.get(key)
+        if wanted is not None:
+            log = self._log_manager.get_log(*key)
+            reachable = wanted if log is None else min(wanted, log.last_stable_offset)
+            segments = [] if log is None else log.segments
+            bounds = [segment.base_offset for segment in segments if segment.base_offset <= reachable]
+            if next_dirty_offset >= max(bounds, default=0):
+                del self._requested[key]
+
+    # -- while one is at it --
+
+    def _state(self, key: "TopicPartition") -> CleaningState:
+        return self._states.setdefault(key, CleaningState())
+
+    def _release(self, key: "TopicPartition") -> None:
+        state = self._states[key]
+        if not state.is_running and not state.pauses:
+            del self._states[key]
+
+    def is_in_progress(self, key: "TopicPartition") -> bool:
+        """Whether somebody works on the partition, or has it paused."""
+        return key in self._states
+
+    def on_abort(self, key: "TopicPartition", stop: Callable[[], None]) -> None:
+        """Names what is to be called, at once, when the cleaning in progress has to end. It leaves no .swap behind."""
+        self._states[key].stop = stop
+
+    def is_aborted(self, key: "TopicPartition") -> bool:
+        """Whether the result of the cleaning in progress is to be dropped."""
+        return self._states[key].is_aborted
+
+    def abort_cleaning(self, key: "TopicPartition") -> None:
+        """Ends a cleaning of the partition, if there is one: on return nothing of it will come into the log."""
+        state = self._states.get(key)
+        if state is not None and state.is_running and not state.is_aborted:
+            state.is_aborted = True
+            if state.stop is not None:
+                state.stop()
+            logger.info("the compaction of %s-%d is called off", *key)
+
+    def abort_and_pause_cleaning(self, key: "TopicPartition") -> None:
+        """The same, and keeps the partition from being taken until `resume_cleaning` is called as often as this."""
+        self.abort_cleaning(key)
+        self._state(key).pauses += 1
+
+    def resume_cleaning(self, key: "TopicPartition") -> None:
+        """Takes one pause back."""
+        state = self._states.get(key)
+        assert state is not None, f"{key} is not paused"
+        assert state.pauses, f"{key} is not paused"
+        state.pauses -= 1
+        self._release(key)
+
+    def done_cleaning(self, found: LogToClean, next_dirty_offset: int | None) -> None:
+        """A cleaning has ended; the dirty part begins at `next_dirty_offset` now, None where it came to nothing."""
+        key = found.key
+        state = self._states[key]
+        assert state.is_running, f"{found.log.name} was not in progress"
+        if next_dirty_offset is not None and not state.is_aborted:
+            self._retries.pop(key, None)
+            self._set_offset(found.directory, key, next_dirty_offset)
+            self._meet_request(key, next_dirty_offset)
+        state.is_running = state.is_aborted = False
+        state.stop = None
+        self._release(key)
+
+    def failed(self, found: LogToClean) -> int:
+        """A cleaning has failed for a reason that may pass: it is tried again later, less and less often; when, in ms.
+
+        Call done_cleaning too.
+        """
+        failures = self._retries.get(found.key, Retry(0, 0)).failures + 1
+        delay_ms = min(FIRST_RETRY_MS << min(failures - 1, 10), LAST_RETRY_MS)
+        self._retries[found.key] = Retry(failures, self._env.now_ms() + delay_ms)
+        self._requested.pop(found.key, None)
+        return delay_ms
+
+    # -- what cannot be cleaned --
+
+    def mark_uncleanable(self, log: "UnifiedLog", why: str) -> None:
+        """Leaves a log alone after an error that would only come again."""
+        logger.warning("%s is not compacted any more, it is marked as uncleanable: %s", log.directory, why)
+        key = (log.topic, log.partition)
+        self._uncleanable[key] = self._log_manager.directory_of(log)
+        self._requested.pop(key, None)
+
+    def is_uncleanable(self, key: "TopicPartition") -> bool:
+        return key in self._uncleanable
+
+    def uncleanable_partitions(self, directory: "LogDir") -> list["TopicPartition"]:
+        """Those of one log directory."""
+        return [key for key, of in self._uncleanable.items() if of is directory]
+
+    def uncleanable_bytes(self, directory: "LogDir") -> int:
+        """How many bytes of them would have been compacted."""
+        now_ms = self._env.now_ms()
+        total = 0
+        for key in self.uncleanable_partitions(directory):
+            log = directory.logs.get(key)
+            if log is not None:
+                offsets = cleanable_offsets(log, directory.cleaner_offsets.get(key), now_ms)
+                total += log_to_clean(log, directory, offsets, now_ms).cleanable_bytes
+        return total
+
+    # -- retention --
+
+    def may_retain(self, log: "UnifiedLog") -> bool:
+        """Whether the retention of the LogManager may have the log: not a compacted one, nor one in progress."""
+        return not log.config.compact and (log.topic, log.partition) not in self._states
+
+    def delete_old_segments(self) -> int:
+        """Retention of the compacted logs, by time and size (compact,delete) and below the log start; how many went.
+
+        Those in progress have to wait: their segments are being read.
+        """
+        deleted = 0
+        for log in self._log_manager.all_logs():
+            key = (log.topic, log.partition)
+            if not log.config.compact or log.is_failed or key in self._states or key in self._uncleanable:
+                continue
+            try:
+                deleted += log.delete_old_segments()
+            except KafkaStorageError as error:
+                logger.warning("%s", error)
+        return deleted
+
+    # -- the checkpoint --
+
+    def _set_offset(self, directory: "LogDir", key: "TopicPartition", offset: int) -> None:
+        directory.cleaner_offsets[key] = offset
+        self._save_offsets(directory)
+
+    def maybe_truncate_checkpoint(self, directory: "LogDir", key: "TopicPartition", offset: int) -> None:
+        """The log was cut: what comes after `offset` now was never compacted. On disk on return; raises OSError."""
+        if directory.cleaner_offsets.get(key, 0) > offset:
+            directory.cleaner_offsets[key] = offset
+            directory.cleaner_offset_job()()
+
+    def partition_removed(self, directory: "LogDir", key: "TopicPartition") -> None:
+        """The log is gone; so is all that is known of it here."""
+        self._retries.pop(key, None)
+        self._requested.pop(key, None)
+        self._uncleanable.pop(key, None)
+        if directory.cleaner_offsets.pop(key, None) is not None:
+            self._save_offsets(directory)
+
+    def alter_checkpoint_dir(self, key: "TopicPartition", source: "LogDir", target: "LogDir") -> None:
+        """The partition has moved from one log directory to another."""
+        offset = source.cleaner_offsets.pop(key, None)
+        if offset is not None:
+            self._save_offsets(source)
+            self._set_offset(target, key, offset)
+        if self._uncleanable.get(key) is source:
+            self._uncleanable[key] = target
+
+    def handle_log_dir_failure(self, path: str) -> None:
+        """A log directory has failed: whatever goes on in it ends, and nothing there is compacted any more."""
+        self._failed_dirs.add(path)
+        for directory in self._log_manager.dirs:
+            if directory.path == path:
+                for key in directory.logs:
+                    self.abort_cleaning(key)
