@@ -70,6 +70,9 @@ class Env(Protocol):
     def max_open_files(self) -> int:
         """How many descriptors this process may have."""
 
+    def disk_space(self, path: str) -> tuple[int, int]:
+        """(bytes in all, bytes free for us) of the file system that a directory is on. Safe in a thread."""
+
     def read_file(self, path: str) -> bytes: ...
 
     def exists(self, path: str) -> bool: ...
@@ -190,6 +193,10 @@ class RealEnv:
 
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return soft if soft != resource.RLIM_INFINITY else sys.maxsize
+
+    def disk_space(self, path: str) -> tuple[int, int]:
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
     def read_file(self, path: str) -> bytes:
         with open(path, "rb") as file:

@@ -16,6 +16,8 @@ from random import Random
 from storage.env import Buffer, Mapping
 
 BLOCK_BYTES = 64
+DISK_BLOCK_BYTES = 512
+UNLIMITED = 1 << 40
 
 
 class Inode:
@@ -25,12 +27,14 @@ class Inode:
         self.data = bytearray()
         self.synced = b""
         self.mtime_ms = 0
+        self.blocks: set[int] = set()  # which have been written to; truncation leaves holes
 
     def after_kill(self, survivors: "Survivors") -> "Inode":
         survivor = survivors.setdefault(id(self), Inode())
         assert isinstance(survivor, Inode)
         survivor.data[:] = self.data  # a copy: maps of the dead process hold on to the old bytes
         survivor.synced, survivor.mtime_ms = self.synced, self.mtime_ms
+        survivor.blocks = set(self.blocks)
         return survivor
 
     def after_crash(self, rng: Random | None) -> "Inode":
@@ -159,6 +163,7 @@ class FaultFile:
         data = b"".join(buffers)
         if fault is not None:
             data = data[: (len(data) + 1) // 2]
+        self._env.take_blocks(self, position, len(data))
         content = self.inode.data
         if position > len(content):
             content.extend(bytes(position - len(content)))
@@ -173,6 +178,7 @@ class FaultFile:
         content = self.inode.data
         if size < len(content):
             del content[size:]
+            self.inode.blocks = {block for block in self.inode.blocks if block * DISK_BLOCK_BYTES < size}
         else:
             content.extend(bytes(size - len(content)))
         self.inode.mtime_ms = self._env.time_ms
@@ -206,6 +212,7 @@ class FaultEnv:
         self.operations = 0
         self.plan: FaultPlan | None = None
         self.maps = 0
+        self.disk_bytes = UNLIMITED
 
     # -- what a test does with it --
 
@@ -313,6 +320,24 @@ class FaultEnv:
         assert isinstance(mapping, memoryview)
         mapping.release()
         self.maps -= 1
+
+    def disk_space(self, path: str) -> tuple[int, int]:
+        self.operation("disk_space", path)
+        return self.disk_bytes, self.disk_bytes - self._used_blocks() * DISK_BLOCK_BYTES
+
+    def _used_blocks(self) -> int:
+        def count(node: Inode | Directory) -> int:
+            return len(node.blocks) if isinstance(node, Inode) else sum(map(count, node.entries.values()))
+
+        return count(self.root)
+
+    def take_blocks(self, file: FaultFile, position: int, length: int) -> None:
+        """Room for a write, if `disk_bytes` leaves it."""
+        blocks = range(position // DISK_BLOCK_BYTES, -(-(position + length) // DISK_BLOCK_BYTES))
+        new = set(blocks) - file.inode.blocks
+        if new and self.disk_bytes < UNLIMITED and (self._used_blocks() + len(new)) * DISK_BLOCK_BYTES > self.disk_bytes:
+            raise OSError(errno.ENOSPC, "the disk of the test is full", file.path)
+        file.inode.blocks |= new
 
     def max_open_files(self) -> int:
         return 1024

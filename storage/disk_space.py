@@ -1,0 +1,179 @@
+"""DiskSpace: how much room a log directory has, and whether producers are let in.
+
+Below `limit_bytes` they are refused, while everything else goes on: readers, retention, deletions, compaction, and the
+broker's own writes, which have the rest. Nothing is asked of the system for an append: the free bytes are measured now
+and then, what is appended is subtracted, and only when that comes near the limit they are measured again.
+
+    state      | becomes   | when
+    -----------+-----------+------------------------------------------------------------------------------
+    has room   | full      | fewer than the limit are free, or a write met a full disk (a quota, no inodes)
+    full       | has room  | an eighth more than the limit are free, and 10 s have passed since such a write
+
+Within what is kept free lies a reserve, `barnabas.reserve`: a file of 1 MiB that is there for nothing but to be removed
+when others have filled the disk to the last byte, so that a topic can still be deleted and a checkpoint be written.
+"""
+
+import logging
+from typing import Final
+
+from storage.env import Env, remove_if_exists, write_fully
+from storage.errors import DiskFullError
+
+AUTOMATIC: Final = -1
+MAX_AUTOMATIC_BYTES: Final = 256 << 20
+AUTOMATIC_DIVISOR: Final = 20
+RESERVE_FILE: Final = "barnabas.reserve"
+RESERVE_BYTES: Final = 1 << 20
+RETRY_MS: Final = 10_000
+_NEVER: Final = -(1 << 62)
+
+logger = logging.getLogger("barnabas.storage")
+
+
+class DiskSpace:
+    """The room in one log directory; by default without a limit."""
+
+    __slots__ = (
+        "_env",
+        "_full_until_ms",
+        "_measure_below",
+        "_min_free_bytes",
+        "free_bytes",
+        "has_reserve",
+        "is_full",
+        "limit_bytes",
+        "path",
+        "refusals",
+    )
+
+    def __init__(self, env: Env, path: str, min_free_bytes: int = 0) -> None:
+        """`min_free_bytes`: the limit; 0 for none, AUTOMATIC for a twentieth of the disk and 256 MiB at most."""
+        self._env = env
+        self._min_free_bytes = min_free_bytes
+        self._full_until_ms = 0
+        self._measure_below = _NEVER
+        self.path = path
+        self.free_bytes = 0  # as measured, without what was appended since
+        self.limit_bytes = 0
+        self.is_full = False
+        self.has_reserve = False
+        self.refusals = 0
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether there is a limit at all."""
+        return self._min_free_bytes != 0
+
+    # -- what appends do --
+
+    def take(self, size: int) -> None:
+        """Notes that `size` bytes were appended."""
+        self.free_bytes -= size
+        if self.free_bytes < self._measure_below:
+            self.check()
+
+    def refuse(self) -> DiskFullError:
+        """The error for a producer that comes while `is_full`."""
+        self.refusals += 1
+        return DiskFullError(
+            f"The log directory {self.path} is full: {max(self.free_bytes, 0)} bytes are free, and "
+            f"{self.limit_bytes} have to be. Nothing was written; it will be when there is room."
+        )
+
+    def ran_out(self) -> None:
+        """A write of an append met a full disk, whatever the measuring says."""
+        self.check()
+        if self.is_guarded and not self.is_full:
+            self._full_until_ms = self._env.now_ms() + RETRY_MS
+            self._fill("a write found no space (a quota, or no inodes)")
+
+    # -- measuring --
+
+    def check(self) -> None:
+        """Measures now and goes by it."""
+        self.settle(self.measure())
+
+    def measure(self) -> tuple[int, int] | None:
+        """(total, free) bytes of the disk; None when it does not say. Safe in a thread."""
+        try:
+            return self._env.disk_space(self.path)
+        except OSError:
+            return None
+
+    def settle(self, measured: tuple[int, int] | None) -> None:
+        """Goes by what `measure` said."""
+        if measured is None:
+            return
+        total, self.free_bytes = measured
+        limit = self.limit_bytes = self._limit(total)
+        if not self.is_guarded:
+            return
+        if not self.is_full:
+            if self.free_bytes < limit:
+                self._fill("producers have used what may be used")
+        elif self.free_bytes >= limit + limit // 8 and self._env.now_ms() >= self._full_until_ms:
+            self.is_full = False
+            logger.warning(
+                "log directory %s has room again, %d bytes are free: producers are let in",
+                self.path,
+                self.free_bytes,
+            )
+        self._measure_below = self.free_bytes - max(self.free_bytes - limit, limit // 16)
+
+    def _limit(self, total_bytes: int) -> int:
+        if self._min_free_bytes == AUTOMATIC:
+            return min(total_bytes // AUTOMATIC_DIVISOR, MAX_AUTOMATIC_BYTES)
+        return self._min_free_bytes
+
+    def _fill(self, why: str) -> None:
+        self.is_full = True
+        logger.error(
+            "log directory %s is full, %s: %d bytes are free, %d have to be. Producers are refused until there is "
+            "room; all else goes on",
+            self.path,
+            why,
+            self.free_bytes,
+            self.limit_bytes,
+        )
+
+    # -- the reserve --
+
+    @property
+    def wants_reserve(self) -> bool:
+        """Whether the reserve is missing and there is plenty of room for it."""
+        plenty = self.limit_bytes + self.limit_bytes // 8 + RESERVE_BYTES
+        return self.is_guarded and not self.is_full and not self.has_reserve and self.free_bytes >= plenty
+
+    @property
+    def needs_reserve(self) -> bool:
+        """Whether the time has come for which it is kept."""
+        return self.is_full and self.has_reserve and self.free_bytes < RESERVE_BYTES
+
+    def look_for_reserve(self) -> None:
+        """Whether an earlier broker left one."""
+        self.has_reserve = self._env.exists(f"{self.path}/{RESERVE_FILE}")
+
+    def make_reserve(self) -> None:
+        """Writes the file, or leaves none. Raises OSError. Safe in a thread, as `give_up_reserve` is."""
+        path = f"{self.path}/{RESERVE_FILE}"
+        file = self._env.open(path, create=True)
+        try:
+            # Random, since a disk that compresses would keep zeros in no space at all.
+            write_fully(file, (self._env.random_bytes(RESERVE_BYTES),), 0, RESERVE_BYTES)
+            file.sync()
+        except OSError:
+            remove_if_exists(self._env, path)
+            raise
+        finally:
+            file.close()
+        self.has_reserve = True
+
+    def give_up_reserve(self) -> None:
+        """Removes the file, for the broker's own writes. Raises OSError."""
+        logger.warning(
+            "log directory %s: the reserve of %d bytes is given up for the broker's own writes",
+            self.path,
+            RESERVE_BYTES,
+        )
+        remove_if_exists(self._env, f"{self.path}/{RESERVE_FILE}")
+        self.has_reserve = False
