@@ -103,6 +103,9 @@ class Env(Protocol):
     def lock(self, path: str) -> Lock | None:
         """Takes the lock file at `path`, made when missing; None when another process holds it."""
 
+    def lock_dir(self, path: str) -> Lock | None:
+        """Takes a lock on a directory itself, which leaves no file; None when another process holds it."""
+
 
 class RealFile:
     """A `File` over a descriptor."""
@@ -237,15 +240,21 @@ class RealEnv:
             os.close(fd)
 
     def lock(self, path: str) -> RealLock | None:
-        import fcntl
+        return _flock(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
 
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
-            return None
-        return RealLock(fd)
+    def lock_dir(self, path: str) -> RealLock | None:
+        return _flock(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
+
+def _flock(fd: int) -> RealLock | None:
+    import fcntl
+
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return RealLock(fd)
 
 
 def write_fully(file: File, buffers: Sequence[Buffer], position: int, size: int) -> None:

@@ -1,9 +1,9 @@
 """LogCleanerManager: which log is compacted next, and which must be left alone. Kafka's LogCleanerManager.
 
 A compacted log has a clean part, up to the offset that cleaner-offset-checkpoint holds for it, and a dirty one after
-that. The manager picks the log whose cleanable part is the largest share, keeps a partition from being compacted while it
-is deleted from, truncated or taken away, and notes how far compaction got. It has neither threads nor a schedule: the
-broker's LogCleaner asks, on the event loop.
+that. The manager picks the log whose cleanable part is the largest share, keeps a partition from being compacted while
+it is deleted from, truncated or taken away, and notes how far compaction got. It has neither threads nor a schedule:
+the broker's LogCleaner asks, on the event loop.
 
     a partition is   | until                              | meanwhile
     -----------------+------------------------------------+---------------------------------------------------------

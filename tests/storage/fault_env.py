@@ -335,7 +335,11 @@ class FaultEnv:
         """Room for a write, if `disk_bytes` leaves it."""
         blocks = range(position // DISK_BLOCK_BYTES, -(-(position + length) // DISK_BLOCK_BYTES))
         new = set(blocks) - file.inode.blocks
-        if new and self.disk_bytes < UNLIMITED and (self._used_blocks() + len(new)) * DISK_BLOCK_BYTES > self.disk_bytes:
+        if (
+            new
+            and self.disk_bytes < UNLIMITED
+            and (self._used_blocks() + len(new)) * DISK_BLOCK_BYTES > self.disk_bytes
+        ):
             raise OSError(errno.ENOSPC, "the disk of the test is full", file.path)
         file.inode.blocks |= new
 
@@ -427,5 +431,14 @@ class FaultEnv:
         if path in self.locks:
             return None
         self.open(path, create=True)
+        self.locks.add(path)
+        return FaultLock(self, path)
+
+    def lock_dir(self, path: str) -> FaultLock | None:
+        self.operation("lock_dir", path)
+        if path in self.locks:
+            return None
+        if not self.is_dir(path):
+            raise FileNotFoundError(errno.ENOENT, "no such directory", path)
         self.locks.add(path)
         return FaultLock(self, path)

@@ -125,6 +125,21 @@ def test_a_lock_is_held_once(place: tuple[Env, str]) -> None:
     again.release()
 
 
+def test_a_directory_is_locked_once_and_without_a_file(place: tuple[Env, str]) -> None:
+    env, directory = place
+    before = env.listdir(directory)
+    lock = env.lock_dir(directory)
+    assert lock is not None
+    assert env.lock_dir(directory) is None
+    lock.release()
+    again = env.lock_dir(directory)
+    assert again is not None
+    again.release()
+    assert env.listdir(directory) == before
+    with pytest.raises(FileNotFoundError):
+        env.lock_dir(f"{directory}/none")
+
+
 def test_clock_dice_and_limits(place: tuple[Env, str]) -> None:
     env, _ = place
     assert env.now_ms() > 1_600_000_000_000

@@ -1,0 +1,156 @@
+"""A process of its own for work that would hold up an event loop: `python -m storage.worker`.
+
+It takes jobs from its standard input, one at a time, and answers on its standard output (`worker_messages`). What it
+does to files it does through an Env, like all of storage. It ends when its input does: so it outlives neither a parent
+that closes the pipe nor one that was killed. A thread watches for that, for a job may be busy for minutes; this is a
+program and no part of any other, so it may have one.
+"""
+
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final
+
+from storage.env import Env, RealEnv
+from storage.worker_messages import (
+    Done,
+    Failed,
+    FailureKind,
+    Job,
+    Message,
+    Progress,
+    Throttle,
+    Unpacker,
+    pack,
+)
+
+if TYPE_CHECKING:
+    from storage.cleaning_plan import CleaningPlan, CleaningResult
+
+READ_BYTES: Final = 65536
+NICENESS: Final = 5
+"""Clients go first when there is not enough CPU for all; about a third of a share is still left for the work."""
+
+EXIT_PARENT_GONE: Final = 0
+
+
+class DirectoryBusyError(Exception):
+    """Another process works in the directory."""
+
+
+class Control:
+    """What a running job hears from and tells its parent."""
+
+    __slots__ = ("_send", "max_io_bytes_per_second")
+
+    def __init__(self, send: Callable[[Message], None]) -> None:
+        self._send = send
+        self.max_io_bytes_per_second: float | None = None
+        """The newest Throttle; None before the first."""
+
+    def progress(self, fraction: float) -> None:
+        self._send(Progress(fraction))
+
+
+JobFunction = Callable[[Env, Any, Control], Any]
+
+
+def _clean(env: Env, plan: "CleaningPlan", control: Control) -> "CleaningResult":
+    """Compacts one log: see `log_cleaner.clean`. The lock keeps a worker away whose broker was killed just now."""
+    from storage.log_cleaner import clean
+
+    lock = env.lock_dir(plan.directory)
+    if lock is None:
+        raise DirectoryBusyError(f"another process is compacting {plan.directory}")
+    try:
+        return clean(env, plan, control.progress)
+    finally:
+        lock.release()
+
+
+JOBS: Final[dict[str, JobFunction]] = {"clean": _clean}
+
+
+def perform(env: Env, job: Job, control: Control) -> Done | Failed:
+    """Does a job; whatever goes wrong in it is the answer."""
+    try:
+        return Done(JOBS[job.name](env, job.argument, control))
+    except DirectoryBusyError as error:
+        return Failed(FailureKind.BUSY, str(error), "")
+    except OSError as error:
+        return Failed(FailureKind.DISK, str(error), traceback.format_exc())
+    except MemoryError:
+        return Failed(FailureKind.MEMORY, "not enough memory", traceback.format_exc())
+    except Exception as error:
+        return Failed(FailureKind.JOB, f"{type(error).__name__}: {error}", traceback.format_exc())
+
+
+class Worker:
+    """The loop of the process, over two descriptors."""
+
+    def __init__(self, env: Env, input_fd: int, output_fd: int) -> None:
+        self._env = env
+        self._input_fd = input_fd
+        self._output_fd = output_fd
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._control = Control(self._send)
+
+    def serve(self, on_end: Callable[[], None]) -> None:
+        """Does jobs until the input ends; `on_end` is called then, at once, by the thread that watches it."""
+        Thread(target=self._watch, args=(on_end,), name="parent", daemon=True).start()
+        while (job := self._jobs.get()) is not None:
+            self._control.max_io_bytes_per_second = None
+            self._send(perform(self._env, job, self._control))
+
+    def _watch(self, on_end: Callable[[], None]) -> None:
+        unpacker = Unpacker()
+        while data := os.read(self._input_fd, READ_BYTES):
+            for message in unpacker.feed(data):
+                if isinstance(message, Throttle):
+                    self._control.max_io_bytes_per_second = message.max_io_bytes_per_second
+                else:
+                    self._jobs.put(message)
+        self._jobs.put(None)
+        on_end()
+
+    def _send(self, message: Message) -> None:
+        data = memoryview(pack(message))
+        while data:
+            data = data[os.write(self._output_fd, data) :]
+
+
+def spawn() -> "subprocess.Popen[bytes]":
+    """Starts a worker, with pipes for all three streams and nothing else inherited. Blocks for a moment."""
+    root = str(Path(__file__).resolve().parent.parent)
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "storage.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        env=_environment(os.environ, root),
+        start_new_session=True,  # a Ctrl-C at the terminal is for the broker, which ends its workers
+    )
+
+
+def _environment(inherited: Mapping[str, str], root: str) -> dict[str, str]:
+    """The parent's, with the packages that the parent runs from before all others."""
+    paths = [root, *filter(None, [inherited.get("PYTHONPATH")])]
+    return {**inherited, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def main() -> None:
+    """The process."""
+    os.nice(NICENESS)
+    output_fd = os.dup(1)
+    os.dup2(2, 1)  # whatever prints must not disturb the frames
+    Worker(RealEnv(), 0, output_fd).serve(on_end=lambda: os._exit(EXIT_PARENT_GONE))
+
+
+if __name__ == "__main__":
+    main()
