@@ -83,6 +83,8 @@ class Env(Protocol):
 
     def mtime_ms(self, path: str) -> int: ...
 
+    def set_mtime_ms(self, path: str, mtime_ms: int) -> None: ...
+
     def listdir(self, path: str) -> list[str]: ...
 
     def mkdir(self, path: str) -> None:
@@ -216,6 +218,9 @@ class RealEnv:
 
     def mtime_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
+        os.utime(path, ns=(mtime_ms * 1_000_000, mtime_ms * 1_000_000))
 
     def listdir(self, path: str) -> list[str]:
         return os.listdir(path)

@@ -149,3 +149,19 @@ class CorruptSnapshotError(StorageError):
 
 class CorruptCheckpointError(StorageError):
     """A checkpoint file that cannot be read; the log is recovered as if there were none."""
+
+
+class LogCleaningAbortedError(StorageError):
+    """The cleaning of a log was called off; what it had made so far is gone."""
+
+
+class OffsetMapTooSmallError(StorageError):
+    """The cleaner's offset map would not hold a single key: cleaning could never make progress."""
+
+
+class SegmentOverflowError(StorageError):
+    """A segment holds an offset, or would hold a position, that its indexes have no room for."""
+
+    def __init__(self, message: str, base_offset: int) -> None:
+        super().__init__(message)
+        self.base_offset = base_offset

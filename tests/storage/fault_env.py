@@ -367,6 +367,10 @@ class FaultEnv:
     def mtime_ms(self, path: str) -> int:
         return self._existing_file(path).mtime_ms
 
+    def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
+        self.operation("set_mtime_ms", path)
+        self._existing_file(path).mtime_ms = mtime_ms
+
     def listdir(self, path: str) -> list[str]:
         self.operation("listdir", path)
         names = list(self._existing_directory(path).entries)
