@@ -1,4 +1,4 @@
-"""The command line: `barnabas serve`, `barnabas config check`, `barnabas config docs`.
+"""The command line: `barnabas serve`, `config check`, `config docs`, `dump-log` and `log verify`.
 
 Exit codes: 0 stopped in order, 1 could not start or had to stop, 2 the command line or the configuration is wrong.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,17 +20,24 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 
 
+LAZY_COMMANDS = {
+    "config": "broker.config_cli:config",
+    "dump-log": "broker.tools.dump_log:dump_log",
+    "log": "broker.tools.log_verify:log",
+}
+
+
 class LazyGroup(click.Group):
-    """A group whose `config` command is imported only when it is asked for: `serve` has to start quickly."""
+    """A group that imports a command other than `serve` when it is asked for: `serve` has to start quickly."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*super().list_commands(ctx), "config"]
+        return [*super().list_commands(ctx), *LAZY_COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == "config":
-            from broker.config_cli import config
-
-            return config
+        if cmd_name in LAZY_COMMANDS:
+            module, _, name = LAZY_COMMANDS[cmd_name].partition(":")
+            command: click.Command = getattr(import_module(module), name)
+            return command
         return super().get_command(ctx, cmd_name)
 
 

@@ -196,15 +196,23 @@ class LegacyEntry:
             return iter([Record(key, value, self.max_timestamp, [], self.last_offset)])
         return iter(self._unwrap(max_decompressed_bytes, check_inner))
 
-    def _unwrap(self, max_decompressed_bytes: int, check: bool) -> list[Record]:
+    def inner_entries(
+        self, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
+    ) -> list[LegacyEntry | RecordBatch]:
+        """What a wrapper holds, as it lies there: offsets and timestamps are not yet those of the log.
+
+        Raises what `records` raises for what cannot be unpacked.
+        """
         codec = self.compression_type
         _, payload = self.key_and_value()
         if payload is None:
             raise InvalidRecordError(f"the wrapper at offset {self.last_offset} has no value")
         if codec == CompressionType.LZ4 and self.magic == MAGIC_V0:
             payload = lz4_with_right_checksum(payload)
-        plain = decompress(codec, payload, max_decompressed_bytes)
-        records = [self._inner(entry, check) for entry in batches(plain)]
+        return list(batches(decompress(codec, payload, max_decompressed_bytes)))
+
+    def _unwrap(self, max_decompressed_bytes: int, check: bool) -> list[Record]:
+        records = [self._inner(entry, check) for entry in self.inner_entries(max_decompressed_bytes)]
         if not records:
             raise InvalidRecordError(f"the wrapper at offset {self.last_offset} is empty")
         # Some versions of librdkafka send 0 as the wrapper's offset; their offsets then count from 0 too.

@@ -1,0 +1,8 @@
+"""`barnabas log verify`."""
+
+import click
+
+
+@click.group()
+def log() -> None:
+    """Look into log directories."""
