@@ -179,7 +179,7 @@ class LocalLog:
             active.close()
             self._create_files(segment)
         else:
-            active.on_become_inactive(preallocated=self.config.preallocate)
+            active.on_become_inactive()
             self._create_files(segment)
             self._sealed_since_flush.append(active)
         self.segments.add(segment)

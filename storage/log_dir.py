@@ -136,11 +136,13 @@ class LogDir:
         return self._recovery_checkpoint.prepare(self.recovery_points)
 
     def log_start_offset_job(self) -> Callable[[], None]:
-        """Where logs start, as far as that does not follow from the first segment's name."""
+        """Where logs start, as far as that is not at the beginning.
+
+        Kafka leaves out those that follow from the first segment's name; but the deletion of the segments before it
+        may be undone by a crash of the machine, and then they would show what clients have deleted.
+        """
         self.log_start_offsets = {
-            key: log.log_start_offset
-            for key, log in self.logs.items()
-            if log.log_start_offset > log.first_segment_base_offset
+            key: log.log_start_offset for key, log in self.logs.items() if log.log_start_offset > 0
         }
         return self._log_start_checkpoint.prepare(self.log_start_offsets)
 

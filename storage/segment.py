@@ -57,6 +57,7 @@ class LogSegment:
         "_env",
         "_file",
         "_index_bytes",
+        "_is_preallocated",
         "_max_timestamp",
         "_offset_index",
         "_offset_of_max_timestamp",
@@ -91,6 +92,7 @@ class LogSegment:
         self._open_segments = open_segments
         self._file: File | None = None
         self._index_bytes = index_bytes
+        self._is_preallocated = False
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._txn_index: TransactionIndex | None = None
@@ -117,6 +119,7 @@ class LogSegment:
         log = self._env.open(self.path, create=True)
         if preallocate_bytes:
             log.truncate(preallocate_bytes)
+            self._is_preallocated = True
 
     # -- files --
 
@@ -275,13 +278,17 @@ class LogSegment:
             self._rolling_timestamp = first.max_timestamp if first else NO_TIMESTAMP
         return NO_TIMESTAMP if self._rolling_timestamp is None else self._rolling_timestamp
 
-    def on_become_inactive(self, *, preallocated: bool = False) -> None:
+    def on_become_inactive(self) -> None:
         """Finishes the segment: last time index entry, indexes trimmed, the .log too where it was preallocated."""
         self._append_last_time_index_entry()
         self.offset_index.trim_to_valid_size()
         self.time_index.trim_to_valid_size()
-        if preallocated:
+        self._trim_log()
+
+    def _trim_log(self) -> None:
+        if self._is_preallocated:
             self.file.truncate(self.size)
+            self._is_preallocated = False
 
     def _append_last_time_index_entry(self) -> None:
         if self._max_timestamp is not None and self._max_timestamp > NO_TIMESTAMP:
@@ -511,7 +518,8 @@ class LogSegment:
         return doomed
 
     def close(self) -> None:
-        """Trims the indexes and gives everything back."""
+        """Trims the indexes, and the .log where it was preallocated, and gives everything back."""
+        self._trim_log()
         if self._offset_index is not None:
             self._trim_indexes()
         self._open_segments.discard(self)

@@ -359,6 +359,7 @@ class UnifiedLog(LogState):
             local.log_end_offset,
             self._env.now_ms(),
         )
+        self.producer_state_manager.on_high_watermark_updated(self.high_watermark)
         self._update_first_unstable_offset()
 
     def delete_old_segments(self) -> int:

@@ -63,7 +63,7 @@ def test_a_preallocated_log_is_trimmed_when_it_is_full(env: FaultEnv) -> None:
     assert env.size(segment.path) == 5000
     put(segment, BASE)
     assert env.size(segment.path) == 5000
-    segment.on_become_inactive(preallocated=True)
+    segment.on_become_inactive()
     assert env.size(segment.path) == segment.size
 
 
