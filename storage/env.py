@@ -27,6 +27,9 @@ class File(Protocol):
     def pread(self, length: int, position: int) -> bytes:
         """Up to `length` bytes from `position`; fewer at the end of the file."""
 
+    def pread_into(self, buffer: memoryview, position: int) -> int:
+        """Reads from `position` into the buffer, up to its length; how many bytes, 0 at the end of the file."""
+
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
         """Writes the buffers one after the other at `position`; returns the bytes written, perhaps fewer than asked."""
 
@@ -122,6 +125,9 @@ class RealFile:
 
     def pread(self, length: int, position: int) -> bytes:
         return os.pread(self.fd, length, position)
+
+    def pread_into(self, buffer: memoryview, position: int) -> int:
+        return os.preadv(self.fd, (buffer,), position)
 
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
         return os.pwritev(self.fd, buffers, position)

@@ -17,7 +17,7 @@ import struct
 from typing import ClassVar, Final
 
 from storage.env import Env, File, Mapping, read_fully, remove_if_exists, write_fully
-from storage.errors import CorruptIndexError, is_no_space
+from storage.errors import CorruptIndexError, is_no_space, suppress_no_space
 from storage.offsets import NO_TIMESTAMP, AbortedTransaction
 
 MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF
@@ -248,6 +248,14 @@ class OffsetIndex(SparseIndex):
         super().begin_bulk()
         self.last_offset, self._last_position = self.base_offset, 0
 
+    def take_bulk(self, entries: bytes) -> None:
+        """The whole of the entries at once, after `begin_bulk`; they are written when the index is trimmed."""
+        self._tail = bytearray(entries)
+        self.entries = len(entries) // self.ENTRY.size
+        if entries:
+            relative, self._last_position = self.ENTRY.unpack_from(entries, len(entries) - self.ENTRY.size)
+            self.last_offset = self.base_offset + relative
+
     def lookup(self, target_offset: int) -> tuple[int, int]:
         """(offset, position) of the last entry at or below the target; (base offset, 0) when there is none."""
         if target_offset >= self.last_offset:
@@ -329,6 +337,14 @@ class TimeIndex(SparseIndex):
         super().begin_bulk()
         self.last_timestamp, self.last_offset = NO_TIMESTAMP, self.base_offset
 
+    def take_bulk(self, entries: bytes) -> None:
+        """The whole of the entries at once, after `begin_bulk`; they are written when the index is trimmed."""
+        self._tail = bytearray(entries)
+        self.entries = len(entries) // self.ENTRY.size
+        if entries:
+            self.last_timestamp, relative = self.ENTRY.unpack_from(entries, len(entries) - self.ENTRY.size)
+            self.last_offset = self.base_offset + relative
+
     @property
     def is_full(self) -> bool:
         """One slot stays free for the entry that roll and close write."""
@@ -398,13 +414,14 @@ class TransactionIndex:
     Rebuilt from the .log with the rest of a segment that is recovered.
     """
 
-    __slots__ = ("_env", "_transactions", "base_offset", "path")
+    __slots__ = ("_env", "_transactions", "_unwritten", "base_offset", "path")
 
     ENTRY: Final = struct.Struct(">hqqqq")
 
     def __init__(self, env: Env, path: str, base_offset: int) -> None:
         self._env = env
         self._transactions: list[AbortedTxn] | None = None
+        self._unwritten = 0  # how many of the last are not in the file
         self.base_offset = base_offset
         self.path = path
 
@@ -432,21 +449,31 @@ class TransactionIndex:
         return entries
 
     def append(self, transaction: AbortedTxn) -> None:
-        """Adds an entry to memory and file. Raises OSError."""
+        """Adds an entry to memory and file. Raises OSError.
+
+        A full disk is no error yet, since the transaction is aborted in the log: `write_pending` tries again.
+        """
+        self.transactions.append(transaction)
+        self._unwritten += 1
+        with suppress_no_space():
+            self.write_pending()
+
+    def write_pending(self) -> None:
+        """Writes what is not in the file yet. Raises OSError."""
+        if not self._unwritten:
+            return
         entries = self.transactions
-        data = self.ENTRY.pack(
-            0,
-            transaction.producer_id,
-            transaction.first_offset,
-            transaction.last_offset,
-            transaction.last_stable_offset,
+        written = len(entries) - self._unwritten
+        data = b"".join(
+            self.ENTRY.pack(0, it.producer_id, it.first_offset, it.last_offset, it.last_stable_offset)
+            for it in entries[written:]
         )
         file = self._env.open(self.path, create=True)
         try:
-            write_fully(file, (data,), len(entries) * len(data), len(data))
+            write_fully(file, (data,), written * self.ENTRY.size, len(data))
         finally:
             file.close()
-        entries.append(transaction)
+        self._unwritten = 0
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTransaction], bool]:
         """Aborted transactions that overlap the range, and whether a later segment cannot have more of them."""
@@ -463,9 +490,10 @@ class TransactionIndex:
         entries = self.transactions
         keep = sum(1 for entry in entries if entry.last_offset < offset)
         if keep < len(entries):
-            file = self._env.open(self.path)
+            self._unwritten = max(self._unwritten - (len(entries) - keep), 0)
+            file = self._env.open(self.path, create=True)
             try:
-                file.truncate(keep * self.ENTRY.size)
+                file.truncate((keep - self._unwritten) * self.ENTRY.size)
             finally:
                 file.close()
             del entries[keep:]
@@ -473,7 +501,7 @@ class TransactionIndex:
     def reset(self) -> None:
         """Forgets all entries and removes the file."""
         remove_if_exists(self._env, self.path)
-        self._transactions = []
+        self._transactions, self._unwritten = [], 0
 
     def renamed(self, path: str) -> None:
         self.path = path

@@ -8,7 +8,7 @@ segments go, and indexes, leader epochs and producer states follow from what was
 import logging
 from typing import TYPE_CHECKING, Final
 
-from protocol.records.batch import CorruptRecordError, RecordBatch
+from protocol.records.batch import CorruptRecordError
 from storage.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
@@ -17,12 +17,12 @@ from storage.checkpoints import (
 )
 from storage.deletion import DeletionQueue
 from storage.env import Env, remove_if_exists
-from storage.errors import CorruptCheckpointError, CorruptIndexError
+from storage.errors import CorruptCheckpointError, CorruptIndexError, suppress_no_space
 from storage.leader_epochs import LeaderEpochFileCache
 from storage.local_log import LocalLog, LogSegments
 from storage.open_segments import OpenSegments
 from storage.producer_state import ProducerStateManager
-from storage.replay import apply_batch, read_batches, rebuild_producer_state
+from storage.replay import follow, rebuild_producer_state
 from storage.segment import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
@@ -31,13 +31,13 @@ from storage.segment import (
     TXN_INDEX_SUFFIX,
     LogSegment,
 )
+from storage.segment_pass import SegmentPass
 from storage.segment_swap import CLEANED_SUFFIX, complete_swaps
 from storage.snapshots import ProducerSnapshotFiles
 from storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     from config.log_config import LogConfig
-    from protocol.records.legacy import LegacyEntry
 
 _INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
@@ -147,6 +147,7 @@ class LogLoader:
         "_log_start_offset",
         "_names",
         "_open_segments",
+        "_pass",
         "_producers",
         "_recovery_point",
         "_replay_from",
@@ -178,6 +179,7 @@ class LogLoader:
         self._producers = producers
         self._open_segments = open_segments
         self._names = set(names)
+        self._pass = SegmentPass()
         self._replay_from = 0
         self._truncated_bytes = 0
         self.segments = LogSegments()
@@ -290,6 +292,7 @@ class LogLoader:
         trusted = LogSegments([segment for segment in self.segments if segment.base_offset < first_offset])
         rebuild_producer_state(self._producers, trusted, start, first_offset, self._env.now_ms())
         self._replay_from = self._producers.map_end_offset
+        self._epochs.truncate_from_end(first_offset)  # the batches say better: a truncation may not be in the file yet
         next_offset = first_offset
         for position, segment in enumerate(doubtful):
             if segment.base_offset < next_offset:
@@ -313,31 +316,18 @@ class LogLoader:
         """Reads a segment through and cuts it where it stops making sense; returns the offset at which it ends."""
         if segment.base_offset >= self._replay_from:
             self._producers.map_end_offset = segment.base_offset
-            self._producers.take_snapshot(sync=False)
-        segment.start_recovery()
-        valid_bytes, next_offset = 0, segment.base_offset
-        try:
-            for batch in read_batches(segment.file, 0, segment.size):
-                batch.ensure_valid()
-                first_offset = batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
-                segment.check_offsets(first_offset, batch.last_offset, next_offset)
-                self._take_in(segment, batch, valid_bytes)
-                valid_bytes += batch.size_in_bytes
-                next_offset = batch.last_offset + 1
-        except CorruptRecordError as error:
-            logger.warning("%s is damaged at byte %d: %s", segment.path, valid_bytes, error)
-        self._producers.map_end_offset = max(next_offset, self._replay_from)
-        if valid_bytes < segment.size:
-            logger.warning("%s is cut from %d to %d bytes", segment.path, segment.size, valid_bytes)
-            self._truncated_bytes += segment.size - valid_bytes
-        segment.complete_recovery(valid_bytes)
-        return next_offset
-
-    def _take_in(self, segment: LogSegment, batch: "RecordBatch | LegacyEntry", position: int) -> None:
-        segment.index_recovered(batch.last_offset, batch.size_in_bytes, batch.max_timestamp, position)
-        if not isinstance(batch, RecordBatch):
-            return
-        if batch.partition_leader_epoch > self._epochs.latest_epoch:
-            self._epochs.assign(batch.partition_leader_epoch, batch.base_offset)
-        if batch.producer_id >= 0 and batch.last_offset >= self._replay_from:
-            apply_batch(self._producers, batch, segment)
+            with suppress_no_space():
+                self._producers.take_snapshot(sync=False)
+        segment.txn_index.reset()
+        scan = segment.new_scanner(latest_epoch=self._epochs.latest_epoch, follow_from=self._replay_from)
+        follow(self._pass, segment, scan, self._producers, aborted_into=segment)
+        for epoch, first_offset in scan.epochs:
+            self._epochs.assign(epoch, first_offset)
+        self._producers.map_end_offset = max(scan.next_offset, self._replay_from)
+        if scan.position < segment.size:
+            logger.warning(
+                "%s is cut from %d to %d bytes: %s", segment.path, segment.size, scan.position, scan.damage
+            )
+            self._truncated_bytes += segment.size - scan.position
+        segment.complete_recovery(scan)
+        return scan.next_offset

@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from protocol.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, RecordBatch
+from protocol.records.scanning import ProducerRun
 from storage.errors import (
     CorruptSnapshotError,
     InvalidProducerEpochError,
@@ -227,6 +228,21 @@ class ProducerStateManager:
             entry.current_txn_first_offset = first_offset
             self._ongoing_txns[first_offset] = batch.producer_id
         return None
+
+    def update_with_run(self, run: ProducerRun) -> None:
+        """`update` for a stretch of one producer's batches at once; none of them ends a transaction."""
+        entry = self.producers.get(run.producer_id)
+        if entry is None:
+            entry = self.producers[run.producer_id] = ProducerStateEntry(run.producer_id)
+        if run.restarted or run.epoch != entry.producer_epoch:
+            entry.batches.clear()
+            entry.producer_epoch = run.epoch
+        entry.batches += [BatchMetadata(*batch) for batch in run.batches()]
+        del entry.batches[:-BATCHES_TO_RETAIN]
+        entry.last_timestamp = run.last_timestamp
+        if run.txn_first_offset >= 0 and entry.current_txn_first_offset < 0:
+            entry.current_txn_first_offset = run.txn_first_offset
+            self._ongoing_txns[run.txn_first_offset] = run.producer_id
 
     def _end_txn(
         self, entry: ProducerStateEntry, batch: RecordBatch, last_offset: int

@@ -8,19 +8,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from protocol.records.batch import (
-    MAGIC_V2,
-    RECORD_BATCH_OVERHEAD,
     CorruptRecordError,
     RecordBatch,
     batches,
     entry_header,
 )
+from protocol.records.scanning import SegmentScanner
 from storage.env import File, read_fully
 from storage.index import AbortedTxn
 from storage.local_log import LogSegments
 from storage.producer_state import ProducerStateManager
-from storage.scan import batch_headers
 from storage.segment import LogSegment
+from storage.segment_pass import SegmentPass
 
 if TYPE_CHECKING:
     from protocol.records.legacy import LegacyEntry
@@ -89,15 +88,34 @@ def _replay_segment(producers: ProducerStateManager, segment: LogSegment, start:
     found = segment.translate_offset(start)
     if found is None:
         return
-    for header in batch_headers(segment.file, found[0], segment.size, READ_CHUNK_BYTES):
-        if header.base_offset >= end:
-            return
-        if header.magic == MAGIC_V2 and header.last_offset >= start:
-            batch = RecordBatch(
-                read_fully(segment.file, RECORD_BATCH_OVERHEAD, header.position), header_only=True
-            )
-            if batch.producer_id < 0:
-                continue
-            if batch.is_control:
-                batch = RecordBatch(read_fully(segment.file, header.size, header.position))
-            apply_batch(producers, batch, None)
+    scan = segment.new_scanner(check_crc=False, follow_from=start)
+    upto = segment.translate_offset(end)
+    follow(SegmentPass(), segment, scan, producers, position=found[0], end=upto[0] if upto else segment.size)
+
+
+def follow(
+    reader: SegmentPass,
+    segment: LogSegment,
+    scan: SegmentScanner,
+    producers: ProducerStateManager,
+    *,
+    aborted_into: LogSegment | None = None,
+    position: int = 0,
+    end: int | None = None,
+) -> None:
+    """Has `scan` go through a segment and takes what it meets into the producer state, as `apply_batch` does.
+
+    Aborted transactions go into the index of `aborted_into`. The batches from `position` to `end`, both where one
+    begins; all of them by default. Raises OSError.
+    """
+
+    def take_runs() -> None:
+        for run in scan.take_runs():
+            producers.update_with_run(run)
+
+    def take_control(batch: RecordBatch) -> None:
+        take_runs()
+        apply_batch(producers, batch, aborted_into)
+
+    reader.run(segment.file, segment.size if end is None else end, scan, take_control, position)
+    take_runs()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from protocol.records.batch import CorruptRecordError
+from protocol.records.scanning import NOBODY, SegmentScanner
 from storage.env import Buffer, Env, File, read_fully, remove_if_exists, write_fully
 from storage.errors import CorruptIndexError, KafkaStorageError, is_no_space, storage_error, suppress_no_space
 from storage.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TransactionIndex
@@ -21,6 +22,7 @@ from storage.offsets import (
 )
 from storage.open_segments import OpenSegments
 from storage.scan import BatchHeader, batch_headers, find_batch
+from storage.segment_pass import SegmentPass
 
 LOG_SUFFIX: Final = ".log"
 OFFSET_INDEX_SUFFIX: Final = ".index"
@@ -190,9 +192,13 @@ class LogSegment:
                 index.unmap()
 
     def paths_to_sync(self) -> list[str]:
-        """The index files: what has to be synced, beside the .log, before the segment counts as safe and closed."""
+        """The index files: what has to be synced, beside the .log, before the segment counts as safe and closed.
+
+        Raises OSError where a full disk still keeps a transaction out of its index.
+        """
         paths = [self._path(OFFSET_INDEX_SUFFIX), self._path(TIME_INDEX_SUFFIX)]
         if self._txn_index is not None and self._txn_index.transactions:
+            self._txn_index.write_pending()
             paths.append(self._path(TXN_INDEX_SUFFIX))
         return paths
 
@@ -391,16 +397,17 @@ class LogSegment:
     # -- repair, truncation, deletion --
 
     def rebuild_indexes(self) -> None:
-        """Builds offset and time index anew from the headers of the .log, and leaves them trimmed."""
-        self._start_indexes_anew()
-        try:
-            for header in batch_headers(self.file, 0, self.size, 65536):
-                self._index(((header.last_offset, header.size, header.max_timestamp),), header.position)
-        except CorruptRecordError as error:
+        """Builds offset and time index anew from the headers of the .log, and leaves them trimmed.
+
+        Raises KafkaStorageError where the .log is damaged so that batches cannot be told apart.
+        """
+        scan = self.new_scanner(check_crc=False)
+        SegmentPass().run(self.file, self.size, scan)
+        if scan.position < self.size:
             raise KafkaStorageError(
-                f"{self.path} is damaged and its index cannot be built: {error}"
-            ) from error
-        self._trim_indexes()
+                f"{self.path} is damaged at byte {scan.position} and its index cannot be built: {scan.damage}"
+            )
+        self._take_indexes(scan)
 
     def _new_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """Empty indexes in the place of those that there are, whose files are left as they are."""
@@ -413,10 +420,6 @@ class LogSegment:
         self._bytes_since_last_index_entry = 0
         self._rolling_timestamp = None
         return self._offset_index, self._time_index
-
-    def _start_indexes_anew(self) -> None:
-        for index in self._new_indexes():
-            index.begin_bulk()
 
     def _trim_indexes(self) -> None:
         """The last time index entry, and both files cut to what they hold.
@@ -436,29 +439,36 @@ class LogSegment:
             self.offset_index.clear()
             self.time_index.clear()
 
-    def start_recovery(self) -> None:
-        """Begins a pass over the whole .log that builds all indexes anew; `index_recovered` takes each batch."""
-        self.txn_index.reset()
-        self._start_indexes_anew()
+    def new_scanner(
+        self, *, check_crc: bool = True, latest_epoch: int = NO_LEADER_EPOCH, follow_from: int = NOBODY
+    ) -> SegmentScanner:
+        """A scanner for this segment, for one `SegmentPass` over its .log."""
+        return SegmentScanner(
+            self.base_offset,
+            size=self.size,
+            index_interval_bytes=self.index_interval_bytes,
+            index_bytes=self._index_bytes,
+            check_crc=check_crc,
+            latest_epoch=latest_epoch,
+            follow_from=follow_from,
+        )
 
-    def check_offsets(self, first_offset: int, last_offset: int, next_offset: int) -> None:
-        """Raises CorruptRecordError unless a batch of these offsets can stand where `next_offset` is due."""
-        is_reachable = last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
-        if not (next_offset <= first_offset <= last_offset and is_reachable):
-            raise CorruptRecordError(
-                f"{self.path}: offsets {first_offset}..{last_offset} where {next_offset} or a later one is due"
-            )
-
-    def index_recovered(self, last_offset: int, size: int, max_timestamp: int, position: int) -> None:
-        """Indexes a batch that was found good."""
-        self._index(((last_offset, size, max_timestamp),), position)
-
-    def complete_recovery(self, valid_bytes: int) -> None:
-        """Cuts the .log to what was found good, durably, and trims the indexes."""
-        if valid_bytes < self.size:
-            self.file.truncate(valid_bytes)
+    def complete_recovery(self, scan: SegmentScanner) -> None:
+        """Cuts the .log, durably, to what a pass found good, and puts the indexes that it made in their places."""
+        if scan.position < self.size:
+            self.file.truncate(scan.position)
             self.file.sync()
-            self.size = valid_bytes
+            self.size = scan.position
+        self._take_indexes(scan)
+
+    def _take_indexes(self, scan: SegmentScanner) -> None:
+        offset_index, time_index = self._new_indexes()
+        offset_index.begin_bulk()
+        offset_index.take_bulk(scan.offset_index)
+        time_index.begin_bulk()
+        time_index.take_bulk(scan.time_index)
+        self._max_timestamp, self._offset_of_max_timestamp = scan.max_timestamp, scan.offset_of_max_timestamp
+        self._bytes_since_last_index_entry = scan.bytes_since_index_entry
         self._trim_indexes()
 
     def truncate_to(self, offset: int) -> int:
@@ -522,6 +532,8 @@ class LogSegment:
         self._trim_log()
         if self._offset_index is not None:
             self._trim_indexes()
+        if self._txn_index is not None:
+            self._txn_index.write_pending()
         self._open_segments.discard(self)
         self.release()
 

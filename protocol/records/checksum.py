@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def _load() -> Callable[[Any], int]:
+def _load() -> Callable[..., int]:
     """The function out of the crc32c package's extension module, without the package around it.
 
     The package itself imports its command line and importlib.metadata: 25 to 50 ms of the half second that
@@ -22,7 +22,7 @@ def _load() -> Callable[[Any], int]:
         import crc32c as module
     else:
         spec.loader.exec_module(module)
-    function: Callable[[Any], int] = module.crc32c
+    function: Callable[..., int] = module.crc32c
     return function
 
 

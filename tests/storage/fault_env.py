@@ -158,6 +158,12 @@ class FaultFile:
         self._do("pread")
         return bytes(self.inode.data[position : position + length])
 
+    def pread_into(self, buffer: memoryview, position: int) -> int:
+        self._do("pread")
+        data = self.inode.data[position : position + len(buffer)]
+        buffer[: len(data)] = data
+        return len(data)
+
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
         fault = self._do("pwritev")
         data = b"".join(buffers)

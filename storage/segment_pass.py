@@ -1,0 +1,141 @@
+"""A pass over a .log in big pieces, each batch of it checked and taken in by the compiled loop of `scanning`.
+
+Recovery makes one over every segment from the recovery point on; the same pass without checksums builds a lost index
+anew and brings producer states up to date. It takes a piece of memory of its own (`PIECE_BYTES`), whatever the size of
+the log and of its batches, beside the index entries that it gathers: at most two and a half times segment.index.bytes.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from protocol.records.batch import (
+    RECORD_BATCH_OVERHEAD,
+    CorruptRecordError,
+    RecordBatch,
+    entry_header,
+)
+from protocol.records.checksum import crc32c
+from protocol.records.layout import CRC_START, MAGIC_V2
+from protocol.records.scanning import AT_END, CONTROL, DAMAGED, LEGACY, SegmentScanner
+from storage.env import File, read_fully
+
+if TYPE_CHECKING:
+    from protocol.records.legacy import LegacyEntry
+
+PIECE_BYTES: Final = 512 * 1024
+PROGRESS_BYTES: Final = 8 * 1024 * 1024
+
+OnControl = Callable[[RecordBatch], None]
+OnProgress = Callable[[int], None]
+
+
+class SegmentPass:
+    """Feeds a scanner with a file. One at a time; the memory is kept for the next."""
+
+    __slots__ = ("_on_progress", "_piece", "_reported", "_view")
+
+    def __init__(self, on_progress: OnProgress | None = None, piece_bytes: int = PIECE_BYTES) -> None:
+        """`on_progress` hears now and then how many bytes were read since it heard last."""
+        self._piece = bytearray(max(piece_bytes, RECORD_BATCH_OVERHEAD))
+        self._view = memoryview(self._piece)
+        self._on_progress = on_progress
+        self._reported = 0
+
+    def run(
+        self,
+        file: File,
+        end: int,
+        scanner: SegmentScanner,
+        on_control: OnControl | None = None,
+        position: int = 0,
+    ) -> None:
+        """From `position` to `end`, or to the first batch that cannot be right: `scanner.damage` says why then.
+
+        Batches that end transactions go to `on_control`, which has to take the scanner's runs first. Raises OSError.
+        """
+        scanner.position = self._reported = position
+        while scanner.position < end:
+            length = self._fill(file, scanner.position, end)
+            at = 0
+            while True:
+                at = scanner.scan(self._piece, at, length, end)
+                if scanner.stop == CONTROL:
+                    self._control(scanner, on_control)
+                elif scanner.stop != LEGACY or not (taken := self._legacy(scanner, at, length)):
+                    break
+                else:
+                    at += taken
+            if scanner.stop == DAMAGED or (at == 0 and not self._large(file, end, scanner, on_control)):
+                break
+            self._report(scanner.position, PROGRESS_BYTES)
+        self._report(scanner.position, 1)
+
+    def _fill(self, file: File, position: int, end: int) -> int:
+        wanted = min(len(self._piece), end - position)
+        length = file.pread_into(self._view[:wanted], position)
+        while 0 < length < wanted:
+            count = file.pread_into(self._view[length:wanted], position + length)
+            if not count:
+                break
+            length += count
+        return length
+
+    def _report(self, position: int, least: int) -> None:
+        if self._on_progress is not None and position - self._reported >= least:
+            self._on_progress(position - self._reported)
+            self._reported = position
+
+    def _control(self, scanner: SegmentScanner, on_control: OnControl | None) -> None:
+        if on_control is not None:
+            on_control(RecordBatch(self._piece, scanner.control_at))
+
+    def _legacy(self, scanner: SegmentScanner, at: int, length: int) -> int:
+        """Checks an entry of an older message set and takes it in; its size, 0 when it is not whole here or damaged."""
+        from protocol.records.legacy import LegacyEntry
+
+        _, size, _ = entry_header(self._piece, at)
+        if size > length - at:
+            scanner.stop = AT_END
+            return 0
+        return size if _take_legacy(scanner, LegacyEntry(self._view[:length], at)) else 0
+
+    def _large(self, file: File, end: int, scanner: SegmentScanner, on_control: OnControl | None) -> bool:
+        """Takes in a batch that is larger than a piece. False when there is none, or it is damaged."""
+        position = scanner.position
+        header = read_fully(file, RECORD_BATCH_OVERHEAD, position)
+        if len(header) < min(RECORD_BATCH_OVERHEAD, end - position) or end - position < 17:
+            scanner.reject(f"{end - position} bytes are too few for a batch")
+            return False
+        _, size, magic = entry_header(header)
+        if magic != MAGIC_V2:
+            from protocol.records.legacy import LegacyEntry
+
+            return _take_legacy(scanner, LegacyEntry(read_fully(file, size, position)))
+        batch = RecordBatch(header, header_only=True)
+        if not self._has_right_crc(file, position, batch):
+            scanner.reject("the checksum of its bytes is another than it says")
+            return False
+        taken = scanner.take_in_header(header, size)
+        if taken and scanner.stop == CONTROL and on_control is not None:
+            on_control(RecordBatch(read_fully(file, size, position)))
+        return taken
+
+    def _has_right_crc(self, file: File, position: int, batch: RecordBatch) -> bool:
+        crc, end = 0, position + batch.size_in_bytes
+        position += CRC_START
+        while position < end:
+            length = self._fill(file, position, end)
+            if not length:
+                return False
+            crc = crc32c(self._view[:length], crc)
+            position += length
+        return crc == batch.crc
+
+
+def _take_legacy(scanner: SegmentScanner, entry: "LegacyEntry") -> bool:
+    try:
+        entry.ensure_valid()
+    except CorruptRecordError as error:
+        scanner.reject(str(error))
+        return False
+    return scanner.take_in_entry(entry.last_offset, entry.size_in_bytes, entry.max_timestamp)
