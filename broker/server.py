@@ -21,6 +21,7 @@ from broker.housekeeping import Housekeeping
 from broker.http import HttpServer
 from broker.kafka_apis import KafkaApis
 from broker.listeners import ListenError
+from broker.log_cleaner import LogCleaner
 from broker.metadata_image import MetadataDelta, MetadataImage
 from broker.metadata_store import MetadataStoreError
 from broker.node_storage import NodeStorage
@@ -33,6 +34,7 @@ from broker.services import Broker, Endpoint
 from broker.socket_server import SocketServer, SocketSettings
 from broker.topic_admin import TopicDefaults
 from broker.version import VERSION
+from broker.worker_pool import WorkerPool
 from config.broker_config import BrokerConfig
 from config.catalogue import network
 from config.catalogue.barnabas import (
@@ -87,6 +89,7 @@ class Server:
             raise
         self.socket_server.start(self._put_together(self.storage).handle)
         self.housekeeping.start()
+        self.log_cleaner.start()
 
     def _put_together(self, storage: NodeStorage) -> KafkaApis:
         config, loop = self.config, self._loop
@@ -105,6 +108,15 @@ class Server:
             probe=self.observers.topics,
             now_ms=lambda: int(loop.time() * 1000),
             log_dir_failed=self._log_dir_failed,
+        )
+        self.log_cleaner = LogCleaner(
+            config,
+            self.env,
+            storage.log_manager,
+            runner=self._runner,
+            timer=loop,
+            workers=WorkerPool(loop, self._runner),
+            log_dir_failed=self.replica_manager.log_dir_failed,
         )
         self.replica_manager.apply(storage.image, storage.everything())
         self.controller = Controller(
@@ -138,7 +150,8 @@ class Server:
         self.replica_manager.apply(image, delta)
 
     def _log_dir_failed(self, log_dir: str) -> None:
-        """Without a directory left there is nothing that could be served."""
+        """Nothing there is compacted any more; without a directory left there is nothing that could be served."""
+        self.log_cleaner.log_dir_failed(log_dir)
         all_failed = len(self.replica_manager.offline_log_dirs) == len(self.config.log_dirs)
         if all_failed and not self.failed.done():
             self.failed.set_result(f"the last log directory, {log_dir}, has failed")
@@ -147,6 +160,7 @@ class Server:
         """Takes nothing new, answers what is there, and leaves the directories as a clean stop does."""
         self.is_stopping = True
         self.housekeeping.stop()
+        await self.log_cleaner.stop()
         drained = asyncio.ensure_future(self.socket_server.drain(DRAIN_TIMEOUT_S))
         await asyncio.sleep(0)  # reading has stopped; what waits for records need not wait any longer
         self.replica_manager.fetch_purgatory.expire_all()

@@ -236,13 +236,13 @@ class LogCleanerManager:
         state.stop = None
         self._release(key)
 
-    def failed(self, found: LogToClean) -> int:
+    def failed(self, found: LogToClean, first_retry_ms: int = FIRST_RETRY_MS) -> int:
         """A cleaning has failed for a reason that may pass: it is tried again later, less and less often; when, in ms.
 
         Call done_cleaning too.
         """
         failures = self._retries.get(found.key, Retry(0, 0)).failures + 1
-        delay_ms = min(FIRST_RETRY_MS << min(failures - 1, 10), LAST_RETRY_MS)
+        delay_ms = min(first_retry_ms << min(failures - 1, 10), LAST_RETRY_MS)
         self._retries[found.key] = Retry(failures, self._env.now_ms() + delay_ms)
         self._requested.pop(found.key, None)
         return delay_ms
@@ -331,4 +331,7 @@ class LogCleanerManager:
         for directory in self._log_manager.dirs:
             if directory.path == path:
                 for key in directory.logs:
-                    self.abort_cleaning(key)
+                    try:
+                        self.abort_cleaning(key)
+                    except KafkaStorageError as error:  # loading does what is left, when the disk is back
+                        logger.warning("%s", error)

@@ -24,7 +24,6 @@ from storage.worker_messages import (
     Job,
     Message,
     Progress,
-    Throttle,
     Unpacker,
     pack,
 )
@@ -43,24 +42,12 @@ class DirectoryBusyError(Exception):
     """Another process works in the directory."""
 
 
-class Control:
-    """What a running job hears from and tells its parent."""
-
-    __slots__ = ("_send", "max_io_bytes_per_second")
-
-    def __init__(self, send: Callable[[Message], None]) -> None:
-        self._send = send
-        self.max_io_bytes_per_second: float | None = None
-        """The newest Throttle; None before the first."""
-
-    def progress(self, fraction: float) -> None:
-        self._send(Progress(fraction))
+OnProgress = Callable[[float], None]
+JobFunction = Callable[[Env, Any, OnProgress], Any]
+"""Takes what the job is about and tells now and then which part of it is done; its result must pickle."""
 
 
-JobFunction = Callable[[Env, Any, Control], Any]
-
-
-def _clean(env: Env, plan: "CleaningPlan", control: Control) -> "CleaningResult":
+def _clean(env: Env, plan: "CleaningPlan", on_progress: OnProgress) -> "CleaningResult":
     """Compacts one log: see `log_cleaner.clean`. The lock keeps a worker away whose broker was killed just now."""
     from storage.log_cleaner import clean
 
@@ -68,7 +55,7 @@ def _clean(env: Env, plan: "CleaningPlan", control: Control) -> "CleaningResult"
     if lock is None:
         raise DirectoryBusyError(f"another process is compacting {plan.directory}")
     try:
-        return clean(env, plan, control.progress)
+        return clean(env, plan, on_progress)
     finally:
         lock.release()
 
@@ -76,10 +63,10 @@ def _clean(env: Env, plan: "CleaningPlan", control: Control) -> "CleaningResult"
 JOBS: Final[dict[str, JobFunction]] = {"clean": _clean}
 
 
-def perform(env: Env, job: Job, control: Control) -> Done | Failed:
+def perform(env: Env, job: Job, on_progress: OnProgress) -> Done | Failed:
     """Does a job; whatever goes wrong in it is the answer."""
     try:
-        return Done(JOBS[job.name](env, job.argument, control))
+        return Done(JOBS[job.name](env, job.argument, on_progress))
     except DirectoryBusyError as error:
         return Failed(FailureKind.BUSY, str(error), "")
     except OSError as error:
@@ -98,23 +85,18 @@ class Worker:
         self._input_fd = input_fd
         self._output_fd = output_fd
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self._control = Control(self._send)
 
     def serve(self, on_end: Callable[[], None]) -> None:
         """Does jobs until the input ends; `on_end` is called then, at once, by the thread that watches it."""
         Thread(target=self._watch, args=(on_end,), name="parent", daemon=True).start()
         while (job := self._jobs.get()) is not None:
-            self._control.max_io_bytes_per_second = None
-            self._send(perform(self._env, job, self._control))
+            self._send(perform(self._env, job, lambda fraction: self._send(Progress(fraction))))
 
     def _watch(self, on_end: Callable[[], None]) -> None:
         unpacker = Unpacker()
         while data := os.read(self._input_fd, READ_BYTES):
             for message in unpacker.feed(data):
-                if isinstance(message, Throttle):
-                    self._control.max_io_bytes_per_second = message.max_io_bytes_per_second
-                else:
-                    self._jobs.put(message)
+                self._jobs.put(message)
         self._jobs.put(None)
         on_end()
 

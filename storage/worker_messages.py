@@ -1,13 +1,12 @@
 """What a worker process and its parent say to each other over two pipes: frames of a length and a pickle.
 
-    parent to worker    Job, and while it runs perhaps Throttle
+    parent to worker    Job
     worker to parent    Progress, again and again; in the end Done or Failed
 
 Format of a frame: the length of the pickle (uint32, big-endian), the pickle. Both sides are the same program, and
 nobody else can write to the pipes, so what arrives is trusted.
 """
 
-import pickle
 import struct
 from collections.abc import Iterator
 from enum import Enum
@@ -21,12 +20,6 @@ class Job(NamedTuple):
 
     name: str
     argument: Any
-
-
-class Throttle(NamedTuple):
-    """How many bytes a second the running job may read and write from now on."""
-
-    max_io_bytes_per_second: float
 
 
 class Progress(NamedTuple):
@@ -46,6 +39,7 @@ class FailureKind(Enum):
 
     DISK = "disk"  # an OSError: full, failing, or a file that is not there
     MEMORY = "memory"
+    ENDED = "ended"  # the process was killed, crashed or could not be started
     BUSY = "busy"  # another worker, of a broker that was killed, is still in the same directory
     JOB = "job"  # anything else: it would fail again
 
@@ -58,11 +52,13 @@ class Failed(NamedTuple):
     traceback: str
 
 
-Message = Job | Throttle | Progress | Done | Failed
+Message = Job | Progress | Done | Failed
 
 
 def pack(message: Message) -> bytes:
     """One frame."""
+    import pickle  # a broker that never compacts does without
+
     body = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return _LENGTH.pack(len(body)) + body
 
@@ -77,6 +73,8 @@ class Unpacker:
 
     def feed(self, data: bytes) -> Iterator[Any]:
         """The messages that are whole now."""
+        import pickle
+
         self._data += data
         while len(self._data) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._data)
