@@ -3,7 +3,7 @@
 Those that have a topic key of their own (catalogue/topic.py) are the default for topics which do not set it.
 """
 
-from config.catalogue.use import ACTED, COMPACTION_LATER, NEVER_MOVES, NO_REPLICATION, ONE_BY_ONE
+from config.catalogue.use import ACTED, NEVER_MOVES, NO_REPLICATION, ONE_BY_ONE
 from config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, PER_BROKER, KeySet
 from config.validators import ListOf, OneOf, Satisfies, at_least, between
 
@@ -114,9 +114,7 @@ LOG_CLEANUP_POLICY = keys.list_(
     CLUSTER_WIDE,
 ).doc(
     "What becomes of old segments: `delete` drops them by age and size, `compact` keeps the last record of "
-    "each key, "
-    "both do both; empty keeps everything for ever. Compaction comes in a later release: for now `compact` alone keeps "
-    "everything."
+    "each key, both do both; empty keeps everything for ever."
 )
 
 # Flushing.
@@ -190,29 +188,29 @@ COMPRESSION_ZSTD_LEVEL = keys.int_(
 
 # Compaction.
 
-LOG_CLEANER_ENABLE = keys.boolean("log.cleaner.enable", True, MEDIUM, COMPACTION_LATER).doc(
+LOG_CLEANER_ENABLE = keys.boolean("log.cleaner.enable", True, MEDIUM, ACTED).doc(
     "Whether topics with the `compact` policy are compacted at all."
 )
-LOG_CLEANER_THREADS = keys.int_(
-    "log.cleaner.threads", 1, MEDIUM, COMPACTION_LATER, at_least(0), CLUSTER_WIDE
-).doc("How many logs are compacted at the same time.")
+LOG_CLEANER_THREADS = keys.int_("log.cleaner.threads", 1, MEDIUM, ACTED, at_least(0), CLUSTER_WIDE).doc(
+    "How many logs are compacted at the same time, each by a process that is there while there is something to do."
+)
 LOG_CLEANER_BACKOFF_MS = keys.long(
-    "log.cleaner.backoff.ms", 15_000, MEDIUM, COMPACTION_LATER, at_least(0), CLUSTER_WIDE
+    "log.cleaner.backoff.ms", 15_000, MEDIUM, ACTED, at_least(0), CLUSTER_WIDE
 ).doc("How long the cleaner rests when it finds nothing to compact.")
 LOG_CLEANER_DEDUPE_BUFFER_SIZE = keys.long(
-    "log.cleaner.dedupe.buffer.size", 128 << 20, MEDIUM, COMPACTION_LATER, None, CLUSTER_WIDE
+    "log.cleaner.dedupe.buffer.size", 128 << 20, MEDIUM, ACTED, None, CLUSTER_WIDE
 ).doc("How many bytes all cleaners together may use to remember keys.")
 LOG_CLEANER_IO_BUFFER_SIZE = keys.int_(
-    "log.cleaner.io.buffer.size", 512 << 10, MEDIUM, COMPACTION_LATER, at_least(0), CLUSTER_WIDE
+    "log.cleaner.io.buffer.size", 512 << 10, MEDIUM, ACTED, at_least(0), CLUSTER_WIDE
 ).doc("How many bytes all cleaners together may use to read and write segments.")
 LOG_CLEANER_IO_BUFFER_LOAD_FACTOR = keys.double(
-    "log.cleaner.io.buffer.load.factor", 0.9, MEDIUM, COMPACTION_LATER, None, CLUSTER_WIDE
+    "log.cleaner.io.buffer.load.factor", 0.9, MEDIUM, ACTED, None, CLUSTER_WIDE
 ).doc("How full the table of keys may become: fuller means more keys in one pass and more collisions.")
 LOG_CLEANER_IO_MAX_BYTES_PER_SECOND = keys.double(
     "log.cleaner.io.max.bytes.per.second",
     1.7976931348623157e308,
     MEDIUM,
-    COMPACTION_LATER,
+    ACTED,
     None,
     CLUSTER_WIDE,
 ).doc(
@@ -220,14 +218,14 @@ LOG_CLEANER_IO_MAX_BYTES_PER_SECOND = keys.double(
     "disk."
 )
 LOG_CLEANER_MIN_CLEANABLE_RATIO = keys.double(
-    "log.cleaner.min.cleanable.ratio", 0.5, MEDIUM, COMPACTION_LATER, between(0, 1), CLUSTER_WIDE
+    "log.cleaner.min.cleanable.ratio", 0.5, MEDIUM, ACTED, between(0, 1), CLUSTER_WIDE
 ).doc("A log is compacted once this share of it has been written since the last compaction.")
 LOG_CLEANER_DELETE_RETENTION_MS = keys.long(
-    "log.cleaner.delete.retention.ms", 86_400_000, MEDIUM, COMPACTION_LATER, at_least(0), CLUSTER_WIDE
+    "log.cleaner.delete.retention.ms", 86_400_000, MEDIUM, ACTED, at_least(0), CLUSTER_WIDE
 ).doc("How long a compacted log keeps the marker that a key was deleted, for readers that started before.")
 LOG_CLEANER_MIN_COMPACTION_LAG_MS = keys.long(
-    "log.cleaner.min.compaction.lag.ms", 0, MEDIUM, COMPACTION_LATER, at_least(0), CLUSTER_WIDE
+    "log.cleaner.min.compaction.lag.ms", 0, MEDIUM, ACTED, at_least(0), CLUSTER_WIDE
 ).doc("How old a record must be before compaction may remove it.")
 LOG_CLEANER_MAX_COMPACTION_LAG_MS = keys.long(
-    "log.cleaner.max.compaction.lag.ms", LONG_MAX, MEDIUM, COMPACTION_LATER, at_least(1), CLUSTER_WIDE
+    "log.cleaner.max.compaction.lag.ms", LONG_MAX, MEDIUM, ACTED, at_least(1), CLUSTER_WIDE
 ).doc("How old a superseded record may become before its log is compacted whatever its ratio.")

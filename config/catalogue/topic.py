@@ -4,7 +4,7 @@ Source: TopicConfig and org.apache.kafka.storage.internals.log.LogConfig; synony
 """
 
 from config.catalogue import log, replication, tiering
-from config.catalogue.use import ACTED, COMPACTION_LATER, NO_REPLICATION, TIERING_LATER
+from config.catalogue.use import ACTED, NO_REPLICATION, TIERING_LATER
 from config.keys import MEDIUM, KeySet
 from config.validators import ListOf, OneOf, Satisfies, at_least, between, is_throttled_replica_list
 
@@ -101,31 +101,29 @@ CLEANUP_POLICY = (
     .follows(log.LOG_CLEANUP_POLICY)
     .doc(
         "What becomes of old segments: `delete` drops them by age and size, `compact` keeps the last record "
-        "of each key, "
-        "both do both; empty keeps everything for ever. Compaction comes in a later release: for now `compact` alone "
-        "keeps everything."
+        "of each key, both do both; empty keeps everything for ever."
     )
 )
 
 # Compaction.
 
 DELETE_RETENTION_MS = (
-    keys.long("delete.retention.ms", 86_400_000, MEDIUM, COMPACTION_LATER, at_least(0))
+    keys.long("delete.retention.ms", 86_400_000, MEDIUM, ACTED, at_least(0))
     .follows(log.LOG_CLEANER_DELETE_RETENTION_MS)
     .doc("How long a compacted log keeps the marker that a key was deleted, for readers that started before.")
 )
 MIN_COMPACTION_LAG_MS = (
-    keys.long("min.compaction.lag.ms", 0, MEDIUM, COMPACTION_LATER, at_least(0))
+    keys.long("min.compaction.lag.ms", 0, MEDIUM, ACTED, at_least(0))
     .follows(log.LOG_CLEANER_MIN_COMPACTION_LAG_MS)
     .doc("How old a record must be before compaction may remove it.")
 )
 MAX_COMPACTION_LAG_MS = (
-    keys.long("max.compaction.lag.ms", LONG_MAX, MEDIUM, COMPACTION_LATER, at_least(1))
+    keys.long("max.compaction.lag.ms", LONG_MAX, MEDIUM, ACTED, at_least(1))
     .follows(log.LOG_CLEANER_MAX_COMPACTION_LAG_MS)
     .doc("How old a superseded record may become before the log is compacted whatever its ratio.")
 )
 MIN_CLEANABLE_DIRTY_RATIO = (
-    keys.double("min.cleanable.dirty.ratio", 0.5, MEDIUM, COMPACTION_LATER, between(0, 1))
+    keys.double("min.cleanable.dirty.ratio", 0.5, MEDIUM, ACTED, between(0, 1))
     .follows(log.LOG_CLEANER_MIN_CLEANABLE_RATIO)
     .doc("The log is compacted once this share of it has been written since the last compaction.")
 )

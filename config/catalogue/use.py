@@ -17,7 +17,6 @@ EMBEDDED_CONTROLLER = Use(False, "the controller lives inside the broker; there 
 GROUPS_LATER = Use(False, "consumer groups come in a later release")
 SHARE_LATER = Use(False, "share groups come in a later release")
 TRANSACTIONS_LATER = Use(False, "transactions come in a later release")
-COMPACTION_LATER = Use(False, "log compaction comes in a later release; nothing is compacted away until then")
 SECURITY_LATER = Use(False, "TLS, SASL and ACLs come in a later release; every listener is PLAINTEXT")
 QUOTAS_LATER = Use(False, "quotas come in a later release; nobody is throttled")
 METADATA_LOG_LATER = Use(False, "the metadata log comes in a later release")
