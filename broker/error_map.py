@@ -22,6 +22,9 @@ _CODES: Final[dict[type[Exception], ErrorCode]] = {
     storage.InvalidTxnStateError: ErrorCode.INVALID_TXN_STATE,
     storage.TransactionCoordinatorFencedError: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     storage.InconsistentTopicIdError: ErrorCode.INCONSISTENT_TOPIC_ID,
+    # Not KAFKA_STORAGE_ERROR, on which clients ask for new metadata each time they try again. This one says that
+    # nothing was written, and that is all: every client waits and sends again until its delivery timeout.
+    storage.DiskFullError: ErrorCode.NOT_ENOUGH_REPLICAS,
     storage.KafkaStorageError: ErrorCode.KAFKA_STORAGE_ERROR,
 }
 

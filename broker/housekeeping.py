@@ -10,12 +10,15 @@ import logging
 from collections.abc import Callable
 
 from broker.blocking import BlockingRunner, Work
+from broker.log_setup import RateLimit
 from broker.replica_manager import ReplicaManager
 from broker.timer import Timer, TimerHandle
 from config.broker_config import BrokerConfig
 from config.catalogue import log as log_keys
 from config.catalogue import replication as replication_keys
+from config.catalogue.barnabas import BARNABAS_LOG_DIR_SPACE_CHECK_INTERVAL_MS
 from config.catalogue.transactions import PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS
+from storage.disk_space import DiskSpace
 from storage.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.housekeeping")
@@ -39,6 +42,7 @@ class Housekeeping:
         self._replica_manager = replica_manager
         self._runner = runner
         self._timer = timer
+        self._rate_limit = RateLimit()
         self._handles: dict[Callable[[], None], TimerHandle] = {}
         self._initial_delay_ms = config[log_keys.LOG_INITIAL_TASK_DELAY_MS]
         self._chores: list[tuple[Callable[[], None], int]] = [
@@ -53,6 +57,7 @@ class Housekeeping:
                 self.checkpoint_high_watermarks,
                 config[replication_keys.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS],
             ),
+            (self.check_disk_space, config[BARNABAS_LOG_DIR_SPACE_CHECK_INTERVAL_MS]),
             (self.expire_producers, config[PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS]),
         ]
 
@@ -108,9 +113,34 @@ class Housekeeping:
     def expire_producers(self) -> None:
         self._log_manager.remove_expired_producers()
 
+    def check_disk_space(self) -> None:
+        """Measures how much room the log directories have, and lets producers in or keeps them out."""
+        for directory in self._log_manager.dirs:
+            if directory.space.is_guarded:
+                self._measure(directory.space)
+
+    def _measure(self, space: DiskSpace) -> None:
+        measured: tuple[int, int] | None = None
+
+        def measure() -> None:
+            nonlocal measured
+            measured = space.measure()
+
+        def done(error: BaseException | None) -> None:
+            was_full = space.is_full
+            space.settle(measured)
+            if space.needs_reserve:
+                self._in_background("giving up the reserve", space.give_up_reserve)
+            elif space.wants_reserve:
+                self._in_background("writing the reserve", space.make_reserve)
+            if was_full and not space.is_full:
+                self.flush()  # what had to wait for room
+
+        self._runner.submit(measure, done)
+
     def _in_background(self, what: str, work: Work) -> None:
         def done(error: BaseException | None) -> None:
             if error is not None:
-                logger.error("%s failed: %s", what, error)
+                self._rate_limit.warning(logger, what, "%s failed: %s", what, error)
 
         self._runner.submit(work, done)

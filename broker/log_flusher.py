@@ -38,7 +38,12 @@ class LogFlusher:
         return log in self._wanted
 
     def _start(self, log: UnifiedLog) -> None:
-        job = log.prepare_flush()
+        try:
+            job = log.prepare_flush()
+        except KafkaStorageError as failure:
+            del self._wanted[log]
+            self._failed(log, failure)
+            return
 
         def done(error: BaseException | None) -> None:
             if error is not None:

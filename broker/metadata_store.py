@@ -29,6 +29,7 @@ from protocol.messages.topic_records import (
 from protocol.records.batch import CorruptRecordError, RecordBatch, build_batch
 from protocol.schema import Message
 from storage.env import Env, File, write_fully
+from storage.errors import suppress_no_space
 
 FILE_NAME: Final = "barnabas.metadata"
 _FRAME_VERSION: Final = 1
@@ -92,7 +93,7 @@ class MetadataStore:
         data = self._env.read_file(self.path) if self.exists() else b""
         image = MetadataImage.empty()
         record_count = 0
-        position = 0
+        position = next_offset = 0
         while position < len(data):
             batch = self._batch_at(data, position)
             if batch is None:
@@ -101,16 +102,18 @@ class MetadataStore:
             image, _ = image.apply(records)
             record_count += len(records)
             position += batch.size_in_bytes
-            self._next_offset = batch.next_offset
+            next_offset = batch.next_offset
         live = list(image.records())
         if record_count > _REWRITE_FACTOR * len(live) + 100:
-            self._rewrite(live)
-        else:
-            self._file = self._env.open(self.path, create=True)
-            self._file.truncate(position)
-            self._file.sync()
-            self._env.sync_dir(self._log_dir)
-            self._end = position
+            with suppress_no_space():  # another time, then
+                self._rewrite(live)
+                return image
+        self._next_offset = next_offset
+        self._file = self._env.open(self.path, create=True)
+        self._file.truncate(position)
+        self._file.sync()
+        self._env.sync_dir(self._log_dir)
+        self._end = position
         return image
 
     def append(self, records: Sequence[Message]) -> None:

@@ -115,6 +115,22 @@ _declare(
     offlinelogdirectorycount="Log directories that have failed.",
 )
 
+LOG_DIR_PREFIX: Final = "barnabas_log_dir"
+_declare(
+    Kind.GAUGE,
+    LOG_DIR_PREFIX,
+    ["directory"],
+    free_bytes="Bytes free on the disk of the log directory, as far as they are known without asking it.",
+    min_free_bytes="Bytes that have to be free for producers to be let in; 0 where the guard is off.",
+    full="1 while producers are refused because the disk is full, else 0.",
+)
+_declare(
+    Kind.COUNTER,
+    LOG_DIR_PREFIX,
+    ["directory"],
+    refused_batches_total="Produced batches refused because the disk is full.",
+)
+
 REQUEST_PREFIX: Final = "kafka_network_requestmetrics"
 _declare(
     Kind.COUNTER,

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from broker.metric_families import LISTENER_PREFIX, REQUEST_PREFIX, TOPIC_PREFIX
+from broker.metric_families import LISTENER_PREFIX, LOG_DIR_PREFIX, REQUEST_PREFIX, TOPIC_PREFIX
 from broker.metrics import Distribution, Metrics, Sample
 from broker.probes import ApiTimes, BrokerTopicProbe, RequestProbe, SocketServerProbe, TopicCounters
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from broker.purgatory import DelayedOperationPurgatory
     from broker.request_memory import RequestMemory
     from broker.socket_server import SocketServer
+    from storage.disk_space import DiskSpace
 
 _CONSUMER_FETCHES = "FetchConsumer"
 """Kafka shows fetches under this name too (and those of followers under another; there are none yet)."""
@@ -193,6 +194,23 @@ def add_partitions(
     }.items():
         metrics.add(f"kafka_log_log_{metric}", _each_of(partitions, read))
     metrics.add_value("kafka_log_logmanager_offlinelogdirectorycount", offline_log_dirs)
+
+
+def add_disk_space(metrics: Metrics, spaces: Callable[[], Iterable[DiskSpace]]) -> None:
+    """The room in each log directory, and the guard that keeps some of it free."""
+    for metric, read in {
+        "free_bytes": lambda it: it.free_bytes,
+        "min_free_bytes": lambda it: it.limit_bytes,
+        "full": lambda it: int(it.is_full),
+        "refused_batches_total": lambda it: it.refusals,
+    }.items():
+        metrics.add(f"{LOG_DIR_PREFIX}_{metric}", _each_space(spaces, read))
+
+
+def _each_space(
+    spaces: Callable[[], Iterable[DiskSpace]], read: Callable[[DiskSpace], float]
+) -> Callable[[], list[Sample]]:
+    return lambda: [((space.path,), read(space)) for space in spaces()]
 
 
 def add_controller(metrics: Metrics, image: Callable[[], MetadataImage]) -> None:

@@ -15,13 +15,14 @@ from broker.metadata_image import NO_LEADER_CHANGE, MetadataDelta, MetadataImage
 from broker.metadata_store import MetadataStore
 from broker.producer_ids import BLOCK_SIZE
 from config.broker_config import BrokerConfig
+from config.catalogue.barnabas import BARNABAS_LOG_DIR_MIN_FREE_BYTES
 from config.catalogue.transactions import PRODUCER_ID_EXPIRATION_MS
 from config.log_config import LogConfig
 from protocol.messages.topic_records import PartitionChangeRecord, ProducerIdsRecord, TopicRecord
 from protocol.schema import Message
 from protocol.wire import ZERO_UUID, random_uuid, uuid_to_string
 from storage.env import Env
-from storage.errors import InconsistentMetadataError
+from storage.errors import InconsistentMetadataError, is_no_space
 from storage.log_manager import CLUSTER_METADATA_TOPIC, LogManager
 from storage.unified_log import UnifiedLog
 
@@ -47,6 +48,7 @@ class NodeStorage:
             log_dirs,
             lambda topic: LogConfig.of(config, self.image.topic_config(topic)),
             producer_id_expiration_ms=config[PRODUCER_ID_EXPIRATION_MS],
+            min_free_bytes=config[BARNABAS_LOG_DIR_MIN_FREE_BYTES],
         )
         self.log_manager.lock_dirs()
         self.cluster_id, self.node_id = _identity(self.log_manager, config, env)
@@ -60,7 +62,16 @@ class NodeStorage:
         else:
             self._put_strays_aside()
             if self.was_recovered:
-                self._commit(_new_leader_epochs(self.image, self.node_id))
+                self._elect_anew()
+
+    def _elect_anew(self) -> None:
+        """After a crash, new leader epochs; on a full disk the old ones have to do, and nothing else is missing."""
+        try:
+            self._commit(_new_leader_epochs(self.image, self.node_id))
+        except OSError as error:
+            if not is_no_space(error):
+                raise
+            logger.warning("leader epochs stay what they were before the crash: %s", error)
 
     def everything(self) -> MetadataDelta:
         """The delta from nothing to the image: what the ReplicaManager has to take over at start."""

@@ -54,6 +54,7 @@ class Observers:
         metric_sources.add_purgatories(metrics, replicas.produce_purgatory, replicas.fetch_purgatory)
         metric_sources.add_fetch_sessions(metrics, server.fetch_manager.cache)
         metric_sources.add_partitions(metrics, replicas.partitions, lambda: len(replicas.offline_log_dirs))
+        metric_sources.add_disk_space(metrics, lambda: [it.space for it in replicas.log_manager.dirs])
         metric_sources.add_controller(metrics, lambda: server.controller.image)
         return metrics
 

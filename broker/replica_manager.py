@@ -15,6 +15,7 @@ from broker.delayed_operations import DelayedFetch, DelayedProduce
 from broker.error_map import MAPPED_ERRORS, error_code_of
 from broker.fetch_session import FetchPartition
 from broker.log_flusher import LogFlusher
+from broker.log_setup import RateLimit
 from broker.metadata_image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
 from broker.partition import ACKS_ALL, Partition
 from broker.partition_io import AppendResult, FetchParams, FetchResult
@@ -22,7 +23,12 @@ from broker.purgatory import DelayedOperationPurgatory
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.wire import ZERO_UUID, Uuid, uuid_to_string
-from storage.errors import InconsistentTopicIdError, KafkaStorageError
+from storage.errors import (
+    DiskFullError,
+    InconsistentTopicIdError,
+    KafkaStorageError,
+    OutOfResourcesError,
+)
 from storage.log_manager import LogManager
 from storage.offsets import (
     AppendOrigin,
@@ -43,6 +49,10 @@ _WITHOUT_LOG_START: Final = (
 )
 """Failed appends that are answered without the log's start offset, as Kafka does it."""
 
+_NOBODYS_FAULT: Final = (DiskFullError, OutOfResourcesError)
+"""What passes without anything being in doubt; after any other failure a log directory is not to be trusted."""
+
+_rate_limit: Final = RateLimit()
 _NO_RECORDS: Final = FileRecords(None, 0, 0)
 UNKNOWN_PARTITION: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
@@ -127,6 +137,18 @@ class ReplicaManager:
         """Whether this broker's replica of the partition cannot be used: its disk failed, or it never got a log."""
         partition = self._partitions.get((topic, index))
         return partition is None or partition.offline
+
+    def refusal_of_new_logs(self) -> ApiError | None:
+        """Why no partition can be made now; None where there is room in one of the log directories."""
+        spaces = [directory.space for directory in self.log_manager.dirs]
+        if not spaces or not all(space.is_full for space in spaces):
+            return None
+        most = max(spaces, key=lambda space: space.free_bytes)
+        return ApiError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"Every log directory is full: {most.path} has {max(most.free_bytes, 0)} bytes free, and "
+            f"{most.limit_bytes} have to be. Topics can be created again when there is room.",
+        )
 
     def prepare(self, image: MetadataImage, delta: MetadataDelta) -> Work | None:
         """The part of apply() that waits for the disk, to be done before it and off the event loop: new directories."""
@@ -243,6 +265,9 @@ class ReplicaManager:
             info = partition.append_as_leader(records, required_acks, AppendOrigin.CLIENT)
         except MAPPED_ERRORS as error:
             self._refused(partition.topic, error, len(records), result)
+            if isinstance(error, KafkaStorageError) and not isinstance(error, _NOBODYS_FAULT):
+                logger.error("append to %s failed, its log directory is taken offline: %s", partition, error)
+                self.log_dir_failed(log_dir_of(log))
             if result.error not in _WITHOUT_LOG_START:
                 result.log_start_offset = log.log_start_offset
             return False
@@ -265,8 +290,6 @@ class ReplicaManager:
         message = error.message if isinstance(error, ApiError) else str(error)
         result.fail(code, message, getattr(error, "record_errors", ()))
         self._probe.produce_failed(topic, code, size)
-        if isinstance(error, KafkaStorageError):
-            logger.error("append to %s failed: %s", topic, error)
 
     # ---- flushing
 
@@ -278,6 +301,9 @@ class ReplicaManager:
         self.produce_purgatory.check_and_complete((log.topic, log.partition))
 
     def _flush_failed(self, log: UnifiedLog, error: KafkaStorageError) -> None:
+        if isinstance(error, _NOBODYS_FAULT):
+            _rate_limit.warning(logger, log, "flush of %s has to wait: %s", log.name, error)
+            return
         logger.error(
             "fsync of %s-%d failed, its log directory is taken offline: %s", log.topic, log.partition, error
         )

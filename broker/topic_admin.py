@@ -108,8 +108,12 @@ def new_topics(
     specs: Iterable[TopicSpec],
     defaults: TopicDefaults,
     new_topic_id: Callable[[], Uuid],
+    refusal: ApiError | None = None,
 ) -> dict[str, NewTopic | ApiError]:
-    """Decides on each of `specs`, whose names differ: by name what may be created, or why it may not."""
+    """Decides on each of `specs`, whose names differ: by name what may be created, or why it may not.
+
+    `refusal` is why there is no place for any, after all else is right.
+    """
     specs = list(specs)
     partition_count = sum(_partition_count(spec, defaults) for spec in specs)
     outcomes: dict[str, NewTopic | ApiError] = {}
@@ -117,7 +121,8 @@ def new_topics(
         try:
             _check_partition_count(partition_count)
             _check_name_is_free(image, spec.name)
-            outcomes[spec.name] = _new_topic(spec, defaults, new_topic_id)
+            topic = _new_topic(spec, defaults, new_topic_id)
+            outcomes[spec.name] = refusal or topic
         except ApiError as error:
             outcomes[spec.name] = error
     return outcomes

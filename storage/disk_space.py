@@ -85,7 +85,7 @@ class DiskSpace:
         self.check()
         if self.is_guarded and not self.is_full:
             self._full_until_ms = self._env.now_ms() + RETRY_MS
-            self._fill("a write found no space (a quota, or no inodes)")
+            self._fill(", and yet a write found no space (a quota, or no inodes)")
 
     # -- measuring --
 
@@ -110,7 +110,7 @@ class DiskSpace:
             return
         if not self.is_full:
             if self.free_bytes < limit:
-                self._fill("producers have used what may be used")
+                self._fill("")
         elif self.free_bytes >= limit + limit // 8 and self._env.now_ms() >= self._full_until_ms:
             self.is_full = False
             logger.warning(
@@ -125,15 +125,15 @@ class DiskSpace:
             return min(total_bytes // AUTOMATIC_DIVISOR, MAX_AUTOMATIC_BYTES)
         return self._min_free_bytes
 
-    def _fill(self, why: str) -> None:
+    def _fill(self, note: str) -> None:
         self.is_full = True
         logger.error(
-            "log directory %s is full, %s: %d bytes are free, %d have to be. Producers are refused until there is "
-            "room; all else goes on",
+            "log directory %s is full: %d bytes are free, %d have to be%s. Producers are refused until there is room; "
+            "all else goes on",
             self.path,
-            why,
             self.free_bytes,
             self.limit_bytes,
+            note,
         )
 
     # -- the reserve --

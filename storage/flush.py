@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from storage.checkpoints import LeaderEpochCheckpointFile
 from storage.env import Env, File
+from storage.errors import is_no_space
 
 if TYPE_CHECKING:
     from storage.segment import LogSegment
@@ -25,6 +26,7 @@ class FlushJob:
         "_epochs",
         "_files",
         "_paths",
+        "epochs_error",
         "error",
         "generation",
         "is_done",
@@ -53,6 +55,7 @@ class FlushJob:
         self.generation = generation
         self.sealed_segments = sealed_segments
         self.error: OSError | None = None
+        self.epochs_error: OSError | None = None  # the disk was full for them, and nothing else went wrong
         self.is_done = False
 
     def include_epochs(self, checkpoint: LeaderEpochCheckpointFile, epochs: list[tuple[int, int]]) -> None:
@@ -61,7 +64,7 @@ class FlushJob:
         self._epochs = epochs
 
     def run(self) -> None:
-        """Syncs. Never raises: `error` holds what went wrong, and `complete_flush` raises it on the loop."""
+        """Syncs. Never raises: the errors say what went wrong, and `complete_flush` raises them on the loop."""
         try:
             for file in self._files:
                 file.sync()
@@ -96,3 +99,7 @@ class FlushJob:
             checkpoint.write(self._epochs)
         except FileNotFoundError:
             return  # deleted too
+        except OSError as error:
+            if not is_no_space(error):
+                raise
+            self.epochs_error = error

@@ -94,12 +94,16 @@ class LeaderEpochFileCache:
         return EpochEndOffset(self._epochs[higher - 1] if higher else epoch, self._starts[higher])
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forgets epochs that begin at or after `end_offset`."""
+        """Forgets epochs that begin at or after `end_offset`.
+
+        In memory only, as `assign` is: loading forgets what lies beyond the end, and what is appended there later is
+        noted in the file before the recovery point passes it.
+        """
         keep = bisect_left(self._starts, end_offset)
         if keep < len(self._starts):
             del self._epochs[keep:], self._starts[keep:]
             self.latest_epoch = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
-            self.flush()
+            self.is_dirty = True
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forgets epochs that end at or before `start_offset`; the one in force there begins there now."""

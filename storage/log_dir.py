@@ -15,8 +15,9 @@ from storage.checkpoints import (
     OffsetCheckpointFile,
     TopicPartition,
 )
+from storage.disk_space import DiskSpace
 from storage.env import Env, Lock, make_directory
-from storage.errors import CorruptCheckpointError, KafkaStorageError, LogDirLockedError
+from storage.errors import CorruptCheckpointError, KafkaStorageError, LogDirLockedError, suppress_no_space
 
 if TYPE_CHECKING:
     from storage.unified_log import UnifiedLog
@@ -44,10 +45,12 @@ class LogDir:
         "meta_properties",
         "path",
         "recovery_points",
+        "space",
     )
 
-    def __init__(self, env: Env, path: str) -> None:
+    def __init__(self, env: Env, path: str, min_free_bytes: int = 0) -> None:
         self._env = env
+        self.space = DiskSpace(env, path, min_free_bytes)
         self._lock: Lock | None = None
         self._clean_shutdown = CleanShutdownFile(env, path)
         self._recovery_checkpoint = OffsetCheckpointFile(env, f"{path}/{RECOVERY_POINT_CHECKPOINT}")
@@ -72,6 +75,10 @@ class LogDir:
         self._lock = self._env.lock(f"{self.path}/{LOCK}")
         if self._lock is None:
             raise LogDirLockedError(f"another process works in {self.path}: it holds {LOCK} there")
+        self.space.look_for_reserve()
+        self.space.check()
+        if self.space.needs_reserve:
+            self.space.give_up_reserve()
 
     def unlock(self) -> None:
         if self._lock is not None:
@@ -106,7 +113,8 @@ class LogDir:
             RECOVERY_POINT_CHECKPOINT,
         ):
             if not self._env.exists(f"{self.path}/{name}"):
-                self._env.open(f"{self.path}/{name}", create=True).close()
+                with suppress_no_space():
+                    self._env.open(f"{self.path}/{name}", create=True).close()
 
     def _read(self, checkpoint: OffsetCheckpointFile) -> "dict[TopicPartition, int]":
         try:

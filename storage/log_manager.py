@@ -58,11 +58,12 @@ class LogManager:
         *,
         producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS,
         max_open_segments: int | None = None,
+        min_free_bytes: int = 0,
     ) -> None:
         """`config_of(topic)` is asked for the configuration of each log that is opened. Touches nothing yet.
 
         `max_open_segments` bounds what is kept open (`OpenSegments`); by default half of the descriptors that the
-        process may have go there.
+        process may have go there. `min_free_bytes` is what a DiskSpace takes.
         """
         self._env = env
         self._config_of = config_of
@@ -73,7 +74,7 @@ class LogManager:
         limit = max_open_segments or env.max_open_files() // 2 // DESCRIPTORS_PER_SEGMENT
         self._open_segments = OpenSegments(limit)
         self.cleaner: LogCleanerManager | None = None  # which makes itself known
-        self.dirs = [LogDir(env, path.rstrip("/") or "/") for path in log_dirs]
+        self.dirs = [LogDir(env, path.rstrip("/") or "/", min_free_bytes) for path in log_dirs]
 
     # -- the directories --
 
@@ -154,6 +155,7 @@ class LogManager:
             open_segments=self._open_segments,
             producer_id_expiration_ms=self._expiration_ms,
         )
+        log.disk_space = directory.space
         self._logs[key] = log
         directory.logs[key] = log
         return log
@@ -185,7 +187,7 @@ class LogManager:
         for topic, partition, topic_id in wanted:
             if (topic, partition) in self._logs:
                 continue
-            directory = min(counts, key=lambda candidate: counts[candidate])
+            directory = min(counts, key=lambda candidate: (candidate.space.is_full, counts[candidate]))
             counts[directory] += 1
             directory.forget(topic, partition)
             job.add(directory.path, f"{topic}-{partition}", topic_id)
@@ -202,7 +204,9 @@ class LogManager:
             if log is None:
                 directory, job = self._planned.pop((topic, partition), (None, None))
                 if directory is None:
-                    directory = min(self.dirs, key=lambda candidate: len(candidate.logs))
+                    directory = min(
+                        self.dirs, key=lambda candidate: (candidate.space.is_full, len(candidate.logs))
+                    )
                     directory.forget(topic, partition)
                 log = self._open(directory, topic, partition, is_new=True)
                 if job is None or not job.is_done:

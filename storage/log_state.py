@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from protocol.wire import uuid_to_string
 from storage.checkpoints import PartitionMetadataFile
+from storage.disk_space import DiskSpace
 from storage.env import Env
 from storage.errors import (
     CorruptCheckpointError,
@@ -48,6 +49,7 @@ class LogState:
         "_partition_metadata",
         "_validator",
         "config",
+        "disk_space",
         "first_unstable_offset",
         "high_watermark",
         "leader_epoch_cache",
@@ -77,6 +79,7 @@ class LogState:
         self._failure: str | None = None
         self._validator = LogValidator(f"{topic}-{partition}", local.config)
         self.config = local.config
+        self.disk_space = DiskSpace(env, local.directory)  # a LogManager puts that of the log directory here
         self.topic = topic
         self.partition = partition
         self.topic_id: bytes | None = None

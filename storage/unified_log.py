@@ -15,11 +15,14 @@ from protocol.records.batch import CorruptRecordError, RecordBatch, batches
 from storage.checkpoints import PARTITION_METADATA
 from storage.env import Buffer, remove_tree
 from storage.errors import (
+    DiskFullError,
     KafkaStorageError,
     OffsetOutOfRangeError,
     OffsetsOutOfOrderError,
     RecordBatchTooLargeError,
     UnexpectedAppendOffsetError,
+    storage_error,
+    suppress_no_space,
 )
 from storage.flush import FlushJob
 from storage.log_state import LogState
@@ -59,7 +62,8 @@ class UnifiedLog(LogState):
 
         Raises CorruptRecordError, InvalidRecordError, UnsupportedCompressionError (from protocol.records), and
         RecordTooLargeError, RecordBatchTooLargeError, InvalidTimestampError, OutOfOrderSequenceError,
-        InvalidProducerEpochError, InvalidTxnStateError, KafkaStorageError. Whatever it raises, nothing was appended.
+        InvalidProducerEpochError, InvalidTxnStateError, KafkaStorageError, and DiskFullError, for clients also where
+        there is room that is not for them (`disk_space`). Whatever it raises, nothing was appended.
         """
         self._check_online()
         now_ms = self._env.now_ms()
@@ -69,6 +73,8 @@ class UnifiedLog(LogState):
                 known = self.producer_state_manager.check_append(batch, origin)
                 if known is not None:
                     return self._duplicate(known)
+        if self.disk_space.is_full and origin is AppendOrigin.CLIENT:
+            raise self.disk_space.refuse()
         return self._append(valid, now_ms)
 
     def append_as_follower(self, records: Buffer, leader_epoch: int) -> LogAppendInfo:
@@ -111,15 +117,21 @@ class UnifiedLog(LogState):
         for batch_last_offset, _, timestamp in valid.appended:
             if timestamp > info.max_timestamp:
                 info.max_timestamp, info.offset_of_max_timestamp = timestamp, batch_last_offset
-        self._maybe_roll(valid.size, first.base_offset, last_offset, info.max_timestamp, now_ms)
-        segment = self._local.active_segment
-        info.first_offset_metadata = LogOffsetMetadata(first.base_offset, segment.base_offset, segment.size)
+        try:
+            self._maybe_roll(valid.size, first.base_offset, last_offset, info.max_timestamp, now_ms)
+            segment = self._local.active_segment
+            position = segment.size
+            self._write(valid, last_offset)
+        except DiskFullError:
+            self.disk_space.ran_out()
+            raise
+        info.first_offset_metadata = LogOffsetMetadata(first.base_offset, segment.base_offset, position)
         info.last_leader_epoch = valid.batches[-1].partition_leader_epoch
         info.log_append_time_ms = valid.log_append_time_ms
         info.record_count = valid.record_count
         info.size_in_bytes = valid.size
-        self._write(valid, last_offset)
         self._take_in(valid, segment)
+        self.disk_space.take(valid.size)
         return info
 
     def _write(self, valid: ValidatedRecords, last_offset: int) -> None:
@@ -185,9 +197,7 @@ class UnifiedLog(LogState):
         try:
             segment = self._local.roll(base_offset)
         except OSError as error:
-            raise KafkaStorageError(
-                f"{self.name}: a new segment at {base_offset}: {error}", undone=True
-            ) from error
+            raise storage_error(f"{self.name}: a new segment at {base_offset}", error, undone=True) from error
         producers = self.producer_state_manager
         producers.map_end_offset = max(producers.map_end_offset, segment.base_offset)
         try:
@@ -277,7 +287,7 @@ class UnifiedLog(LogState):
         try:
             job = self._local.prepare_flush()
         except OSError as error:
-            raise KafkaStorageError(f"{self.name}: {error}", undone=True) from error
+            raise storage_error(self.name, error, undone=True) from error
         if self.leader_epoch_cache.is_dirty:
             self.leader_epoch_cache.hand_to(job)
         return job
@@ -286,12 +296,16 @@ class UnifiedLog(LogState):
         """Moves the recovery point to where a job reached.
 
         Raises KafkaStorageError when it failed; the log is offline then: the kernel may have dropped what it could
-        not write, and a second fsync would not tell.
+        not write, and a second fsync would not tell. Not so DiskFullError: the batches are safe, and for the leader
+        epochs, without which the recovery point does not move, there was no room.
         """
         assert job.is_done, "the job has not run"
         if job.error is not None:
             self.fail(f"fsync: {job.error}")
             raise KafkaStorageError(f"{self.name}: fsync: {job.error}") from job.error
+        if job.epochs_error is not None:
+            self.leader_epoch_cache.is_dirty = True
+            raise DiskFullError(f"{self.name}: {job.epochs_error}") from job.epochs_error
         self._local.complete_flush(job)
 
     def flush(self) -> None:
@@ -373,14 +387,22 @@ class UnifiedLog(LogState):
             )
             if not doomed:
                 return 0
-            if len(doomed) == len(self._local.segments):
-                self._roll(self.log_end_offset)
+            if len(doomed) == len(self._local.segments) and not self._roll_for_retention():
+                doomed.pop()
             start = self._local.segments[len(doomed)].base_offset
             self.maybe_increment_log_start_offset(start, LogStartOffsetIncrementReason.SEGMENT_DELETION)
             snapshots = self.producer_state_manager.snapshots
             paths = [snapshots.detach(segment.base_offset, DELETED_SUFFIX) for segment in doomed]
             self._local.delete_segments(doomed, [path for path in paths if path])
         return len(doomed)
+
+    def _roll_for_retention(self) -> bool:
+        """A new segment, so that the active one may go too; on a full disk it has to wait until the others went."""
+        try:
+            self._roll(self.log_end_offset)
+        except DiskFullError:
+            return False
+        return True
 
     def replace_segments(self, cleaned: "CleanedSegment") -> bool:
         """Puts a cleaned segment whose files wait as .swap in the place of those that it stands for.
@@ -419,7 +441,8 @@ class UnifiedLog(LogState):
         if not self.is_failed:
             producers = self.producer_state_manager
             producers.map_end_offset = self.log_end_offset
-            producers.take_snapshot(sync=True)
+            with suppress_no_space():  # an older one does, with more to replay
+                producers.take_snapshot(sync=True)
             if self.leader_epoch_cache.is_dirty:
                 self.leader_epoch_cache.flush()
         self._local.close()

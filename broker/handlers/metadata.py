@@ -86,7 +86,8 @@ def _auto_create(broker: Broker, names: Sequence[str]) -> Pending[dict[str, Erro
 
     def decide(image: MetadataImage) -> Decision[dict[str, ErrorCode]]:
         wanted = [TopicSpec(name) for name in names if name not in image.topics]
-        outcomes = new_topics(image, wanted, broker.topic_defaults, broker.new_topic_id)
+        refusal = broker.replica_manager.refusal_of_new_logs()
+        outcomes = new_topics(image, wanted, broker.topic_defaults, broker.new_topic_id, refusal)
         failures = {name: topic.code for name, topic in outcomes.items() if isinstance(topic, ApiError)}
         records = [r for topic in outcomes.values() if not isinstance(topic, ApiError) for r in topic.records]
         return Decision(failures, records)

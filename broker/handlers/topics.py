@@ -46,7 +46,13 @@ def create_topics(
             name: ApiError(ErrorCode.INVALID_REQUEST, f"Topic '{name}' is in the request more than once.")
             for name in doubled
         }
-        outcomes |= new_topics(image, specs, broker.topic_defaults, broker.new_topic_id)
+        outcomes |= new_topics(
+            image,
+            specs,
+            broker.topic_defaults,
+            broker.new_topic_id,
+            broker.replica_manager.refusal_of_new_logs(),
+        )
         accepted = [topic for topic in outcomes.values() if isinstance(topic, NewTopic)]
         response = CreateTopicsResponse(
             topics=[

@@ -20,6 +20,20 @@ BARNABAS_HTTP_PORT = keys.int_("barnabas.http.port", 9644, MEDIUM, ACTED, betwee
     "The port for /metrics, /health/live and /health/ready; 0 takes a free port and says which, -1 serves "
     "none of them."
 )
+BARNABAS_LOG_DIR_MIN_FREE_BYTES = keys.long(
+    "barnabas.log.dir.min.free.bytes", -1, HIGH, ACTED, at_least(-1)
+).doc(
+    "How many bytes stay free on the disk of each log directory: with fewer, producers and new topics are refused "
+    "there until there is room again, while fetches, retention, deletions, compaction and checkpoints go on. -1 keeps "
+    "a twentieth of the disk free and 256 MiB at most; 0 turns the guard off, and an append fails when the disk is "
+    "full to the last byte."
+)
+BARNABAS_LOG_DIR_SPACE_CHECK_INTERVAL_MS = keys.long(
+    "barnabas.log.dir.space.check.interval.ms", 1000, LOW, ACTED, at_least(1)
+).doc(
+    "How often the free bytes of each log directory are measured. In between, what is appended is counted, so that a "
+    "longer interval only means that room which others make or take is noticed later."
+)
 BARNABAS_QUEUED_MAX_REQUEST_BYTES = keys.long(
     "barnabas.queued.max.request.bytes", 256 << 20, MEDIUM, ACTED, at_least(1)
 ).doc(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -36,15 +38,20 @@ R = TypeVar("R")
 class BreakableEnv(ManualEnv):
     """A disk whose syncs, writes, renames or new directories fail when the test says so."""
 
-    __slots__ = ("broken",)
+    __slots__ = ("broken", "errno", "space")
 
     def __init__(self) -> None:
         super().__init__()
         self.broken: set[str] = set()
+        self.errno = errno.EIO
+        self.space = (1 << 40, 1 << 39)
 
     def check(self, what: str) -> None:
         if what in self.broken:
-            raise OSError(f"{what} failed")
+            raise OSError(self.errno, os.strerror(self.errno), f"{what} failed")
+
+    def disk_space(self, path: str) -> tuple[int, int]:
+        return self.space
 
     def open(self, path: str, *, create: bool = False, write: bool = True) -> RealFile:
         real = super().open(path, create=create, write=write)
@@ -106,11 +113,14 @@ class Probe:
 class Node:
     """A ReplicaManager, what it stands on, and the metadata that it follows."""
 
-    def __init__(self, *directories: Path, config: LogConfig | None = None) -> None:
+    def __init__(self, *directories: Path, config: LogConfig | None = None, min_free_bytes: int = 0) -> None:
         self.env = BreakableEnv()
         self.config = config or LogConfig()
         self.log_manager = LogManager(
-            self.env, [str(path) for path in directories], lambda topic: self.config
+            self.env,
+            [str(path) for path in directories],
+            lambda topic: self.config,
+            min_free_bytes=min_free_bytes,
         )
         self.log_manager.lock_dirs()
         self.log_manager.load_logs()

@@ -18,6 +18,7 @@ from broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
 from broker.purgatory import DelayedOperation, DelayedOperationPurgatory
 from broker.request_memory import RequestMemory
 from broker.socket_server import SocketServer, SocketSettings
+from storage.disk_space import DiskSpace
 from tests.broker.fakes import ManualTimer
 from tests.broker.logs import ManualEnv, batch, log_manager, partition_image
 
@@ -203,6 +204,17 @@ def test_controller() -> None:
         assert value(metrics, f"kafka_controller_kafkacontroller_{name}") == number, name
 
 
+def test_disk_space() -> None:
+    metrics = Metrics()
+    space = DiskSpace(ManualEnv(), "/data", 5000)
+    space.settle((100_000, 4000))
+    space.refuse()
+    metric_sources.add_disk_space(metrics, lambda: [space])
+    expected = {"free_bytes": 4000, "min_free_bytes": 5000, "full": 1, "refused_batches_total": 1}
+    for name, number in expected.items():
+        assert values(metrics, f"barnabas_log_dir_{name}") == {("/data",): number}
+
+
 async def test_every_declared_metric_has_a_source() -> None:
     metrics = Metrics()
     memory = RequestMemory(1)
@@ -220,5 +232,6 @@ async def test_every_declared_metric_has_a_source() -> None:
     metric_sources.add_purgatories(metrics)
     metric_sources.add_fetch_sessions(metrics, FetchSessionCache(1, lambda: 1))
     metric_sources.add_partitions(metrics, list, lambda: 0)
+    metric_sources.add_disk_space(metrics, list)
     metric_sources.add_controller(metrics, MetadataImage.empty)
     assert {family.name for family, _ in snapshot_at_once(metrics)} == set(FAMILIES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -183,7 +185,74 @@ def test_a_disk_that_refuses_an_append_is_told(node: Node, caplog: pytest.LogCap
     node.create()
     node.env.broken.add("write")
     assert errors(node.append(("t", 0, batch("a")))) == [ErrorCode.KAFKA_STORAGE_ERROR]
-    assert "append to t failed" in caplog.text
+    assert "append to t-0 failed, its log directory is taken offline" in caplog.text
+    assert node.failed_dirs == [node.log_manager.dirs[0].path]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EMFILE])
+def test_a_full_disk_takes_nothing_offline(node: Node, code: int, caplog: pytest.LogCaptureFixture) -> None:
+    node.create()
+    node.env.errno = code
+    node.env.broken.add("write")
+    wanted_code = ErrorCode.KAFKA_STORAGE_ERROR if code == errno.EMFILE else ErrorCode.NOT_ENOUGH_REPLICAS
+    for _ in range(3):
+        (answer,) = result(node.append(("t", 0, batch("a"))))
+        assert answer.error is wanted_code
+        assert answer.error_message
+        assert os.strerror(code) in answer.error_message
+    assert node.failed_dirs == []
+    assert not caplog.messages  # one line when the state changes, which is the guard's; none for each request
+    node.env.broken.clear()
+    assert errors(node.append(("t", 0, batch("a")))) == [ErrorCode.NONE]
+    assert node.log() == (1, 1)
+
+
+def test_producers_are_kept_out_below_the_limit_and_let_in_above(tmp_path: Path) -> None:
+    node = Node(tmp_path, min_free_bytes=10_000)
+    node.env.space = (100_000, 9_999)
+    node.create()
+    space = node.log_manager.dirs[0].space
+    space.check()
+    (answer,) = result(node.append(("t", 0, batch("a"))))
+    assert answer.error is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert "9999 bytes are free, and 10000 have to be" in (answer.error_message or "")
+    assert node.probe.lines == ["t NOT_ENOUGH_REPLICAS"]
+    refusal = node.manager.refusal_of_new_logs()
+    assert refusal is not None
+    assert refusal.code is ErrorCode.KAFKA_STORAGE_ERROR
+    node.env.space = (100_000, 20_000)
+    space.check()
+    assert node.manager.refusal_of_new_logs() is None
+    assert errors(node.append(("t", 0, batch("a")))) == [ErrorCode.NONE]
+
+
+def test_new_partitions_go_where_there_is_room(tmp_path: Path) -> None:
+    node = Node(tmp_path / "a", tmp_path / "b", min_free_bytes=10_000)
+    full, roomy = node.log_manager.dirs
+    full.space.settle((100_000, 5_000))
+    node.create("t", T, partition_image(), partition_image(partition=1))
+    assert (len(full.logs), len(roomy.logs)) == (0, 2)
+    roomy.space.settle((100_000, 5_000))
+    assert node.manager.refusal_of_new_logs() is not None
+
+
+def test_epochs_that_a_full_disk_keeps_out_are_written_when_there_is_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The batches are synced, but an epoch that is not on disk must not be passed by the recovery point."""
+    node = Node(tmp_path, config=LogConfig(flush_messages=1))
+    node.create()
+    answer = node.append(("t", 0, batch("a")))
+    node.env.errno = errno.ENOSPC
+    node.env.broken.add("write")
+    node.disk.release()
+    assert not answer.done
+    assert "flush of t-0 has to wait" in caplog.text
+    assert node.failed_dirs == []
+    node.env.broken.clear()
+    node.manager.flush(node.manager.partition("t", 0).log)
+    node.disk.release_all()
+    assert errors(answer) == [ErrorCode.NONE]
 
 
 def test_acks_of_all_wait_for_those_in_sync(node: Node) -> None:
