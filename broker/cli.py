@@ -1,4 +1,4 @@
-"""The command line: `barnabas serve`, `config check`, `config docs`, `dump-log` and `log verify`.
+"""The command line: `barnabas serve`, `config check`, `config docs`, `compact`, `dump-log` and `log verify`.
 
 Exit codes: 0 stopped in order, 1 could not start or had to stop, 2 the command line or the configuration is wrong.
 """
@@ -21,6 +21,7 @@ EXIT_USAGE = 2
 
 
 LAZY_COMMANDS = {
+    "compact": "broker.compact_cli:compact",
     "config": "broker.config_cli:config",
     "dump-log": "broker.tools.dump_log:dump_log",
     "log": "broker.tools.log_verify:log",

@@ -1,4 +1,4 @@
-"""The HTTP port: /metrics, /health/live, /health/ready, and a page that lists them.
+"""The HTTP port: /metrics, /health/live, /health/ready, compaction, and a page that lists them.
 
 Connections are accepted on the event loop, so that nothing is running while nobody asks; each request is
 then served by a thread of its own, with the WSGI server of the standard library, which is imported at the
@@ -19,6 +19,7 @@ from broker.metrics import Metrics
 from broker.on_loop import OnLoop
 
 if TYPE_CHECKING:
+    from broker.compaction import Compaction
     from broker.http_app import RequestServer
 
 logger = logging.getLogger("barnabas.http")
@@ -36,9 +37,14 @@ class HttpServer:
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, metrics: Metrics, not_ready: Callable[[], str | None]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        metrics: Metrics,
+        not_ready: Callable[[], str | None],
+        compaction: Compaction | None = None,
     ) -> None:
         self._loop = loop
+        self._compaction = compaction
         self._metrics = metrics
         self._not_ready = not_ready
         self._sockets: list[socket.socket] = []
@@ -91,5 +97,7 @@ class HttpServer:
             if self._server is None:
                 from broker.http_app import Application, RequestServer
 
-                self._server = RequestServer(Application(OnLoop(self._loop), self._metrics, self._not_ready))
+                on_loop = OnLoop(self._loop)
+                application = Application(on_loop, self._metrics, self._not_ready, self._compaction)
+                self._server = RequestServer(application)
             return self._server

@@ -9,6 +9,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
+from broker.compaction import Compaction
+from broker.http_compaction import CompactionPages
 from broker.metrics import Metrics, exposition
 from broker.on_loop import LoopSilentError, OnLoop
 
@@ -32,6 +34,8 @@ _INDEX = """<!doctype html>
 <li><a href="/metrics">/metrics</a>: for Prometheus, under the names that dashboards for Apache Kafka use
 <li><a href="/health/live">/health/live</a>: 200 while the broker's event loop answers
 <li><a href="/health/ready">/health/ready</a>: 200 while clients are served, else 503 and why not
+<li><a href="/compaction">/compaction</a>: the compactions that are going on
+<li>/topics/<i>topic</i>/compact: how far a topic is compacted; POST has it compacted now
 </ul>
 """
 
@@ -39,10 +43,17 @@ _INDEX = """<!doctype html>
 class Application:
     """The WSGI application."""
 
-    def __init__(self, on_loop: OnLoop, metrics: Metrics, not_ready: Callable[[], str | None]) -> None:
+    def __init__(
+        self,
+        on_loop: OnLoop,
+        metrics: Metrics,
+        not_ready: Callable[[], str | None],
+        compaction: Compaction | None = None,
+    ) -> None:
         self._on_loop = on_loop
         self._metrics = metrics
         self._not_ready = not_ready
+        self._compaction = None if compaction is None else CompactionPages(on_loop, compaction)
         self._exposition: WSGIApplication | None = None
         self._routes: dict[str, Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]] = {
             "/": self._index,
@@ -52,20 +63,25 @@ class Application:
         }
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
-            return _text(start_response, HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD")
-        route = self._routes.get(environ["PATH_INFO"])
-        if route is None:
-            return _text(
-                start_response, HTTPStatus.NOT_FOUND, "there is /metrics, /health/live and /health/ready"
-            )
         try:
-            return route(environ, start_response)
+            return self._route(environ, start_response)
         except LoopSilentError as error:
             return _text(start_response, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         except Exception:
             logger.exception("a bug: %s could not be answered", environ["PATH_INFO"])
             return _text(start_response, HTTPStatus.INTERNAL_SERVER_ERROR, "see the broker's log")
+
+    def _route(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if self._compaction is not None and self._compaction.matches(path):
+            status, text = self._compaction.answer(environ)
+            return _answer(start_response, status, "application/json", text)
+        if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+            return _text(start_response, HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD")
+        route = self._routes.get(path)
+        if route is None:
+            return _text(start_response, HTTPStatus.NOT_FOUND, "not here; / lists what is")
+        return route(environ, start_response)
 
     def _index(self, _: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         return _answer(start_response, HTTPStatus.OK, "text/html", _INDEX)

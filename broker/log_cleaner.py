@@ -180,6 +180,12 @@ class LogCleaner:
             logger.info("retention let go of %d segments of compacted logs", deleted)
         self._say_how_long_ones_go()
 
+    def request(self, log: UnifiedLog) -> None:
+        """Has a log compacted soon, whatever its ratio; an earlier failure is forgotten. Raises KafkaStorageError."""
+        self.manager.request(log)
+        self.last.failures.pop((log.topic, log.partition), None)
+        self.look_soon()
+
     def look_soon(self) -> None:
         """Brings the next look forward."""
         if self.is_enabled and not self._is_stopping:

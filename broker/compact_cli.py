@@ -1,0 +1,136 @@
+"""`barnabas compact`: has a running broker compact a topic, over its HTTP port."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.progress import Progress, TaskID
+
+EXIT_FAILED: Final = 1
+DEFAULT_URL: Final = "http://localhost:9644"
+POLL_INTERVAL_S: Final = 0.25
+REQUEST_TIMEOUT_S: Final = 30.0
+BUSY: Final = ("queued", "starting", "cleaning", "swapping in")
+
+Partition = dict[str, Any]
+
+
+class BrokerRefusedError(Exception):
+    """The broker cannot be reached, or says no."""
+
+
+@click.command()
+@click.argument("topic")
+@click.option("--wait", is_flag=True, help="Show how far it is, and return when all partitions are done.")
+@click.option(
+    "--url",
+    default=DEFAULT_URL,
+    show_default=True,
+    envvar="BARNABAS_URL",
+    show_envvar=True,
+    help="The broker's HTTP port: barnabas.http.host and barnabas.http.port.",
+)
+def compact(topic: str, wait: bool, url: str) -> None:
+    """Have a running broker compact TOPIC now, whatever its min.cleanable.dirty.ratio.
+
+    The active segments are rolled first, so that everything written so far can be compacted; records younger than
+    min.compaction.lag.ms and open transactions stay as they are. Where nothing is new since the last compaction all of
+    it is done once more, which takes out the tombstones whose delete.retention.ms is over.
+
+    \b
+    Exit codes:
+      0  done, or without --wait: the broker has taken it on
+      1  the broker cannot be reached, says no, or a partition could not be compacted
+      2  the command line is wrong
+    """
+    page = f"{url.rstrip('/')}/topics/{quote(topic, safe='')}/compact"
+    try:
+        partitions = ask(page, "POST")["partitions"]
+        if not wait:
+            click.echo(f"{topic}: {len(partitions)} partitions will be compacted")
+            return
+        before = {partition["partition"]: partition["bytes"] for partition in partitions}
+        partitions = watch(topic, lambda: ask(page, "GET")["partitions"])
+    except BrokerRefusedError as error:
+        click.echo(str(error), err=True)
+        sys.exit(EXIT_FAILED)
+    sys.exit(report(topic, partitions, before))
+
+
+def ask(page: str, method: str) -> dict[str, Any]:
+    """The broker's answer. Raises BrokerRefusedError."""
+    request = urllib.request.Request(page, method=method, data=b"" if method == "POST" else None)
+    try:
+        with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT_S) as reply:
+            answer: dict[str, Any] = json.load(reply)
+            return answer
+    except urllib.error.HTTPError as error:
+        with error:
+            raise BrokerRefusedError(_reason(error)) from error
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise BrokerRefusedError(f"No broker answers at {page}: {reason}") from error
+
+
+def _reason(error: urllib.error.HTTPError) -> str:
+    body = error.read().decode(errors="replace")
+    try:
+        return str(json.loads(body)["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"{error.code} {error.reason}: {body.strip()}"
+
+
+def watch(topic: str, partitions_now: Callable[[], list[Partition]]) -> list[Partition]:
+    """Shows a bar for each partition until none is busy any more; returns how they are then."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[state]}"),
+    )
+    tasks: dict[int, TaskID] = {}
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        while True:
+            partitions = partitions_now()
+            for partition in partitions:
+                _show(progress, tasks, topic, partition)
+            if not any(partition["state"] in BUSY for partition in partitions):
+                return partitions
+            time.sleep(POLL_INTERVAL_S)
+
+
+def _show(progress: Progress, tasks: dict[int, TaskID], topic: str, partition: Partition) -> None:
+    number, state = partition["partition"], partition["state"]
+    if number not in tasks:
+        tasks[number] = progress.add_task(f"{topic}-{number}", total=100, state=state)
+    progress.update(tasks[number], completed=partition["percent"], state=state)
+
+
+def report(topic: str, partitions: list[Partition], before: dict[int, int]) -> int:
+    """A line for each partition; the exit code."""
+    failed = False
+    for partition in partitions:
+        name = f"{topic}-{partition['partition']}"
+        if "error" in partition or partition["state"] != "idle":
+            failed = True
+            click.echo(f"{name}: {partition['state']}: {partition.get('error', 'not compacted')}", err=True)
+        else:
+            old = before.get(partition["partition"], partition["bytes"])
+            click.echo(
+                f"{name}: compacted up to offset {partition['compacted_to']}, {old:,} bytes are {partition['bytes']:,}"
+            )
+    return EXIT_FAILED if failed else 0

@@ -1,0 +1,129 @@
+"""What users may ask of compaction: to have a topic compacted now, and how far it is. Runs on the event loop.
+
+Everything here answers with plain dictionaries, which the HTTP port gives out as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final
+
+from broker.log_cleaner import Cleaning, LogCleaner
+from broker.metadata_image import MetadataImage
+from storage.errors import KafkaStorageError
+from storage.log_manager import LogManager
+from storage.unified_log import UnifiedLog
+
+QUEUED: Final = "queued"
+IDLE: Final = "idle"
+UNCLEANABLE: Final = "uncleanable"
+OFFLINE: Final = "offline"
+
+Answer = dict[str, Any]
+
+
+class Refusal(Enum):
+    """Why a topic is not compacted."""
+
+    UNKNOWN_TOPIC = "unknown topic"
+    NOT_COMPACTED = "not a compacted topic"
+    TURNED_OFF = "compaction is turned off"
+    OFFLINE = "offline"
+
+
+class CompactionRefusedError(Exception):
+    """What was asked for cannot be done; the text says why and what would help."""
+
+    def __init__(self, refusal: Refusal, text: str) -> None:
+        super().__init__(text)
+        self.refusal = refusal
+
+
+class Compaction:
+    """Compaction as users see it."""
+
+    def __init__(
+        self, cleaner: LogCleaner, log_manager: LogManager, image: Callable[[], MetadataImage]
+    ) -> None:
+        self._cleaner = cleaner
+        self._log_manager = log_manager
+        self._image = image
+
+    def request(self, topic: str) -> Answer:
+        """Has every partition of a topic compacted soon, whatever its ratio. Raises CompactionRefusedError.
+
+        Active segments are rolled, so that all that was written up to now can be compacted, as far as
+        min.compaction.lag.ms and open transactions allow.
+        """
+        logs = self._logs(topic)
+        if not self._cleaner.is_enabled:
+            raise CompactionRefusedError(
+                Refusal.TURNED_OFF, "Compaction is turned off: log.cleaner.enable or log.cleaner.threads."
+            )
+        online = [log for log in logs if not log.is_failed]
+        if not online:
+            raise CompactionRefusedError(Refusal.OFFLINE, f"No partition of '{topic}' is online.")
+        if not online[0].config.compact:
+            raise CompactionRefusedError(
+                Refusal.NOT_COMPACTED, f"The cleanup.policy of '{topic}' does not say compact."
+            )
+        try:
+            for log in online:
+                self._cleaner.request(log)
+        except KafkaStorageError as error:
+            raise CompactionRefusedError(Refusal.OFFLINE, str(error)) from error
+        return self.state(topic)
+
+    def state(self, topic: str) -> Answer:
+        """How far each partition of a topic is. Raises CompactionRefusedError."""
+        return {"topic": topic, "partitions": [self._partition(log) for log in self._logs(topic)]}
+
+    def overview(self) -> Answer:
+        """What goes on, and what is left alone because it failed."""
+        manager = self._cleaner.manager
+        return {
+            "enabled": self._cleaner.is_enabled,
+            "running": [self._running(cleaning) for cleaning in self._cleaner.running],
+            "uncleanable": [
+                {"topic": topic, "partition": partition}
+                for directory in self._log_manager.dirs
+                for topic, partition in manager.uncleanable_partitions(directory)
+            ],
+        }
+
+    def _logs(self, topic: str) -> list[UnifiedLog]:
+        known = self._image().topics.get(topic)
+        if known is None:
+            raise CompactionRefusedError(Refusal.UNKNOWN_TOPIC, f"There is no topic '{topic}'.")
+        logs = (self._log_manager.get_log(topic, index) for index in sorted(known.partitions))
+        return [log for log in logs if log is not None]
+
+    def _running(self, cleaning: Cleaning) -> Answer:
+        return {"topic": cleaning.log.topic, **self._partition(cleaning.log)}
+
+    def _partition(self, log: UnifiedLog) -> Answer:
+        key = (log.topic, log.partition)
+        state, percent = self._state(log)
+        directory = self._log_manager.directory_of(log)
+        answer: Answer = {
+            "partition": log.partition,
+            "state": state,
+            "percent": percent,
+            "compacted_to": directory.cleaner_offsets.get(key, log.log_start_offset),
+            "log_end_offset": log.log_end_offset,
+            "bytes": log.size,
+        }
+        error = self._cleaner.last.failures.get(key)
+        return answer if error is None else {**answer, "error": error}
+
+    def _state(self, log: UnifiedLog) -> tuple[str, int]:
+        key = (log.topic, log.partition)
+        running = next((it for it in self._cleaner.running if it.found.key == key), None)
+        if log.is_failed:
+            return OFFLINE, 0
+        if running is not None:
+            return running.phase.value, int(100 * running.fraction)
+        if self._cleaner.manager.is_uncleanable(key):
+            return UNCLEANABLE, 0
+        return (QUEUED, 0) if self._cleaner.manager.is_requested(key) else (IDLE, 100)

@@ -1,0 +1,88 @@
+"""Compaction over HTTP: GET /compaction, GET and POST /topics/{topic}/compact. Imported with the first request.
+
+Whoever reaches the port may ask, as for everything else on it. Web pages may not: a browser that sits beside the
+broker would send what any page tells it to, and says so in the headers that are looked at here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from broker.compaction import Answer, Compaction, CompactionRefusedError, Refusal
+from broker.on_loop import OnLoop
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIEnvironment
+
+TIMEOUT_S: Final = 10.0
+_LARGEST_BODY_BYTES: Final = 65_536
+_OVERVIEW: Final = "/compaction"
+_STATUS: Final = {
+    Refusal.UNKNOWN_TOPIC: HTTPStatus.NOT_FOUND,
+    Refusal.NOT_COMPACTED: HTTPStatus.CONFLICT,
+    Refusal.TURNED_OFF: HTTPStatus.CONFLICT,
+    Refusal.OFFLINE: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+
+class CompactionPages:
+    """Answers as (status, JSON text)."""
+
+    def __init__(self, on_loop: OnLoop, compaction: Compaction) -> None:
+        self._on_loop = on_loop
+        self._compaction = compaction
+
+    def matches(self, path: str) -> bool:
+        """Whether the path is one of those answered here."""
+        return path == _OVERVIEW or _topic_of(path) is not None
+
+    def answer(self, environ: WSGIEnvironment) -> tuple[HTTPStatus, str]:
+        """Raises LoopSilentError."""
+        topic, method = _topic_of(environ["PATH_INFO"]), environ["REQUEST_METHOD"]
+        if method not in ("GET", "HEAD"):
+            _read_body(environ)
+            if topic is None or method != "POST":
+                return _error(
+                    HTTPStatus.METHOD_NOT_ALLOWED, "only GET, HEAD, and POST to have a topic compacted"
+                )
+            if is_from_a_web_page(environ):
+                return _error(HTTPStatus.FORBIDDEN, "not for web pages")
+            return self._ask(lambda: self._compaction.request(topic), HTTPStatus.ACCEPTED)
+        if topic is None:
+            return self._ask(self._compaction.overview, HTTPStatus.OK)
+        return self._ask(lambda: self._compaction.state(topic), HTTPStatus.OK)
+
+    def _ask(self, question: Callable[[], Answer], status: HTTPStatus) -> tuple[HTTPStatus, str]:
+        try:
+            return status, _json(self._on_loop.call(question, TIMEOUT_S))
+        except CompactionRefusedError as error:
+            return _error(_STATUS[error.refusal], str(error))
+
+
+def is_from_a_web_page(environ: WSGIEnvironment) -> bool:
+    """Whether a browser sends this for a page: each of them names the page's origin with a POST, or says `null`."""
+    return "HTTP_ORIGIN" in environ or environ.get("HTTP_SEC_FETCH_SITE", "none") != "none"
+
+
+def _topic_of(path: str) -> str | None:
+    parts = path.split("/")
+    is_ours = len(parts) == 4 and parts[0] == "" and parts[1] == "topics" and parts[3] == "compact"
+    return parts[2] if is_ours and parts[2] else None
+
+
+def _read_body(environ: WSGIEnvironment) -> None:
+    """Takes what comes with the request off the connection; nothing that is asked for here needs any."""
+    length = environ.get("CONTENT_LENGTH") or "0"
+    if length.isdigit():
+        environ["wsgi.input"].read(min(int(length), _LARGEST_BODY_BYTES))
+
+
+def _json(answer: Answer) -> str:
+    return json.dumps(answer, indent=1) + "\n"
+
+
+def _error(status: HTTPStatus, text: str) -> tuple[HTTPStatus, str]:
+    return status, _json({"error": text})
