@@ -115,6 +115,41 @@ _declare(
     offlinelogdirectorycount="Log directories that have failed.",
 )
 
+CLEANER_PREFIX: Final = "kafka_log_logcleaner"
+_declare(
+    Kind.GAUGE,
+    CLEANER_PREFIX,
+    [],
+    deadthreadcount="Worker places whose last worker ended before its compaction did.",
+    cleaner_recopy_percent="How much of what the last compactions read they wrote again.",
+    max_clean_time_secs="Seconds that the longest of the last compactions took.",
+    max_buffer_utilization_percent="How full the table of keys was in the fullest of the last compactions.",
+    max_compaction_delay_secs="Seconds by which the latest log is later than its max.compaction.lag.ms allows.",
+)
+CLEANER_MANAGER_PREFIX: Final = "kafka_log_logcleanermanager"
+_declare(
+    Kind.GAUGE,
+    CLEANER_MANAGER_PREFIX,
+    [],
+    max_dirty_percent="How much of the dirtiest log could be compacted.",
+    time_since_last_run_ms="Milliseconds since the broker last looked for a log to compact.",
+)
+_declare(
+    Kind.GAUGE,
+    CLEANER_MANAGER_PREFIX,
+    ["logDirectory"],
+    uncleanable_partitions_count="Partitions that are not compacted any more because that has failed.",
+    uncleanable_bytes="Bytes of them that could have been compacted.",
+)
+CLEANING_PREFIX: Final = "barnabas_compaction"
+_declare(
+    Kind.GAUGE,
+    CLEANING_PREFIX,
+    ["topic", "partition"],
+    progress_ratio="How much of a compaction that goes on is done, 0 to 1.",
+)
+_declare(Kind.COUNTER, CLEANING_PREFIX, [], finished_total="Compactions that came to their end.")
+
 LOG_DIR_PREFIX: Final = "barnabas_log_dir"
 _declare(
     Kind.GAUGE,

@@ -7,10 +7,13 @@ import logging
 from typing import Final, Protocol
 
 from broker import metric_sources
+from broker.cleaner_metrics import add_cleaner
+from broker.compaction import Compaction
 from broker.controller import Controller
 from broker.fetch_session import FetchManager
 from broker.http import HttpServer
 from broker.listeners import ListenError
+from broker.log_cleaner import LogCleaner
 from broker.metrics import Metrics
 from broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
 from broker.replica_manager import ReplicaManager
@@ -18,6 +21,7 @@ from broker.request_memory import RequestMemory
 from broker.socket_server import SocketServer
 from config.broker_config import BrokerConfig
 from config.catalogue.barnabas import BARNABAS_HTTP_HOST, BARNABAS_HTTP_PORT
+from storage.env import Env
 
 logger = logging.getLogger("barnabas.http")
 
@@ -29,8 +33,10 @@ class Observed(Protocol):
 
     config: BrokerConfig
     controller: Controller
+    env: Env
     fetch_manager: FetchManager
     is_stopping: bool
+    log_cleaner: LogCleaner
     memory: RequestMemory
     replica_manager: ReplicaManager
     socket_server: SocketServer
@@ -55,6 +61,7 @@ class Observers:
         metric_sources.add_fetch_sessions(metrics, server.fetch_manager.cache)
         metric_sources.add_partitions(metrics, replicas.partitions, lambda: len(replicas.offline_log_dirs))
         metric_sources.add_disk_space(metrics, lambda: [it.space for it in replicas.log_manager.dirs])
+        add_cleaner(metrics, server.log_cleaner, replicas.log_manager, server.env.now_ms)
         metric_sources.add_controller(metrics, lambda: server.controller.image)
         return metrics
 
@@ -67,7 +74,12 @@ class Observers:
         port = config[BARNABAS_HTTP_PORT]
         if port == _OFF:
             return None
-        http = HttpServer(asyncio.get_running_loop(), self.metrics(server), lambda: _not_ready(server))
+        compaction = Compaction(
+            server.log_cleaner, server.replica_manager.log_manager, lambda: server.controller.image
+        )
+        http = HttpServer(
+            asyncio.get_running_loop(), self.metrics(server), lambda: _not_ready(server), compaction
+        )
         try:
             http.bind(config[BARNABAS_HTTP_HOST], port)
         except ListenError as error:
