@@ -1,0 +1,491 @@
+# cython: annotation_typing=False, wraparound=False, boundscheck=True, initializedcheck=False
+"""The loops of log compaction over records: their keys into a `KeyTable`, and those that stay into new batches.
+
+`map_records` and `map_plain_batches` note where each key stands last. `RecordFilter` decides with that table record by
+record, and leaves what stays as bytes for the new segment.
+
+This module runs as it stands, and is also what Cython compiles with the types of cleaning.pxd beside it. `COMPILED`
+says which of the two this is. An index beyond the buffer raises IndexError, which is how most bad lengths are found.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+from protocol.records.checksum import crc32c
+from protocol.records.compression import compress
+from protocol.records.errors import CorruptRecordError, InvalidRecordError
+from protocol.records.layout import HEADER
+
+if TYPE_CHECKING:
+    from protocol.records.compression import CompressionType
+    from protocol.records.key_table import KeyTable
+
+    Buffer = bytes | bytearray | memoryview
+
+COMPILED: bool = not __file__.endswith((".py", ".pyc"))
+
+_PAST_THE_END = "the records run past the end of the batch"
+_MASK64 = 0xFFFFFFFFFFFFFFFF
+_HEADER_BYTES = 61
+_LOG_OVERHEAD = 12
+_CODEC_MASK = 0x07
+_LOG_APPEND_TIME = 0x08
+_TRANSACTIONAL_OR_CONTROL = 0x30
+_DELETE_HORIZON = 0x40
+_GROWTH_OF_A_RECORD = 14  # its size and its timestamp delta may both need more bytes than before
+
+
+class KeyMapper:
+    """Notes the keys of records with offsets from `first_offset` on and below `end_offset` in a table.
+
+    It stops where the table has `max_entries` already: then `is_full` is set, and `table.latest_offset` is how far it
+    came. `messages_read` goes on over all calls.
+    """
+
+    def __init__(self, table: KeyTable, *, first_offset: int, end_offset: int, max_entries: int) -> None:
+        self.table: KeyTable = table
+        self.first_offset: int = first_offset
+        self.end_offset: int = end_offset
+        self.max_entries: int = max_entries
+        self.messages_read: int = 0
+        self.is_full: bool = False
+
+    def map_records(self, payload: Buffer, record_count: int, base_offset: int) -> None:
+        """Takes an uncompressed payload. Raises InvalidRecordError."""
+        data = payload if COMPILED else bytes(payload)
+        try:
+            self._map(data, 0, len(payload), record_count, base_offset)
+        except IndexError:
+            raise InvalidRecordError(_PAST_THE_END) from None
+
+    def map_plain_batches(self, chunk: bytes, position: int) -> int:
+        """Takes whole v2 batches from `position` on that have no codec, are no control batches, are not transactional;
+        returns the position of the first that is none of these, or for which there was no room.
+
+        Raises CorruptRecordError for a checksum that is wrong, InvalidRecordError.
+        """
+        try:
+            return self._map_plain(chunk, memoryview(chunk), position)
+        except IndexError:
+            raise InvalidRecordError(_PAST_THE_END) from None
+
+    def _map_plain(self, data: bytes, view: memoryview, position: int) -> int:
+        end = len(data)
+        while True:
+            size = _plain_batch_size(data, position, end)
+            if size == 0:
+                return position
+            _check_crc(data, view, position, size)
+            base_offset = _int64(data, position)
+            self._map(
+                data, position + _HEADER_BYTES, position + size, _int32(data, position + 57), base_offset
+            )
+            if self.is_full:
+                return position
+            last_offset = base_offset + _int32(data, position + 23)
+            if last_offset >= self.first_offset:
+                self.table.latest_offset = last_offset
+            position += size
+
+    def _map(self, data: Buffer, position: int, end: int, record_count: int, base_offset: int) -> None:
+        index = 0
+        while index < record_count:
+            length, position = _number(data, position, 32)
+            stop = position + length
+            if length < 0 or stop > end:
+                raise InvalidRecordError(f"record {index} claims {length} of {end - position} bytes")
+            position = _skip_number(data, position + 1)
+            offset_delta, position = _number(data, position, 32)
+            key_length, position = _number(data, position, 32)
+            if key_length >= 0:
+                if position + key_length > stop:
+                    raise InvalidRecordError(f"the key of record {index} runs past its end")
+                offset = base_offset + offset_delta
+                if self.first_offset <= offset < self.end_offset:
+                    if self.table.size >= self.max_entries:
+                        self.is_full = True
+                        return
+                    self.table._put(data, position, position + key_length, offset)
+            position = stop
+            index += 1
+            self.messages_read += 1
+        if position != end:
+            raise InvalidRecordError(f"{end - position} bytes are left after {record_count} records")
+
+
+class RecordFilter:
+    """Copies what stays of batches into `output`: Kafka's MemoryRecords.filterTo with the cleaner's rules.
+
+    A record stays that is newer than the table knows of, or whose key has no later one; a record without a value only
+    until the delete horizon of its batch. `horizon_ms` is the one that batches get which have none yet: the time of
+    the cleaning, `now_ms`, and delete.retention.ms (KIP-534). `last_data_offsets` has for each producer the offset of
+    its last data: the batch that ends there stays when all its records go, empty, and so does the one that ends
+    before `upper_bound_offset`.
+
+    What was written is `taken()`; `appended` are (last offset, size, max timestamp) of its batches. The counters
+    `messages_read`, `messages_kept`, `batches_kept_bytes` and `invalid_messages` go on over all calls.
+    """
+
+    def __init__(
+        self,
+        table: KeyTable,
+        *,
+        now_ms: int,
+        horizon_ms: int,
+        upper_bound_offset: int,
+        last_data_offsets: dict[int, int],
+        output_bytes: int,
+    ) -> None:
+        self.table: KeyTable = table
+        self.latest_offset: int = table.latest_offset
+        self.now_ms: int = now_ms
+        self.horizon_ms: int = horizon_ms
+        self.upper_bound_offset: int = upper_bound_offset
+        self.last_data_offsets: dict[int, int] = last_data_offsets
+        self.messages_read: int = 0
+        self.messages_kept: int = 0
+        self.invalid_messages: int = 0
+        self.appended: list[tuple[int, int, int]] = []
+        self.written: int = 0
+        self._output_bytes: int = output_bytes
+        self._use(bytearray(output_bytes))
+        self._starts = memoryview(array("i", bytes(4096)))
+        self._has_tombstone: bool = False
+        self._max_timestamp: int = -1
+
+    # -- output --
+
+    def taken(self) -> memoryview:
+        """What was written since `clear`; gone with the next call."""
+        return self._view[: self.written]
+
+    def clear(self) -> None:
+        """Forgets what was written; a buffer that had to grow goes back to its size."""
+        self.written = 0
+        self.appended = []
+        if len(self._out) > 2 * self._output_bytes:
+            self._use(bytearray(self._output_bytes))
+
+    def _use(self, output: bytearray) -> None:
+        self._view = memoryview(output)  # for whole batches
+        self._out = self._view  # for single bytes: typed, when compiled
+
+    def _make_room(self, size: int) -> None:
+        if self.written + size > len(self._out):
+            grown = bytearray(max(2 * len(self._out), self.written + size))
+            grown[: self.written] = self._view[: self.written]
+            self._use(grown)
+
+    def append_batch(self, batch: Buffer, last_offset: int, max_timestamp: int) -> None:
+        """Writes a batch as it stands."""
+        size = len(batch)
+        self._make_room(size)
+        self._view[self.written : self.written + size] = batch
+        self.written += size
+        self.appended.append((last_offset, size, max_timestamp))
+
+    # -- batches --
+
+    def filter_plain_batches(self, chunk: bytes, position: int) -> int:
+        """Filters whole v2 batches from `position` on that have no codec, are no control batches, are not
+        transactional; returns the position of the first that is none of these.
+
+        Stops early once the output is larger than it was meant to be. Raises CorruptRecordError for a checksum that is
+        wrong, InvalidRecordError.
+        """
+        try:
+            return self._filter_plain(chunk, memoryview(chunk), position)
+        except IndexError:
+            raise InvalidRecordError(_PAST_THE_END) from None
+
+    def _filter_plain(self, data: bytes, view: memoryview, position: int) -> int:
+        end = len(data)
+        while self.written <= self._output_bytes:
+            size = _plain_batch_size(data, position, end)
+            if size == 0:
+                return position
+            _check_crc(data, view, position, size)
+            stop = position + size
+            base_offset = _int64(data, position)
+            last_offset = base_offset + _int32(data, position + 23)
+            count = _int32(data, position + 57)
+            has_horizon = data[position + 22] & _DELETE_HORIZON != 0
+            keeps_deletes = not has_horizon or self.now_ms < _int64(data, position + 27)
+            kept = self._select(data, position + _HEADER_BYTES, stop, count, base_offset, keeps_deletes, True)
+            if kept == 0:
+                if self.stays_empty(_int64(data, position + 43), last_offset):
+                    self.write_empty(view[position:stop])
+            elif kept == count and (has_horizon or not self._has_tombstone):
+                self.append_batch(view[position:stop], last_offset, _int64(data, position + 35))
+            else:
+                self._write_rebuilt(data, view[position:stop], kept, None, self._has_tombstone)
+            position = stop
+        return position
+
+    def filter_records(
+        self, payload: Buffer, record_count: int, base_offset: int, keeps_deletes: bool, by_key: bool
+    ) -> int:
+        """Chooses the records of an uncompressed payload that stay, all when not `by_key`; returns how many.
+
+        `rebuild` then makes a batch of them. Raises InvalidRecordError.
+        """
+        data = payload if COMPILED else bytes(payload)
+        try:
+            return self._select(data, 0, len(payload), record_count, base_offset, keeps_deletes, by_key)
+        except IndexError:
+            raise InvalidRecordError(_PAST_THE_END) from None
+
+    @property
+    def has_tombstone(self) -> bool:
+        """Whether one of the records chosen last has no value."""
+        return self._has_tombstone
+
+    def stays_empty(self, producer_id: int, last_offset: int) -> bool:
+        """Whether a data batch without records stays: its producer's last one, or the last one of the cleaning."""
+        if last_offset + 1 == self.upper_bound_offset:
+            return True
+        return producer_id >= 0 and self.last_data_offsets.get(producer_id, -1) == last_offset
+
+    def write_empty(self, batch: Buffer) -> None:
+        """Writes the header of a v2 batch whose records are all gone; codec and delete horizon go too."""
+        fields = list(HEADER.unpack_from(batch))
+        self._make_room(_HEADER_BYTES)
+        fields[1] = _HEADER_BYTES - _LOG_OVERHEAD
+        fields[5] &= _LOG_APPEND_TIME | _TRANSACTIONAL_OR_CONTROL
+        fields[7] = fields[8]
+        fields[12] = 0
+        self._write_header(fields, self.written + _HEADER_BYTES)
+
+    def rebuild(
+        self, payload: Buffer, batch: Buffer, kept: int, codec: CompressionType, sets_horizon: bool
+    ) -> None:
+        """Writes the v2 `batch` anew with those records of its `payload` that were chosen last."""
+        self._write_rebuilt(
+            payload if COMPILED else bytes(payload), memoryview(batch), kept, codec, sets_horizon
+        )
+
+    # -- records --
+
+    def _select(  # noqa: PLR0912, PLR0917 (the hot loop: one function on purpose)
+        self,
+        data: Buffer,
+        position: int,
+        end: int,
+        record_count: int,
+        base_offset: int,
+        keeps_deletes: bool,
+        by_key: bool,
+    ) -> int:
+        """Notes in `_starts` where the records begin that stay; returns how many."""
+        kept = 0
+        self._has_tombstone = False
+        index = 0
+        while index < record_count:
+            start = position
+            length, position = _number(data, position, 32)
+            stop = position + length
+            if length < 0 or stop > end:
+                raise InvalidRecordError(f"record {index} claims {length} of {end - position} bytes")
+            position = _skip_number(data, position + 1)
+            offset_delta, position = _number(data, position, 32)
+            key = position
+            key_length, position = _number(data, position, 32)
+            key = position
+            if key_length > 0:
+                position += key_length
+            value_length, position = _number(data, position, 32)
+            if position > stop or value_length > stop - position:
+                raise InvalidRecordError(f"key or value of record {index} run past its end")
+            if by_key and base_offset + offset_delta <= self.latest_offset:
+                if key_length < 0:
+                    self.invalid_messages += 1
+                    stays = False
+                elif value_length < 0 and not keeps_deletes:
+                    stays = False
+                else:
+                    stays = self.table._get(data, key, key + key_length) <= base_offset + offset_delta
+            else:
+                stays = True
+            if stays:
+                if kept == len(self._starts):
+                    self._grow_starts()
+                self._starts[kept] = start
+                kept += 1
+                if value_length < 0:
+                    self._has_tombstone = True
+            position = stop
+            index += 1
+        if position != end:
+            raise InvalidRecordError(f"{end - position} bytes are left after {record_count} records")
+        self.messages_read += record_count
+        self.messages_kept += kept
+        return kept
+
+    def _grow_starts(self) -> None:
+        grown = array("i", bytes(8 * len(self._starts)))
+        memoryview(grown)[: len(self._starts)] = self._starts
+        self._starts = memoryview(grown)
+
+    def _write_rebuilt(
+        self, data: Buffer, batch: memoryview, kept: int, codec: CompressionType | None, sets_horizon: bool
+    ) -> None:
+        """Writes the header and the chosen records, whose timestamps count from a new base.
+
+        That is the delete horizon where there is one, otherwise the time of the first record that is left. As Kafka's
+        MemoryRecordsBuilder does it: base offset, last offset and what is known of the producer stay.
+        """
+        fields = list(HEADER.unpack_from(batch))
+        attributes = fields[5]
+        old_base, max_timestamp = fields[7], fields[8]
+        appended = attributes & _LOG_APPEND_TIME != 0
+        if attributes & _DELETE_HORIZON:
+            new_base = old_base
+        elif sets_horizon:
+            new_base = self.horizon_ms
+        elif appended:
+            new_base = max_timestamp
+        else:
+            new_base = old_base + _timestamp_delta(data, self._starts[0])
+        self._make_room(
+            _HEADER_BYTES + len(batch) + len(data) * (codec is not None) + _GROWTH_OF_A_RECORD * kept
+        )
+        at = self.written + _HEADER_BYTES
+        # Under LogAppendTime every record has the batch's time, whatever its delta says.
+        shift = max_timestamp - new_base if appended else old_base - new_base
+        stop = self._copy_records(data, self._out, at, kept, shift, appended)
+        if codec:
+            packed = compress(codec, bytes(self._view[at:stop]))
+            self._make_room(_HEADER_BYTES + len(packed))
+            stop = at + len(packed)
+            self._view[at:stop] = packed
+        fields[1] = stop - self.written - _LOG_OVERHEAD
+        fields[5] = attributes & 0x3F | (
+            _DELETE_HORIZON if sets_horizon or attributes & _DELETE_HORIZON else 0
+        )
+        fields[7] = new_base
+        if not appended:
+            fields[8] = max(new_base + self._max_timestamp, -1)
+        fields[12] = kept
+        self._write_header(fields, stop)
+
+    def _write_header(self, fields: list[int], stop: int) -> None:
+        """The header before a payload that ends at `stop`, and its checksum; the batch is then written."""
+        start = self.written
+        HEADER.pack_into(self._view, start, *fields)
+        fields[4] = crc32c(self._view[start + 21 : stop])
+        HEADER.pack_into(self._view, start, *fields)
+        self.written = stop
+        self.appended.append((fields[0] + fields[6], stop - start, fields[8]))
+
+    def _copy_records(  # noqa: PLR0917
+        self, data: Buffer, out: memoryview, at: int, kept: int, shift: int, appended: bool
+    ) -> int:
+        """Copies the chosen records to `at` with new timestamp deltas; returns where they end.
+
+        `_max_timestamp` is then the greatest of these deltas. The offset deltas count from the same base as before.
+        """
+        greatest = -(1 << 62)
+        index = 0
+        while index < kept:
+            length, position = _number(data, self._starts[index], 32)
+            stop = position + length
+            delta, position = _number(data, position + 1, 64)
+            delta = shift if appended else delta + shift
+            if delta > greatest:  # noqa: PLR1730 (a call of max costs more)
+                greatest = delta
+            at = _write_number(out, at, 1 + _number_bytes(delta) + stop - position)
+            out[at] = 0
+            at = _write_number(out, at + 1, delta)
+            out[at : at + stop - position] = data[position:stop]
+            at += stop - position
+            index += 1
+        self._max_timestamp = greatest
+        return at
+
+
+# -- numbers --
+
+
+def _plain_batch_size(data: Buffer, position: int, end: int) -> int:
+    """The size of the batch at `position`; 0 unless it is whole, v2, without codec, control or transaction."""
+    if end - position < _HEADER_BYTES or data[position + 16] != 2:
+        return 0
+    if data[position + 22] & (_CODEC_MASK | _TRANSACTIONAL_OR_CONTROL):
+        return 0
+    size = _int32(data, position + 8) + _LOG_OVERHEAD
+    if size < _HEADER_BYTES or size > end - position:
+        return 0
+    return size
+
+
+def _check_crc(data: Buffer, view: memoryview, position: int, size: int) -> None:
+    """Raises CorruptRecordError unless the checksum is right: what is damaged must not get a new, valid one."""
+    if crc32c(view[position + 21 : position + size]) != _int32(data, position + 17) & 0xFFFFFFFF:
+        raise CorruptRecordError(
+            f"the batch at offset {_int64(data, position)} ({size} bytes) does not have the checksum it claims"
+        )
+
+
+def _int32(data: Buffer, at: int) -> int:
+    number = data[at]
+    number = number << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3]
+    return number - 0x100000000 if number > 0x7FFFFFFF else number
+
+
+def _int64(data: Buffer, at: int) -> int:
+    high = _int32(data, at)
+    low = _int32(data, at + 4)
+    return high * 0x100000000 + (low & 0xFFFFFFFF)
+
+
+def _number(data: Buffer, position: int, max_bits: int) -> tuple[int, int]:
+    """A zigzag varint of at most 32 or 64 bits, and the position after it."""
+    byte = data[position]
+    position += 1
+    raw = byte & 0x7F
+    shift = 7
+    while byte > 0x7F:
+        if shift >= max_bits:
+            raise InvalidRecordError(f"a variable-length number has more than {max_bits} bits")
+        byte = data[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        shift += 7
+    raw &= 0xFFFFFFFF if max_bits == 32 else _MASK64
+    return (raw >> 1) ^ -(raw & 1), position
+
+
+def _skip_number(data: Buffer, position: int) -> int:
+    while data[position] > 0x7F:
+        position += 1
+    return position + 1
+
+
+def _timestamp_delta(data: Buffer, start: int) -> int:
+    """That of the record that begins at `start`."""
+    _, position = _number(data, start, 32)
+    delta, _ = _number(data, position + 1, 64)
+    return delta
+
+
+def _number_bytes(number: int) -> int:
+    """How many bytes a number takes as a zigzag varint."""
+    raw = ((number << 1) ^ (number >> 63)) & _MASK64
+    count = 1
+    while raw > 0x7F:
+        raw >>= 7
+        count += 1
+    return count
+
+
+def _write_number(out: memoryview, at: int, number: int) -> int:
+    """Writes a number as a zigzag varint; returns the position after it."""
+    raw = ((number << 1) ^ (number >> 63)) & _MASK64
+    while raw > 0x7F:
+        out[at] = raw & 0x7F | 0x80
+        raw >>= 7
+        at += 1
+    out[at] = raw
+    return at + 1

@@ -1,0 +1,42 @@
+# C types for key_table.py: with them Cython turns the same source into straight C; without them it is plain Python.
+cimport cython
+from libc.stdint cimport int64_t
+
+cdef unsigned long long _MASK64
+
+@cython.final
+cdef class KeyTable:
+    cdef readonly long long slots
+    cdef readonly long long size
+    cdef public long long latest_offset
+    cdef bint _compiled
+    cdef bytes _secret
+    cdef unsigned long long _secret_0
+    cdef unsigned long long _secret_1
+    cdef unsigned long long[::1] _words
+
+    @cython.locals(at=Py_ssize_t, end=Py_ssize_t, words="unsigned long long[::1]")
+    cdef Py_ssize_t _slot(self, unsigned long long first, unsigned long long second) except -1
+
+    cdef (unsigned long long, unsigned long long) _hash(
+        self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end
+    )
+
+    @cython.locals(first=cython.ulonglong, second=cython.ulonglong, at=Py_ssize_t)
+    cdef void _put(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end, long long offset) except *
+
+    @cython.locals(first=cython.ulonglong, second=cython.ulonglong)
+    cdef int64_t _get(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end) except -2
+
+cdef (unsigned long long, unsigned long long, unsigned long long, unsigned long long) _rounds(
+    unsigned long long v0, unsigned long long v1, unsigned long long v2, unsigned long long v3, int count
+) noexcept
+
+@cython.locals(
+    v0=cython.ulonglong, v1=cython.ulonglong, v2=cython.ulonglong, v3=cython.ulonglong, word=cython.ulonglong,
+    byte=cython.ulonglong, first=cython.ulonglong, position=Py_ssize_t, shift=int,
+)
+cdef (unsigned long long, unsigned long long) _siphash(
+    const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end, unsigned long long secret_0,
+    unsigned long long secret_1,
+)

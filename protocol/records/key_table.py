@@ -1,0 +1,138 @@
+# cython: annotation_typing=False, wraparound=False, boundscheck=True, initializedcheck=False
+"""KeyTable: the offset at which a key was seen last, for as many keys as fit into a given memory.
+
+It holds a hash of 128 bits and an offset for each key, 24 bytes, by open addressing with linear probing. The hash is
+keyed with a secret that nobody outside knows, so nobody can choose keys that collide: two keys with one hash would be
+one key to the log cleaner, and the older one's value would go. Compiled it is SipHash-2-4 with 128 bits; in plain
+Python, where that would take forever, it is BLAKE2b. A table lives as long as one cleaning, so the two never meet.
+
+This module runs as it stands, and is also what Cython compiles with the types of key_table.pxd beside it. `COMPILED`
+says which of the two this is.
+"""
+
+from __future__ import annotations
+
+import mmap
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    Buffer = bytes | bytearray | memoryview
+
+COMPILED: bool = not __file__.endswith((".py", ".pyc"))
+ENTRY_BYTES = 24
+
+_MASK64 = 0xFFFFFFFFFFFFFFFF
+
+
+class KeyTable:
+    """The table, in `memory_bytes`.
+
+    The memory is taken from the system page by page as it is used. `secret`: 16 random bytes. `latest_offset` is up
+    to where the table knows the log: `put` sets it, and the caller sets it beyond records that have no key.
+    """
+
+    def __init__(self, memory_bytes: int, secret: bytes) -> None:
+        if memory_bytes < 2 * ENTRY_BYTES:
+            raise ValueError(f"{memory_bytes} bytes are too few for a table of keys")
+        self.slots: int = min(memory_bytes // ENTRY_BYTES, (1 << 32) - 1)
+        self.size: int = 0
+        self.latest_offset: int = -1
+        self._compiled: bool = COMPILED
+        self._secret: bytes = secret
+        self._secret_0: int = int.from_bytes(secret[:8], "little")
+        self._secret_1: int = int.from_bytes(secret[8:16], "little")
+        # In an entry: the two halves of the hash, and the offset + 1, so that zeros are an empty slot.
+        self._words = memoryview(mmap.mmap(-1, self.slots * ENTRY_BYTES)).cast("Q")
+
+    def put(self, key: Buffer, offset: int) -> None:
+        """Notes a later offset of a key. Raises ValueError when the table is full."""
+        self._put(bytes(key), 0, len(key), offset)
+
+    def get(self, key: Buffer) -> int:
+        """The offset noted for a key, -1 when there is none."""
+        return self._get(bytes(key), 0, len(key))
+
+    def hash_of(self, key: bytes) -> tuple[int, int]:
+        """SipHash-2-4 of 128 bits, in both forms of this module."""
+        return _siphash(key, 0, len(key), self._secret_0, self._secret_1)
+
+    def _slot(self, first: int, second: int) -> int:
+        """Where the entry with this hash begins, or the empty slot where it would."""
+        words = self._words
+        end = self.slots * 3
+        at = ((first >> 32) * self.slots >> 32) * 3
+        while words[at + 2] != 0 and (words[at] != first or words[at + 1] != second):
+            at += 3
+            if at == end:
+                at = 0
+        return at
+
+    def _hash(self, data: Buffer, start: int, end: int) -> tuple[int, int]:
+        if self._compiled:
+            return _siphash(data, start, end, self._secret_0, self._secret_1)
+        digest = blake2b(data[start:end], digest_size=16, key=self._secret).digest()
+        return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
+
+    def _put(self, data: Buffer, start: int, end: int, offset: int) -> None:
+        first, second = self._hash(data, start, end)
+        at = self._slot(first, second)
+        if self._words[at + 2] == 0:
+            if self.size >= self.slots - 1:  # one stays empty: a search for a missing key ends there
+                raise ValueError(f"the table of keys is full: {self.size} of {self.slots}")
+            self._words[at] = first
+            self._words[at + 1] = second
+            self.size += 1
+        self._words[at + 2] = offset + 1
+        self.latest_offset = offset
+
+    def _get(self, data: Buffer, start: int, end: int) -> int:
+        first, second = self._hash(data, start, end)
+        return self._words[self._slot(first, second) + 2] - 1
+
+
+# -- SipHash --
+
+
+def _rounds(v0: int, v1: int, v2: int, v3: int, count: int) -> tuple[int, int, int, int]:
+    """SipRounds. The masks are for plain Python; where numbers have 64 bits anyway the compiler drops them."""
+    while count:
+        v0 = (v0 + v1) & _MASK64
+        v2 = (v2 + v3) & _MASK64
+        v1 = ((v1 << 13 & _MASK64) | v1 >> 51) ^ v0
+        v3 = ((v3 << 16 & _MASK64) | v3 >> 48) ^ v2
+        v0 = (v0 << 32 & _MASK64) | v0 >> 32
+        v2 = (v2 + v1) & _MASK64
+        v0 = (v0 + v3) & _MASK64
+        v1 = ((v1 << 17 & _MASK64) | v1 >> 47) ^ v2
+        v3 = ((v3 << 21 & _MASK64) | v3 >> 43) ^ v0
+        v2 = (v2 << 32 & _MASK64) | v2 >> 32
+        count -= 1
+    return v0, v1, v2, v3
+
+
+def _siphash(data: Buffer, start: int, end: int, secret_0: int, secret_1: int) -> tuple[int, int]:
+    """SipHash-2-4 with 128 bits (Aumasson and Bernstein) of data[start:end]: its two halves."""
+    v0 = secret_0 ^ 0x736F6D6570736575
+    v1 = secret_1 ^ 0x646F72616E646F6D ^ 0xEE
+    v2 = secret_0 ^ 0x6C7967656E657261
+    v3 = secret_1 ^ 0x7465646279746573
+    position = start
+    while True:
+        word = 0
+        shift = 0
+        while shift < 64 and position < end:
+            byte = data[position]
+            word |= byte << shift
+            position += 1
+            shift += 8
+        if shift < 64:
+            word |= ((end - start) & 0xFF) << 56
+        v0, v1, v2, v3 = _rounds(v0, v1, v2, v3 ^ word, 2)
+        v0 ^= word
+        if shift < 64:
+            break
+    v0, v1, v2, v3 = _rounds(v0, v1, v2 ^ 0xEE, v3, 4)
+    first = v0 ^ v1 ^ v2 ^ v3
+    v0, v1, v2, v3 = _rounds(v0, v1 ^ 0xDD, v2, v3, 4)
+    return first, v0 ^ v1 ^ v2 ^ v3

@@ -1,0 +1,150 @@
+"""BatchFilter: what the log cleaner does with one batch. Kafka's rules of Cleaner.cleanInto.
+
+The records of plain batches, which are nearly all, are filtered by `protocol.records.cleaning` many batches at a
+time. Here is what it leaves: transactions and their markers, codecs, and the older formats.
+
+what the batch is           | its records                        | when none are left
+----------------------------+------------------------------------+----------------------------------------------------
+data, not aborted           | those that stay by key             | goes; but stays empty when it is the last one of
+                            |                                    | its producer or the last one of this cleaning
+data of an aborted          | go at once                         | the same
+transaction                 |                                    |
+marker, data were seen      | stay                               | -
+marker, no data were seen   | stay, with a delete horizon, until | the same; a producer that has only a marker left
+                            | that has passed                    | keeps the one with its last epoch
+other control batches       | stay                               | -
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from protocol.records.batch import RecordBatch
+from protocol.records.cleaning import RecordFilter
+from protocol.records.legacy import LegacyEntry
+from protocol.records.legacy_builder import rebuild_wrapper
+from storage.cleaned_transactions import CleanedTransactions
+from storage.cleaning_plan import CleaningPlan
+from storage.offset_map import OffsetMap
+
+if TYPE_CHECKING:
+    from protocol.records.record import Record
+
+
+class BatchFilter:
+    """Filters batches into `records.taken()`."""
+
+    __slots__ = ("_offset_map", "_plan", "_transactions", "keeps_legacy_deletes", "records")
+
+    def __init__(self, plan: CleaningPlan, offset_map: OffsetMap, transactions: CleanedTransactions) -> None:
+        self._plan = plan
+        self._offset_map = offset_map
+        self._transactions = transactions
+        self.keeps_legacy_deletes = True
+        """Whether records without a value stay in the older formats, which have no delete horizon: by segment."""
+        self.records = RecordFilter(
+            offset_map.table,
+            now_ms=plan.now_ms,
+            horizon_ms=plan.now_ms + plan.delete_retention_ms,
+            upper_bound_offset=plan.first_uncleanable_offset,
+            last_data_offsets={
+                producer_id: offset
+                for producer_id, (_, offset) in plan.last_records_of_producers.items()
+                if offset is not None
+            },
+            output_bytes=plan.io_buffer_bytes,
+        )
+
+    def filter(self, batch: RecordBatch | LegacyEntry) -> None:
+        """Takes one whole batch. Raises CorruptRecordError, InvalidRecordError, UnsupportedCompressionError."""
+        batch.ensure_valid()
+        if isinstance(batch, LegacyEntry):
+            self._filter_legacy(batch)
+        elif batch.is_control:
+            self._filter_control(batch)
+        elif batch.is_transactional and self._transactions.may_discard(batch):
+            self._keep_empty(
+                batch, is_kept=self.records.stays_empty(batch.producer_id, batch.last_offset), is_read=False
+            )
+        else:
+            self._filter_data(batch)
+
+    def _filter_data(self, batch: RecordBatch) -> None:
+        horizon = batch.delete_horizon_ms
+        keeps_deletes = horizon is None or self._plan.now_ms < horizon
+        payload = batch.uncompressed_payload()
+        kept = self.records.filter_records(
+            payload, batch.record_count, batch.base_offset, keeps_deletes, by_key=True
+        )
+        if kept:
+            sets_horizon = horizon is None and self.records.has_tombstone
+            self._write(batch, payload, kept, sets_horizon=sets_horizon)
+        else:
+            is_kept = self.records.stays_empty(batch.producer_id, batch.last_offset)
+            self._keep_empty(batch, is_kept=is_kept, is_read=True)
+
+    def _filter_control(self, batch: RecordBatch) -> None:
+        may_go = self._transactions.may_discard(batch)
+        horizon = batch.delete_horizon_ms
+        payload = batch.uncompressed_payload()
+        if batch.record_count == 0 or (may_go and horizon is not None and horizon <= self._plan.now_ms):
+            self._keep_empty(batch, is_kept=self._is_last_marker(batch), is_read=False)
+            return
+        kept = self.records.filter_records(
+            payload, batch.record_count, batch.base_offset, keeps_deletes=True, by_key=False
+        )
+        sets_horizon = horizon is None and (may_go or self.records.has_tombstone)
+        self._write(batch, payload, kept, sets_horizon=sets_horizon)
+
+    def _is_last_marker(self, batch: RecordBatch) -> bool:
+        if batch.next_offset == self._plan.first_uncleanable_offset:
+            return True
+        last = self._plan.last_records_of_producers.get(batch.producer_id)
+        if not batch.has_producer_id or last is None:
+            return False
+        epoch, last_data_offset = last
+        if last_data_offset is None:
+            return batch.producer_epoch == epoch
+        return batch.last_offset == last_data_offset
+
+    def _write(
+        self, batch: RecordBatch, payload: bytes | memoryview, kept: int, *, sets_horizon: bool
+    ) -> None:
+        if kept == batch.record_count and not sets_horizon:
+            self.records.append_batch(_bytes_of(batch), batch.last_offset, batch.max_timestamp)
+        else:
+            self.records.rebuild(payload, _bytes_of(batch), kept, batch.compression_type, sets_horizon)
+
+    def _keep_empty(self, batch: RecordBatch, *, is_kept: bool, is_read: bool) -> None:
+        """Writes a batch without records, or nothing; its records count as read where they were looked at."""
+        if is_kept:
+            self.records.write_empty(_bytes_of(batch))
+            if not is_read:
+                self.records.messages_read += batch.record_count
+
+    # -- older formats --
+
+    def _filter_legacy(self, entry: LegacyEntry) -> None:
+        records = list(entry.records(check_inner=True))
+        kept = list(self._kept(records))
+        self.records.messages_read += len(records)
+        self.records.messages_kept += len(kept)
+        if len(kept) == len(records):
+            self.records.append_batch(_bytes_of(entry), entry.last_offset, entry.max_timestamp)
+        elif kept:
+            rebuilt, max_timestamp = rebuild_wrapper(entry, kept)
+            self.records.append_batch(rebuilt, kept[-1].offset, max_timestamp)
+
+    def _kept(self, records: "list[Record]") -> "Iterator[Record]":
+        for record in records:
+            if record.offset > self._offset_map.latest_offset:
+                yield record
+            elif record.key is None:
+                self.records.invalid_messages += 1
+            elif (record.value is not None or self.keeps_legacy_deletes) and self._offset_map.get(
+                record.key
+            ) <= record.offset:
+                yield record
+
+
+def _bytes_of(batch: RecordBatch | LegacyEntry) -> memoryview:
+    return memoryview(batch.buffer)[batch.position : batch.position + batch.size_in_bytes]

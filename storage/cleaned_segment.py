@@ -1,0 +1,145 @@
+"""CleanedSegmentWriter: the segment that stands for one or several that were cleaned, under the suffix .cleaned.
+
+The indexes are what appending the same batches to a log would have left (Kafka's LogSegment.append), gathered in
+memory, which the limit on their size bounds, and written when the segment is complete.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from storage.env import Buffer, Env, remove_if_exists, write_fully
+from storage.errors import SegmentOverflowError
+from storage.index import MAX_RELATIVE_OFFSET, AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex
+from storage.offsets import NO_TIMESTAMP
+from storage.segment import (
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    AppendedBatch,
+    segment_path,
+)
+
+CLEANED_SUFFIX: Final = ".cleaned"
+MAX_POSITION: Final = 0x7FFFFFFF
+
+
+class CleanedSegmentWriter:
+    """Writes the files of one cleaned segment; what lay there under the same names is overwritten."""
+
+    __slots__ = (
+        "_bytes_since_last_index_entry",
+        "_directory",
+        "_env",
+        "_file",
+        "_index_bytes",
+        "_index_interval_bytes",
+        "_last_indexed_timestamp",
+        "_max_timestamp",
+        "_offset_entries",
+        "_offset_of_max_timestamp",
+        "_time_entries",
+        "base_offset",
+        "size",
+    )
+
+    def __init__(
+        self, env: Env, directory: str, base_offset: int, *, index_interval_bytes: int, index_bytes: int
+    ) -> None:
+        """Raises OSError."""
+        self._env = env
+        self._directory = directory
+        self._index_interval_bytes = index_interval_bytes
+        self._index_bytes = index_bytes
+        self._offset_entries = bytearray()
+        self._time_entries = bytearray()
+        self._bytes_since_last_index_entry = 0
+        self._max_timestamp = NO_TIMESTAMP
+        self._offset_of_max_timestamp = base_offset
+        self._last_indexed_timestamp = NO_TIMESTAMP
+        self.base_offset = base_offset
+        self.size = 0
+        self.remove()
+        self._file = env.open(self._path(LOG_SUFFIX), create=True)
+
+    def _path(self, suffix: str) -> str:
+        return segment_path(self._directory, self.base_offset, suffix) + CLEANED_SUFFIX
+
+    def append(self, data: Buffer, batches: Sequence[AppendedBatch]) -> None:
+        """Writes whole batches, each with (last offset, size, max timestamp). Raises SegmentOverflowError, OSError."""
+        if self.size + len(data) > MAX_POSITION:
+            raise SegmentOverflowError(
+                f"{self._path(LOG_SUFFIX)} would be longer than {MAX_POSITION} bytes", self.base_offset
+            )
+        write_fully(self._file, (data,), self.size, len(data))
+        for last_offset, size, max_timestamp in batches:
+            if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+                raise SegmentOverflowError(
+                    f"{self._path(LOG_SUFFIX)}: offset {last_offset} is too far from the base offset",
+                    self.base_offset,
+                )
+            if max_timestamp > self._max_timestamp:
+                self._max_timestamp = max_timestamp
+                self._offset_of_max_timestamp = last_offset
+            if self._bytes_since_last_index_entry > self._index_interval_bytes:
+                self._add_index_entries(last_offset)
+            self.size += size
+            self._bytes_since_last_index_entry += size
+
+    def _add_index_entries(self, last_offset: int) -> None:
+        """An entry for the batch that begins at `size`, if there is room; it counts as in `LogSegment`."""
+        if len(self._offset_entries) + OffsetIndex.ENTRY.size > self._index_bytes:
+            return
+        self._offset_entries += OffsetIndex.ENTRY.pack(last_offset - self.base_offset, self.size)
+        self._add_time_entry(kept_free=1)
+        self._bytes_since_last_index_entry = 0
+
+    def _add_time_entry(self, *, kept_free: int) -> None:
+        has_room = (
+            len(self._time_entries) + TimeIndex.ENTRY.size * (1 + kept_free)
+            <= self._index_bytes // TimeIndex.ENTRY.size * TimeIndex.ENTRY.size
+        )
+        if self._max_timestamp > self._last_indexed_timestamp and has_room:
+            relative = self._offset_of_max_timestamp - self.base_offset
+            self._time_entries += TimeIndex.ENTRY.pack(self._max_timestamp, relative)
+            self._last_indexed_timestamp = self._max_timestamp
+
+    def finish(self, aborted: Sequence[AbortedTxn], last_modified_ms: int) -> None:
+        """Writes the indexes, makes everything durable but the directory, and sets when it was last modified.
+
+        Raises OSError.
+        """
+        self._add_time_entry(kept_free=0)
+        self._file.sync()
+        self._file.close()
+        self._write(OFFSET_INDEX_SUFFIX, self._offset_entries)
+        self._write(TIME_INDEX_SUFFIX, self._time_entries)
+        if aborted:
+            self._write(TXN_INDEX_SUFFIX, b"".join(map(_as_entry, aborted)))
+        for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            self._env.set_mtime_ms(self._path(suffix), last_modified_ms)
+
+    def _write(self, suffix: str, data: Buffer) -> None:
+        file = self._env.open(self._path(suffix), create=True)
+        try:
+            if data:
+                write_fully(file, (data,), 0, len(data))
+            file.sync()
+        finally:
+            file.close()
+
+    def remove(self) -> None:
+        """Removes what there is of it. Raises OSError."""
+        for suffix in SEGMENT_SUFFIXES:
+            remove_if_exists(self._env, self._path(suffix))
+
+
+def _as_entry(transaction: AbortedTxn) -> bytes:
+    return TransactionIndex.ENTRY.pack(
+        0,
+        transaction.producer_id,
+        transaction.first_offset,
+        transaction.last_offset,
+        transaction.last_stable_offset,
+    )

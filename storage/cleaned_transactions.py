@@ -1,0 +1,123 @@
+"""Which transactional data and markers the log cleaner may drop: Kafka's CleanedTransactionMetadata.
+
+The .txnindex files say which transactions were aborted. Their data go at once. A marker goes only after all data of
+its transaction have gone in a cleaning before, and after its delete horizon; while data are left, or were until now,
+the marker of an aborted transaction stays, and its entry in the transaction index of the cleaned segment with it.
+"""
+
+import heapq
+from typing import Final
+
+from protocol.records.batch import RecordBatch
+from protocol.records.control import ControlRecordType, control_record_type
+from storage.env import Env
+from storage.errors import CorruptIndexError
+from storage.index import AbortedTxn, TransactionIndex
+from storage.segment import TXN_INDEX_SUFFIX, segment_path
+
+OFFSET_DIGITS: Final = 20
+
+
+class AbortedTransactionFiles:
+    """The .txnindex files of a log, those of segments that are not cleaned included: a marker may lie there."""
+
+    __slots__ = ("_base_offsets", "_directory", "_env")
+
+    def __init__(self, env: Env, directory: str) -> None:
+        self._env = env
+        self._directory = directory
+        self._base_offsets = sorted(
+            int(name[:OFFSET_DIGITS])
+            for name in env.listdir(directory)
+            if name.endswith(TXN_INDEX_SUFFIX) and name[:OFFSET_DIGITS].isdigit()
+        )
+
+    def overlapping(self, segment_base_offset: int, first_offset: int, end_offset: int) -> list[AbortedTxn]:
+        """The aborted transactions that overlap offsets from `first_offset` on and below `end_offset`.
+
+        `segment_base_offset` is that of the segment with `first_offset`. Raises CorruptIndexError, OSError.
+        """
+        found = []
+        for base_offset in self._base_offsets:
+            if base_offset < segment_base_offset:
+                continue
+            for entry in self._read(base_offset):
+                if entry.last_offset >= first_offset and entry.first_offset < end_offset:
+                    found.append(entry)
+                if entry.last_stable_offset >= end_offset:
+                    return found
+        return found
+
+    def _read(self, base_offset: int) -> list[AbortedTxn]:
+        path = segment_path(self._directory, base_offset, TXN_INDEX_SUFFIX)
+        data = self._env.read_file(path)
+        entry_bytes = TransactionIndex.ENTRY.size
+        entries = []
+        # The last segment's index may be written to meanwhile: what is cut off at its end is not an entry yet.
+        for version, *fields in TransactionIndex.ENTRY.iter_unpack(
+            data[: len(data) // entry_bytes * entry_bytes]
+        ):
+            if version != 0:
+                raise CorruptIndexError(f"{path} has an entry of version {version}")
+            entries.append(AbortedTxn(*fields))
+        return entries
+
+
+class CleanedTransactions:
+    """Follows the transactions through the batches of a log, oldest first."""
+
+    __slots__ = ("_aborted", "_coming", "_committed", "_has_data", "_retained")
+
+    def __init__(self) -> None:
+        self._coming: list[tuple[int, int, AbortedTxn]] = []  # a heap by first offset
+        self._aborted: dict[int, AbortedTxn] = {}  # by producer id: those whose marker has not come yet
+        self._has_data: set[int] = set()  # which of these have data left
+        self._committed: set[int] = set()  # producer ids with data of a transaction that is not aborted
+        self._retained: list[AbortedTxn] = []
+
+    def add_aborted(self, transactions: list[AbortedTxn]) -> None:
+        """What the transaction indexes say about the batches that come next; repetitions do no harm."""
+        for transaction in transactions:
+            heapq.heappush(self._coming, (transaction.first_offset, transaction.last_offset, transaction))
+
+    def take_retained(self) -> list[AbortedTxn]:
+        """The aborted transactions whose markers stayed since the last call, in the order of these."""
+        retained, self._retained = self._retained, []
+        return retained
+
+    def may_discard(self, batch: RecordBatch) -> bool:
+        """Whether a transactional or control batch can go: aborted data, and a marker without data before it."""
+        self._reach(batch.last_offset)
+        if batch.is_control:
+            return self._may_discard_marker(batch)
+        if batch.producer_id in self._aborted:
+            self._has_data.add(batch.producer_id)
+            return True
+        self._committed.add(batch.producer_id)
+        return False
+
+    def _reach(self, offset: int) -> None:
+        while self._coming and self._coming[0][0] <= offset:
+            _, _, transaction = heapq.heappop(self._coming)
+            self._aborted.setdefault(transaction.producer_id, transaction)
+
+    def _may_discard_marker(self, batch: RecordBatch) -> bool:
+        record = next(batch.records(), None)
+        if record is None:
+            return True  # its record went in an earlier cleaning
+        kind = control_record_type(record.key)
+        if kind == ControlRecordType.ABORT:
+            return self._may_discard_abort(batch.producer_id)
+        if kind == ControlRecordType.COMMIT:
+            had_data = batch.producer_id in self._committed
+            self._committed.discard(batch.producer_id)
+            return not had_data
+        return False
+
+    def _may_discard_abort(self, producer_id: int) -> bool:
+        transaction = self._aborted.pop(producer_id, None)
+        if transaction is None or producer_id not in self._has_data:
+            return True
+        self._has_data.discard(producer_id)
+        self._retained.append(transaction)
+        return False

@@ -1,0 +1,51 @@
+"""Throttler: keeps what the log cleaner reads and writes below so many bytes a second (Kafka's Throttler)."""
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+CHECK_INTERVAL_S: Final = 0.3
+LONGEST_SLEEP_S: Final = 0.5
+
+
+class Throttler:
+    """Sleeps when more than the desired rate has gone through in the last interval.
+
+    `clock` gives seconds that never go back, `sleep` waits for seconds; `check` is called between short sleeps, and
+    may raise to end the waiting.
+    """
+
+    __slots__ = ("_check", "_clock", "_observed_bytes", "_period_start", "_rate", "_sleep")
+
+    def __init__(
+        self,
+        bytes_per_second: float,
+        *,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+        check: Callable[[], None],
+    ) -> None:
+        self._rate = bytes_per_second
+        self._clock = clock
+        self._sleep = sleep
+        self._check = check
+        self._period_start = clock()
+        self._observed_bytes = 0
+
+    def observe(self, size: int) -> None:
+        """Counts bytes that have gone through, and waits as long as they were too many."""
+        if math.isinf(self._rate):
+            return
+        self._observed_bytes += size
+        elapsed = self._clock() - self._period_start
+        if elapsed < CHECK_INTERVAL_S and self._observed_bytes <= self._rate * CHECK_INTERVAL_S:
+            return
+        self._wait(self._observed_bytes / self._rate - elapsed)
+        self._period_start = self._clock()
+        self._observed_bytes = 0
+
+    def _wait(self, seconds: float) -> None:
+        until = self._clock() + seconds
+        while (left := until - self._clock()) > 0:
+            self._check()
+            self._sleep(min(left, LONGEST_SLEEP_S))

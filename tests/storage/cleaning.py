@@ -1,0 +1,195 @@
+"""What the tests of the log cleaner have in common: plans for logs, what came out put in place, logs read back."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from protocol.records import cleaning, key_table
+from protocol.records.batch import RecordBatch, batches
+from protocol.records.legacy import LegacyEntry
+from storage import batch_filter, log_cleaner, offset_map
+from storage.cleaned_segment import CLEANED_SUFFIX
+from storage.cleaning_plan import CleaningPlan, CleaningResult, SegmentToClean
+from storage.env import Env, remove_if_exists
+from storage.index import AbortedTxn, TransactionIndex
+from storage.producer_state import ProducerStateManager
+from storage.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, segment_path
+from storage.unified_log import UnifiedLog
+from tests.storage.helpers import T0
+
+FORMS = ("plain", "compiled")
+
+
+def _plain(module: ModuleType) -> Any:
+    """A module that may be compiled, as Python."""
+    stem = module.__name__.rpartition(".")[2]
+    name = f"tests.storage.plain_{stem}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, Path(str(module.__file__)).parent / f"{stem}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+def forms_of_the_loops(form: str) -> tuple[Any, Any]:
+    """(key_table, cleaning), as Python or compiled; skips the test where nothing is compiled."""
+    if form == "plain":
+        return _plain(key_table), _plain(cleaning)
+    if not (key_table.COMPILED and cleaning.COMPILED):
+        pytest.skip("the loops of the log cleaner are not compiled here")
+    return key_table, cleaning
+
+
+@contextmanager
+def running(form: str) -> Iterator[None]:
+    """Has the cleaner run with its loops in one of the two forms."""
+    tables, loops = forms_of_the_loops(form)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(offset_map, "KeyTable", tables.KeyTable)
+        patch.setattr(log_cleaner, "KeyMapper", loops.KeyMapper)
+        patch.setattr(batch_filter, "RecordFilter", loops.RecordFilter)
+        yield
+
+
+# -- plans --
+
+
+def base_offsets(env: Env, directory: str) -> list[int]:
+    """Those of all segments, the active one last."""
+    return sorted(int(name[:20]) for name in env.listdir(directory) if name.endswith(LOG_SUFFIX))
+
+
+def segments_in(env: Env, directory: str) -> list[SegmentToClean]:
+    """All segments that are not active, as a manager would describe them."""
+    return [
+        SegmentToClean(
+            base_offset,
+            env.size(segment_path(directory, base_offset, ".log")),
+            env.size(segment_path(directory, base_offset, ".index")),
+            env.size(segment_path(directory, base_offset, ".timeindex")),
+            env.mtime_ms(segment_path(directory, base_offset, ".log")),
+        )
+        for base_offset in base_offsets(env, directory)[:-1]
+    ]
+
+
+def last_records(producers: ProducerStateManager) -> dict[int, tuple[int, int | None]]:
+    """Kafka's lastRecordsOfActiveProducers."""
+    return {
+        entry.producer_id: (entry.producer_epoch, entry.last_offset if entry.last_offset >= 0 else None)
+        for entry in producers.producers.values()
+    }
+
+
+def plan_for(env: Env, log: UnifiedLog, **changes: Any) -> CleaningPlan:
+    """A plan to clean all but the active segment of a log that has been closed or written out."""
+    config = log.config
+    segments = segments_in(env, log.directory)
+    active = base_offsets(env, log.directory)[-1]
+    plan = CleaningPlan(
+        directory=log.directory,
+        topic="t",
+        partition=0,
+        segments=tuple(segments),
+        first_dirty_offset=0,
+        first_uncleanable_offset=active,
+        log_start_offset=log.log_start_offset,
+        now_ms=T0 + 1_000_000,
+        last_records_of_producers=last_records(log.producer_state_manager),
+        segment_bytes=config.segment_bytes,
+        segment_index_bytes=config.segment_index_bytes,
+        index_interval_bytes=config.index_interval_bytes,
+        max_message_bytes=config.max_message_bytes,
+        delete_retention_ms=100_000,
+        dedupe_buffer_bytes=1 << 16,
+        load_factor=0.9,
+        io_buffer_bytes=4096,
+        max_io_bytes_per_second=float("inf"),
+    )
+    return plan._replace(**changes)
+
+
+def swap_in(env: Env, directory: str, result: CleaningResult) -> None:
+    """Puts the cleaned segments in the place of those they stand for."""
+    for cleaned in result.segments:
+        for base_offset in cleaned.replaces:
+            for suffix in SEGMENT_SUFFIXES:
+                remove_if_exists(env, segment_path(directory, base_offset, suffix))
+        for suffix in SEGMENT_SUFFIXES:
+            path = segment_path(directory, cleaned.base_offset, suffix)
+            if env.exists(path + CLEANED_SUFFIX):
+                env.rename(path + CLEANED_SUFFIX, path)
+
+
+# -- reading back --
+
+
+def stored_batches(env: Env, directory: str) -> list[RecordBatch | LegacyEntry]:
+    """Every batch of every segment, checked."""
+    found: list[RecordBatch | LegacyEntry] = []
+    for base_offset in base_offsets(env, directory):
+        data = env.read_file(segment_path(directory, base_offset, ".log"))
+        segment = list(batches(data))
+        assert sum(batch.size_in_bytes for batch in segment) == len(data)
+        found += segment
+    for batch in found:
+        batch.ensure_valid()
+    return found
+
+
+def stored_records(env: Env, directory: str) -> dict[int, Any]:
+    """Offset: record, of all data batches."""
+    return {
+        record.offset: record
+        for batch in stored_batches(env, directory)
+        if not batch.is_control
+        for record in batch.records()
+    }
+
+
+def aborted_transactions(env: Env, directory: str) -> list[AbortedTxn]:
+    """All entries of all transaction indexes."""
+    return [
+        entry
+        for base_offset in base_offsets(env, directory)
+        for entry in TransactionIndex(
+            env, segment_path(directory, base_offset, TXN_INDEX_SUFFIX), base_offset
+        ).transactions
+    ]
+
+
+def committed_records(env: Env, directory: str) -> dict[int, Any]:
+    """What a read_committed consumer sees at the end: it knows aborted data by the transaction indexes."""
+    aborted = aborted_transactions(env, directory)
+    return {
+        record.offset: record
+        for batch in stored_batches(env, directory)
+        if not batch.is_control
+        and not any(
+            batch.is_transactional
+            and batch.producer_id == entry.producer_id
+            and entry.first_offset <= batch.last_offset <= entry.last_offset
+            for entry in aborted
+        )
+        for record in batch.records()
+    }
+
+
+def last_values(records: dict[int, Any], keys_from: int = 0) -> dict[bytes, bytes]:
+    """Key: last value. A key whose last record has no value is as good as gone."""
+    values: dict[bytes, bytes | None] = {}
+    for offset in sorted(records):
+        record = records[offset]
+        if record.key is not None and offset >= keys_from:
+            values[record.key] = record.value
+    return {key: value for key, value in values.items() if value is not None}
