@@ -202,6 +202,8 @@ class LogLoader:
         rebuild_producer_state(
             self._producers, self.segments, self.segments[0].base_offset, end_offset, self._env.now_ms()
         )
+        if not self._is_clean:
+            self._producers.remove_expired_producers(self._env.now_ms())
         recovery_point = end_offset if self._is_clean else min(self._recovery_point, end_offset)
         for segment in self.segments:
             segment.release()  # most partitions are idle: each opens its files when it is used
@@ -292,7 +294,9 @@ class LogLoader:
         trusted = LogSegments([segment for segment in self.segments if segment.base_offset < first_offset])
         rebuild_producer_state(self._producers, trusted, start, first_offset, self._env.now_ms())
         self._replay_from = self._producers.map_end_offset
-        self._epochs.truncate_from_end(first_offset)  # the batches say better: a truncation may not be in the file yet
+        self._epochs.truncate_from_end(
+            first_offset
+        )  # the batches say better: a truncation may not be in the file yet
         next_offset = first_offset
         for position, segment in enumerate(doubtful):
             if segment.base_offset < next_offset:
@@ -318,6 +322,7 @@ class LogLoader:
             self._producers.map_end_offset = segment.base_offset
             with suppress_no_space():
                 self._producers.take_snapshot(sync=False)
+            self._producers.remove_expired_producers(self._env.now_ms())
         segment.txn_index.reset()
         scan = segment.new_scanner(latest_epoch=self._epochs.latest_epoch, follow_from=self._replay_from)
         follow(self._pass, segment, scan, self._producers, aborted_into=segment)

@@ -22,7 +22,7 @@ from storage.offsets import NO_TIMESTAMP, AppendOrigin
 from storage.snapshots import ProducerSnapshotFiles, SnapshotEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 BATCHES_TO_RETAIN: Final = 5
 MAX_SEQUENCE: Final = 0x7FFFFFFF
@@ -318,7 +318,8 @@ class ProducerStateManager:
         return self.snapshots.write(self.map_end_offset, list(self._as_snapshot()), sync=sync)
 
     def _as_snapshot(self) -> "Iterator[SnapshotEntry]":
-        for entry in self.producers.values():
+        for producer_id in sorted(self.producers, key=_bucket_of(len(self.producers))):
+            entry = self.producers[producer_id]
             last = entry.batches[-1] if entry.batches else None
             yield SnapshotEntry(
                 entry.producer_id,
@@ -381,3 +382,16 @@ class ProducerStateManager:
         self.producers[saved.producer_id] = entry
         if saved.current_txn_first_offset >= 0:
             self._ongoing_txns[saved.current_txn_first_offset] = saved.producer_id
+
+
+def _bucket_of(count: int) -> "Callable[[int], int]":
+    """The order of keys in a Java HashMap of so many, which is the order of producers in Apache Kafka's snapshots."""
+    size = 16
+    while count > size * 3 // 4:
+        size *= 2
+
+    def bucket(producer_id: int) -> int:
+        folded = (producer_id ^ producer_id >> 32) & 0xFFFFFFFF
+        return (folded ^ folded >> 16) & (size - 1)
+
+    return bucket

@@ -303,6 +303,27 @@ def test_silent_producers_are_not_brought_back(env: FaultEnv) -> None:
     assert new_log(env, is_clean=True).producer_state_manager.is_empty
 
 
+def test_recovery_does_not_bring_silent_producers_back_either(env: FaultEnv) -> None:
+    """Each snapshot has those of the segment before it, however old; further on only who still counts is known."""
+    log = new_log(env)
+    for producer_id in range(3):
+        log.append_as_leader(make_batch(b"a", producer=(producer_id, 0, 0)), 0)
+        log.roll()
+    env.kill()
+    for name in names(env):
+        if name.endswith(".snapshot"):
+            env.remove(f"{DIRECTORY}/{name}")
+    env.time_ms += 86_400_001
+    log = new_log(env, is_clean=False)
+    assert log.producer_state_manager.is_empty
+    snapshots = log.producer_state_manager.snapshots
+    assert [[entry.producer_id for entry in snapshots.read(offset)] for offset in snapshots.offsets] == [
+        [0],
+        [1],
+        [2],
+    ]
+
+
 # -- where it starts --
 
 

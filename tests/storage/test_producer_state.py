@@ -174,6 +174,22 @@ def test_a_snapshot_is_taken_once_for_each_point(log: Producers) -> None:
     assert log.manager.take_snapshot(sync=True) is None
 
 
+def test_snapshots_have_producers_in_the_order_of_javas_hash_map(log: Producers) -> None:
+    """Both lists are what Java's HashMap says of these ids; with the thirteenth its table doubles."""
+    for pid in (15, 16, 17, 1001, 1 << 32 | 7):
+        log.append(0, pid=pid)
+    assert order_in_snapshot(log) == [16, 17, 1 << 32 | 7, 1001, 15]
+    for pid in range(100, 108):
+        log.append(0, pid=pid)
+    assert order_in_snapshot(log) == [100, 101, 1 << 32 | 7, 102, 103, 104, 1001, 105, 106, 107, 15, 16, 17]
+
+
+def order_in_snapshot(log: Producers) -> list[int]:
+    """The producers as the file has them that is written now."""
+    log.manager.take_snapshot(sync=False)
+    return [entry.producer_id for entry in log.manager.snapshots.read(log.end)]
+
+
 def test_a_damaged_snapshot_gives_way_to_the_one_before(log: Producers) -> None:
     log.append(0)
     log.manager.take_snapshot(sync=True)
