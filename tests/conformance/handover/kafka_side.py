@@ -1,0 +1,300 @@
+"""What stock clients have an Apache Kafka broker write, so that its log directory holds whatever can be in one."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from random import Random
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from protocol.messages.offsets import DeleteRecordsRequest, DeleteRecordsResponse
+from protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.schema import Message
+from storage.checkpoints import CLEANER_OFFSET_CHECKPOINT, OffsetCheckpointFile
+from storage.env import RealEnv
+from tests.conformance.handover.views import Partition, View, views
+from tests.conformance.kafka_jars import require_classpath
+from tests.conformance.peer import Peer
+from tests.support.apache_kafka import ApacheKafka
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+SMALL = {"segment.bytes": "1048576", "segment.index.bytes": "65536", "index.interval.bytes": "512"}
+COMPACTED = {"min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "100", **SMALL}
+BIG_MESSAGE_BYTES = 1_900_000
+TOPICS: dict[str, dict[str, str]] = {
+    **{f"codec-{codec}": SMALL for codec in CODECS},
+    "transactions": SMALL,
+    "left-open": SMALL,
+    "deleted": SMALL,
+    "broker-time": {"message.timestamp.type": "LogAppendTime", **SMALL},
+    "shapes": {**SMALL, "segment.bytes": "4194304", "max.message.bytes": "2000000"},
+    "compacted": {"cleanup.policy": "compact", **COMPACTED},
+    "compacted-and-deleted": {"cleanup.policy": "compact,delete", **COMPACTED},
+    "ours": SMALL,
+    "ours-compacted": {"cleanup.policy": "compact", **COMPACTED},
+}
+OVERRIDES = {
+    "log.retention.check.interval.ms": "3600000",
+    "log.cleaner.backoff.ms": "100",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+}
+INTERNAL = tuple(
+    (topic, number) for topic in ("__consumer_offsets", "__transaction_state") for number in (0, 1)
+)
+PARTITIONS = (*((topic, 0) for topic in TOPICS), *INTERNAL)
+Headers = list[tuple[str, str | bytes | None]]
+LEFT_OPEN = "left-open"
+CLEANING_LIMIT_S = 60.0
+
+
+class Left:
+    """A log directory as a broker left it, and what clients had been told of its partitions just before."""
+
+    def __init__(self, directory: Path, views: dict[Partition, View]) -> None:
+        self.directory = directory
+        self.views = views
+
+
+class Written:
+    """What an Apache Kafka of one version wrote: `killed` by kill -9, then gone on with and `stopped` in order."""
+
+    def __init__(self, version: str, killed: Left, stopped: Left) -> None:
+        self.version = version
+        self.killed = killed
+        self.stopped = stopped
+
+
+def kafka_in(directory: Path, version: str, data: Path | None = None) -> ApacheKafka:
+    """An Apache Kafka that works in `directory`, on a copy of the log directory `data`."""
+    kafka = ApacheKafka(directory, require_classpath(version), OVERRIDES)
+    if data is not None:
+        directory.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(data, kafka.data_dir)
+    return kafka
+
+
+def write(directory: Path, version: str) -> Written:
+    """Has Apache Kafka write all there can be. Takes the better part of a minute."""
+    kafka = kafka_in(directory / "kafka", version)
+    with kafka:
+        create(kafka.bootstrap, TOPICS)
+        open_transaction(kafka.bootstrap)
+        work(kafka.bootstrap)
+        compact(kafka)
+        killed = Left(directory / "killed", views(kafka.bootstrap, PARTITIONS))
+        kafka.kill()
+        shutil.copytree(kafka.data_dir, killed.directory)
+        kafka.start()
+        work_again(kafka.bootstrap)
+        await_cleaning(kafka.data_dir, ("compacted", "compacted-and-deleted"))
+        stopped = Left(kafka.data_dir, views(kafka.bootstrap, PARTITIONS))
+        kafka.stop()
+    return Written(version, killed, stopped)
+
+
+def create(bootstrap: str, topics: Mapping[str, Mapping[str, str]]) -> None:
+    """Topics of one partition."""
+    wanted = [
+        CreateTopicsRequest.CreatableTopic(
+            name=name,
+            num_partitions=1,
+            replication_factor=1,
+            configs=[
+                CreateTopicsRequest.CreatableTopicConfig(name=key, value=value)
+                for key, value in config.items()
+            ],
+        )
+        for name, config in topics.items()
+    ]
+    answer = ask(bootstrap, CreateTopicsRequest(topics=wanted, timeout_ms=30_000), 7)
+    assert isinstance(answer, CreateTopicsResponse)
+    assert [topic.error_code for topic in answer.topics] == [0] * len(wanted), answer
+
+
+def ask(bootstrap: str, request: Message, version: int) -> Message:
+    """One question, one answer."""
+    host, _, port = bootstrap.rpartition(":")
+    with Peer(host, int(port)) as peer:
+        return peer.ask(request, version)
+
+
+# -- work --
+
+
+def work(bootstrap: str) -> None:
+    """Before the kill."""
+    for number, codec in enumerate(CODECS):
+        produce(bootstrap, f"codec-{codec}", 4000 if number == 0 else 2500, codec)
+    produce(bootstrap, "deleted", 6000)
+    produce(bootstrap, "broker-time", 2500, "lz4")
+    produce_shapes(bootstrap)
+    transact(bootstrap, "transactions", rounds=6)
+    delete_records(bootstrap, "deleted", 3210)
+    for group in ("readers", "others"):
+        commit_offsets(bootstrap, group)
+
+
+def work_again(bootstrap: str) -> None:
+    """In another leader epoch, after an unclean end: the same transactional ids come back and fence themselves."""
+    produce(bootstrap, "codec-none", 500, first=6000)
+    transact(bootstrap, "transactions", rounds=3)
+    commit_offsets(bootstrap, "readers")
+    write_keys(bootstrap, "compacted", 500)
+    delete_records(bootstrap, "deleted", 4321)
+    delete_records(bootstrap, "compacted-and-deleted", 1001)
+
+
+def quiet_producer(bootstrap: str, **more: str | int | bool) -> Producer:
+    """One that says nothing on stderr."""
+    return Producer(
+        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
+        | {key.replace("_", "."): value for key, value in more.items()}
+    )
+
+
+def produce(bootstrap: str, topic: str, count: int, codec: str = "none", first: int = 0) -> None:
+    """Records of 400 bytes that no codec can make smaller, by one idempotent producer, in small batches."""
+    producer = quiet_producer(bootstrap, compression_type=codec, batch_num_messages=25)
+    now_ms = int(time.time() * 1000)
+    for number in range(first, first + count):
+        # Timestamps that go back and forth: every 50th is younger than the next 49.
+        when_ms = now_ms - 100_000 + number + (500 if number % 50 == 0 else 0)
+        value = b"%08d" % number + Random(number).randbytes(400)
+        headers: Headers = [("n", b"%d" % number)]
+        producer.produce(topic, value, b"key-%d" % (number % 50), 0, timestamp=when_ms, headers=headers)
+    assert producer.flush(60) == 0
+
+
+def produce_shapes(bootstrap: str) -> None:
+    """Null and empty keys and values, many headers, headers without values, records as big as may be."""
+    for codec in CODECS:
+        producer = quiet_producer(
+            bootstrap, compression_type=codec, message_max_bytes=BIG_MESSAGE_BYTES + 5000
+        )
+        for key in (None, b"", b"k"):
+            for value in (None, b"", b"v" * 300):
+                producer.produce("shapes", value, key, 0)
+        headers: Headers = [("größe-✓", b"%d" % number) for number in range(300)]
+        headers += [("none", None), ("", b"")]
+        producer.produce("shapes", b"many headers", None, 0, headers=headers)
+        producer.produce("shapes", Random(codec).randbytes(BIG_MESSAGE_BYTES // 2) * 2, b"big", 0)
+        producer.produce("shapes", None, b"old", 0, timestamp=1)
+        assert producer.flush(60) == 0
+
+
+def transact(bootstrap: str, topic: str, rounds: int) -> None:
+    """Commits and aborts in turn, two transactions at a time, with plain records in between."""
+    producers = [
+        quiet_producer(bootstrap, transactional_id=name, batch_num_messages=10) for name in ("one", "two")
+    ]
+    plain = quiet_producer(bootstrap, batch_num_messages=20)
+    for producer in producers:
+        producer.init_transactions(30)
+    for round_number in range(rounds):
+        for number, producer in enumerate(producers):
+            producer.begin_transaction()
+            for index in range(120):
+                value = b"%d/%d/%d " % (round_number, number, index) + b"t" * 400
+                producer.produce(topic, value, partition=0)
+            producer.flush(30)
+        for index in range(60):
+            plain.produce(topic, b"%d plain %d" % (round_number, index), b"plain", 0)
+        assert plain.flush(30) == 0
+        for number, producer in enumerate(producers):
+            if (round_number + number) % 3:
+                producer.commit_transaction(30)
+            else:
+                producer.abort_transaction(30)
+
+
+def open_transaction(bootstrap: str) -> None:
+    """A transaction that is never ended; its producer dies without a word. Others write around it."""
+    producer = quiet_producer(bootstrap, transactional_id=LEFT_OPEN, transaction_timeout_ms=900_000)
+    producer.init_transactions(30)
+    produce(bootstrap, LEFT_OPEN, 50)
+    producer.begin_transaction()
+    for number in range(30):
+        producer.produce(LEFT_OPEN, b"undecided %d" % number, partition=0)
+    assert producer.flush(30) == 0
+    produce(bootstrap, LEFT_OPEN, 50, first=50)
+
+
+def delete_records(bootstrap: str, topic: str, offset: int) -> None:
+    """What kafka-delete-records does."""
+    partition = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)
+    topics = [DeleteRecordsRequest.DeleteRecordsTopic(name=topic, partitions=[partition])]
+    answer = ask(bootstrap, DeleteRecordsRequest(topics=topics, timeout_ms=30_000), 2)
+    assert isinstance(answer, DeleteRecordsResponse)
+    assert answer.topics[0].partitions[0].low_watermark == offset, answer
+
+
+def commit_offsets(bootstrap: str, group: str) -> None:
+    """A group with a member that commits, and leaves."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+        }
+    )
+    consumer.subscribe(["codec-none"])
+    deadline = time.monotonic() + 30
+    while not consumer.consume(100, 0.2):
+        assert time.monotonic() < deadline, "the group gets nothing"
+    for offset in range(1, 20):
+        consumer.commit(offsets=[TopicPartition("codec-none", 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+# -- compaction --
+
+
+def write_keys(bootstrap: str, topic: str, count: int, *, keys: int = 200) -> None:
+    """Values of a kilobyte for a few keys, every 7th of them a tombstone, and transactions in between."""
+    plain = quiet_producer(bootstrap, batch_num_messages=20)
+    transactional = quiet_producer(bootstrap, transactional_id=f"keys-{topic}", batch_num_messages=5)
+    transactional.init_transactions(30)
+    for number in range(count):
+        key = b"key-%d" % (number * 37 % keys)
+        value = None if number % 7 == 0 else b"%d " % number + Random(number).randbytes(1000)
+        plain.produce(topic, value, key, 0)
+        if number % 100 == 0:
+            plain.flush(30)
+            transactional.begin_transaction()
+            for index in range(8):
+                transactional.produce(
+                    topic, b"%d in a transaction" % number, b"key-%d" % (number // 100 * 8 + index), 0
+                )
+            (transactional.abort_transaction if number % 300 == 0 else transactional.commit_transaction)(30)
+    assert plain.flush(30) == 0
+
+
+def compact(kafka: ApacheKafka) -> None:
+    """Two rounds of writing and cleaning: the second takes the tombstones and markers that the first has dated."""
+    for _ in range(2):
+        for topic in ("compacted", "compacted-and-deleted"):
+            write_keys(kafka.bootstrap, topic, 1500)
+        await_cleaning(kafka.data_dir, ("compacted", "compacted-and-deleted"))
+    delete_records(kafka.bootstrap, "compacted-and-deleted", 1000)
+
+
+def await_cleaning(data: Path, topics: Iterable[str]) -> None:
+    """Waits until the log cleaner has been through all that it may clean."""
+    deadline = time.monotonic() + CLEANING_LIMIT_S
+    checkpoint = OffsetCheckpointFile(RealEnv(), str(data / CLEANER_OFFSET_CHECKPOINT))
+    for topic in topics:
+        while checkpoint.read().get((topic, 0), -1) < active_segment(data / f"{topic}-0"):
+            assert time.monotonic() < deadline, f"{topic} is not compacted"
+            time.sleep(0.05)
+
+
+def active_segment(directory: Path) -> int:
+    """The base offset of the last segment of a partition."""
+    return max(int(path.stem) for path in directory.glob("*.log"))
