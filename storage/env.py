@@ -325,6 +325,15 @@ def make_directory(env: Env, path: str) -> None:
     env.sync_dir(parent)
 
 
+def sync_path(env: Env, path: str) -> None:
+    """Returns once the contents of a file are on stable storage. Raises FileNotFoundError, OSError."""
+    file = env.open(path)
+    try:
+        file.sync()
+    finally:
+        file.close()
+
+
 def remove_if_exists(env: Env, path: str) -> bool:
     """Removes a file; False when there was none."""
     try:

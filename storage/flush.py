@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from storage.checkpoints import LeaderEpochCheckpointFile
-from storage.env import Env, File
+from storage.env import Env, File, sync_path
 from storage.errors import is_no_space
 
 if TYPE_CHECKING:
@@ -80,13 +80,9 @@ class FlushJob:
 
     def _sync_path(self, path: str) -> None:
         try:
-            file = self._env.open(path)
+            sync_path(self._env, path)
         except FileNotFoundError:
             return  # deleted, or renamed for deletion, since the job was prepared
-        try:
-            file.sync()
-        finally:
-            file.close()
 
     def _sync_directory(self, directory: str) -> None:
         try:

@@ -108,6 +108,8 @@ def open_log(
         producer_state_manager=producers,
         partition_metadata=PartitionMetadataFile(env, f"{directory}/{PARTITION_METADATA}"),
     )
+    for path in loader.unsynced_paths:
+        local.sync_with_next_flush(path)
     log.truncated_bytes = offsets.truncated_bytes
     return log
 
@@ -153,6 +155,7 @@ class LogLoader:
         "_replay_from",
         "_truncated_bytes",
         "segments",
+        "unsynced_paths",
     )
 
     def __init__(
@@ -183,6 +186,7 @@ class LogLoader:
         self._replay_from = 0
         self._truncated_bytes = 0
         self.segments = LogSegments()
+        self.unsynced_paths: list[str] = []  # what recovery wrote: due before the recovery point passes it
 
     def load(self) -> LoadedLogOffsets:
         """Fills `segments`, epochs and producers. Raises OSError, and CorruptRecordError for what it cannot repair."""
@@ -321,7 +325,8 @@ class LogLoader:
         if segment.base_offset >= self._replay_from:
             self._producers.map_end_offset = segment.base_offset
             with suppress_no_space():
-                self._producers.take_snapshot(sync=False)
+                snapshot = self._producers.take_snapshot(sync=False)
+                self.unsynced_paths += [snapshot] if snapshot else []
             self._producers.remove_expired_producers(self._env.now_ms())
         segment.txn_index.reset()
         scan = segment.new_scanner(latest_epoch=self._epochs.latest_epoch, follow_from=self._replay_from)
@@ -335,4 +340,5 @@ class LogLoader:
             )
             self._truncated_bytes += segment.size - scan.position
         segment.complete_recovery(scan)
+        self.unsynced_paths += segment.paths_to_sync()
         return scan.next_offset

@@ -9,7 +9,7 @@ from typing import Final
 
 from protocol.records.batch import CorruptRecordError
 from protocol.records.scanning import NOBODY, SegmentScanner
-from storage.env import Buffer, Env, File, read_fully, remove_if_exists, write_fully
+from storage.env import Buffer, Env, File, read_fully, remove_if_exists, sync_path, write_fully
 from storage.errors import CorruptIndexError, KafkaStorageError, is_no_space, storage_error, suppress_no_space
 from storage.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TransactionIndex
 from storage.offsets import (
@@ -197,9 +197,9 @@ class LogSegment:
         Raises OSError where a full disk still keeps a transaction out of its index.
         """
         paths = [self._path(OFFSET_INDEX_SUFFIX), self._path(TIME_INDEX_SUFFIX)]
-        if self._txn_index is not None and self._txn_index.transactions:
+        if self._txn_index is not None:
             self._txn_index.write_pending()
-            paths.append(self._path(TXN_INDEX_SUFFIX))
+            paths.append(self._path(TXN_INDEX_SUFFIX))  # perhaps there is none, or a truncation has emptied it
         return paths
 
     # -- appending --
@@ -397,7 +397,7 @@ class LogSegment:
     # -- repair, truncation, deletion --
 
     def rebuild_indexes(self) -> None:
-        """Builds offset and time index anew from the headers of the .log, and leaves them trimmed.
+        """Builds offset and time index anew from the headers of the .log, and leaves them trimmed and synced.
 
         Raises KafkaStorageError where the .log is damaged so that batches cannot be told apart.
         """
@@ -408,6 +408,8 @@ class LogSegment:
                 f"{self.path} is damaged at byte {scan.position} and its index cannot be built: {scan.damage}"
             )
         self._take_indexes(scan)
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            sync_path(self._env, self._path(suffix))  # below the recovery point they are trusted after a crash
 
     def _new_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """Empty indexes in the place of those that there are, whose files are left as they are."""
