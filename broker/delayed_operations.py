@@ -1,6 +1,6 @@
 """What waits in purgatory: acknowledgements for replicas or the disk, fetches for enough bytes.
 
-Source: kafka.server.DelayedProduce, kafka.server.DelayedFetch (its cases are named in the comments).
+Source: kafka.server.DelayedProduce, DelayedDeleteRecords, DelayedFetch (its cases are named in the comments).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from broker.fetch_session import FetchPartition
 from broker.partition import ACKS_ALL, Partition
-from broker.partition_io import AppendResult, FetchParams
+from broker.partition_io import AppendResult, DeletionResult, FetchParams
 from broker.purgatory import DelayedOperation
 from protocol.errors import ApiError, ErrorCode
 from storage.offsets import FetchIsolation, LogOffsetMetadata
@@ -54,6 +54,45 @@ class DelayedProduce(DelayedOperation):
     def on_expiration(self) -> None:
         for partition, result in self._waiting:
             result.fail(ErrorCode.REQUEST_TIMED_OUT, f"{partition} was not replicated or flushed in time.")
+
+    def on_complete(self) -> None:
+        self._respond()
+
+
+class DelayedDeleteRecords(DelayedOperation):
+    """Completes when every partition's low watermark has reached what was asked for, or never can.
+
+    A. The partition is gone, offline or led by another: its answer is that error.
+    B. The low watermark is there: no replica has the records any more.
+    """
+
+    def __init__(
+        self,
+        delay_ms: int,
+        waiting: Sequence[tuple[Partition, DeletionResult]],
+        respond: Callable[[], None],
+    ) -> None:
+        super().__init__(delay_ms)
+        self._waiting = list(waiting)
+        self._respond = respond
+
+    def try_complete(self) -> bool:
+        self._waiting = [item for item in self._waiting if self._still_waits(*item)]
+        return not self._waiting and self.force_complete()
+
+    @staticmethod
+    def _still_waits(partition: Partition, result: DeletionResult) -> bool:
+        try:
+            partition.check_leader()
+        except ApiError as error:
+            result.fail(error.code)
+            return False  # case A
+        result.low_watermark = partition.low_watermark
+        return result.low_watermark < result.required_offset  # case B
+
+    def on_expiration(self) -> None:
+        for _, result in self._waiting:
+            result.error = ErrorCode.REQUEST_TIMED_OUT  # the low watermark says how far it came
 
     def on_complete(self) -> None:
         self._respond()

@@ -57,7 +57,9 @@ class Observers:
         metric_sources.add_topics(metrics, self.topics)
         metric_sources.add_requests(metrics, self.requests)
         metric_sources.add_network(metrics, self.sockets, server.socket_server, server.memory)
-        metric_sources.add_purgatories(metrics, replicas.produce_purgatory, replicas.fetch_purgatory)
+        metric_sources.add_purgatories(
+            metrics, replicas.produce_purgatory, replicas.fetch_purgatory, replicas.delete_records_purgatory
+        )
         metric_sources.add_fetch_sessions(metrics, server.fetch_manager.cache)
         metric_sources.add_partitions(metrics, replicas.partitions, lambda: len(replicas.offline_log_dirs))
         metric_sources.add_disk_space(metrics, lambda: [it.space for it in replicas.log_manager.dirs])

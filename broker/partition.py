@@ -12,10 +12,20 @@ from typing import Final
 from broker.metadata_image import PartitionImage
 from protocol.errors import ApiError, ErrorCode
 from protocol.wire import Uuid
-from storage.offsets import AppendOrigin, EpochEndOffset, FetchDataInfo, FetchIsolation, LogAppendInfo
+from storage.offsets import (
+    AppendOrigin,
+    EpochEndOffset,
+    FetchDataInfo,
+    FetchIsolation,
+    LogAppendInfo,
+    LogStartOffsetIncrementReason,
+)
 from storage.unified_log import UnifiedLog
 
 ACKS_ALL: Final = -1
+HIGH_WATERMARK: Final = -1
+"""What a deletion of records may name in place of an offset."""
+
 NO_EPOCH: Final = -1
 """A request that names no leader epoch is not checked against ours."""
 
@@ -115,6 +125,29 @@ class Partition:
         info = self.log.append_as_leader(records, self.leader_epoch, origin)
         self.maybe_advance_high_watermark()
         return info
+
+    def delete_records_on_leader(self, offset: int) -> tuple[int, int]:
+        """Has the log begin at `offset` (exclusive end of what goes), or at the high watermark for HIGH_WATERMARK.
+
+        Returns that offset and the low watermark, which reaches it when the followers have followed. Raises ApiError,
+        and OffsetOutOfRangeError for an offset above the high watermark.
+        """
+        self.check_leader()
+        log = self.log
+        if log.config.compact and not log.config.delete:
+            raise ApiError(ErrorCode.POLICY_VIOLATION, f"{self} is only compacted; nobody deletes its records.")
+        if offset == HIGH_WATERMARK:
+            offset = log.high_watermark
+        if offset < 0:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is no offset of {self}.")
+        log.maybe_increment_log_start_offset(offset, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
+        return offset, self.low_watermark
+
+    @property
+    def low_watermark(self) -> int:
+        """The lowest log start offset of all replicas, as far as the followers have told theirs."""
+        others = (follower.log_start_offset for follower in self._followers.values())
+        return min((self.log.log_start_offset, *others))
 
     def read(
         self,

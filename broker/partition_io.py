@@ -38,6 +38,26 @@ class AppendResult:
         self.record_errors = record_errors
 
 
+class DeletionResult:
+    """What became of deleting one partition's records before `required_offset`.
+
+    `low_watermark` is the lowest log start offset among the replicas; -1 where an error left it unknown.
+    """
+
+    __slots__ = ("error", "low_watermark", "partition", "required_offset", "topic")
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.error = ErrorCode.NONE
+        self.required_offset = -1
+        self.low_watermark = -1
+
+    def fail(self, code: ErrorCode) -> None:
+        self.error = code
+        self.low_watermark = -1
+
+
 class FetchParams:
     """How a reader wants to be answered: `max_wait_ms` long at most, with `min_bytes` to `max_bytes` of records."""
 

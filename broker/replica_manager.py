@@ -7,18 +7,18 @@ or removes a partition. Source: kafka.server.ReplicaManager.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from broker.blocking import BlockingRunner, Work
-from broker.delayed_operations import DelayedFetch, DelayedProduce
+from broker.delayed_operations import DelayedDeleteRecords, DelayedFetch, DelayedProduce
 from broker.error_map import MAPPED_ERRORS, error_code_of
 from broker.fetch_session import FetchPartition
 from broker.log_flusher import LogFlusher
 from broker.log_setup import RateLimit
 from broker.metadata_image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
 from broker.partition import ACKS_ALL, Partition
-from broker.partition_io import AppendResult, FetchParams, FetchResult
+from broker.partition_io import AppendResult, DeletionResult, FetchParams, FetchResult
 from broker.purgatory import DelayedOperationPurgatory
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
@@ -91,6 +91,7 @@ class ReplicaManager:
         runner: BlockingRunner,
         produce_purgatory: DelayedOperationPurgatory,
         fetch_purgatory: DelayedOperationPurgatory,
+        delete_records_purgatory: DelayedOperationPurgatory,
         probe: TopicProbe,
         now_ms: Callable[[], int],
         log_dir_failed: Callable[[str], None],
@@ -98,6 +99,7 @@ class ReplicaManager:
         self.log_manager = log_manager
         self.produce_purgatory = produce_purgatory
         self.fetch_purgatory = fetch_purgatory
+        self.delete_records_purgatory = delete_records_purgatory
         self._node_id = node_id
         self._probe = probe
         self._now_ms = now_ms
@@ -216,6 +218,7 @@ class ReplicaManager:
     def _complete_waiting(self, key: PartitionId) -> None:
         self.produce_purgatory.check_and_complete(key)
         self.fetch_purgatory.check_and_complete(key)
+        self.delete_records_purgatory.check_and_complete(key)
 
     # ---- appending
 
@@ -290,6 +293,36 @@ class ReplicaManager:
         message = error.message if isinstance(error, ApiError) else str(error)
         result.fail(code, message, getattr(error, "record_errors", ()))
         self._probe.produce_failed(topic, code, size)
+
+    # ---- deleting records
+
+    def delete_records(
+        self, wanted: Mapping[PartitionId, int], timeout_ms: int
+    ) -> list[DeletionResult] | Pending[list[DeletionResult]]:
+        """Has each log begin at its offset (HIGH_WATERMARK for all that is replicated), and answers in the same order.
+
+        The answer is pending while there are replicas that begin before.
+        """
+        results: list[DeletionResult] = []
+        waiting: list[tuple[Partition, DeletionResult]] = []
+        for (topic, index), offset in wanted.items():
+            result = DeletionResult(topic, index)
+            results.append(result)
+            try:
+                partition = self.partition(topic, index)
+                result.required_offset, result.low_watermark = partition.delete_records_on_leader(offset)
+            except MAPPED_ERRORS as error:
+                result.fail(error_code_of(error))
+                continue
+            if result.low_watermark < result.required_offset:
+                waiting.append((partition, result))
+        if not waiting:
+            return results
+        pending: Pending[list[DeletionResult]] = Pending()
+        operation = DelayedDeleteRecords(timeout_ms, waiting, lambda: pending.complete(results))
+        keys = [(partition.topic, partition.index) for partition, _ in waiting]
+        self.delete_records_purgatory.try_complete_else_watch(operation, keys)
+        return pending
 
     # ---- flushing
 
@@ -414,7 +447,10 @@ class ReplicaManager:
         if data.first_entry_incomplete:
             data.records = _NO_RECORDS  # half a batch is of no use to anybody
         result.data = data
-        if params.replica_id >= 0 and partition.follower_fetched(
-            params.replica_id, request.fetch_offset, request.fetcher_log_start_offset, self._now_ms()
-        ):
-            self._complete_waiting((partition.topic, partition.index))
+        if params.replica_id >= 0:
+            key = (partition.topic, partition.index)
+            if partition.follower_fetched(
+                params.replica_id, request.fetch_offset, request.fetcher_log_start_offset, self._now_ms()
+            ):
+                self._complete_waiting(key)
+            self.delete_records_purgatory.check_and_complete(key)

@@ -105,6 +105,7 @@ class Server:
             runner=self._runner,
             produce_purgatory=DelayedOperationPurgatory("Produce", loop),
             fetch_purgatory=DelayedOperationPurgatory("Fetch", loop),
+            delete_records_purgatory=DelayedOperationPurgatory("DeleteRecords", loop),
             probe=self.observers.topics,
             now_ms=lambda: int(loop.time() * 1000),
             log_dir_failed=self._log_dir_failed,
@@ -168,6 +169,7 @@ class Server:
         if cut_off:
             logger.warning("%d connections did not finish within %.0f s", cut_off, DRAIN_TIMEOUT_S)
         self.replica_manager.produce_purgatory.expire_all()
+        self.replica_manager.delete_records_purgatory.expire_all()
         await self._loop.run_in_executor(None, self._runner.close)
         self.storage.close()
 

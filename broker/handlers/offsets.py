@@ -1,4 +1,4 @@
-"""ListOffsets and OffsetForLeaderEpoch: where a log begins and ends, by time and by leader epoch."""
+"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords: where a log begins and ends, and where it is to begin."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.error_map import MAPPED_ERRORS, error_code_of
 from broker.partition import Partition
-from broker.request import RequestContext, api
+from broker.partition_io import DeletionResult
+from broker.request import Pending, RequestContext, api
+from broker.topic_admin import is_internal
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.offsets import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     OffsetForLeaderEpochRequest,
@@ -110,7 +114,7 @@ def _list_offset(
     found = partition.log.fetch_offset_by_timestamp(timestamp)
     if found is None or found.offset >= end:
         return FoundOffset()
-    return FoundOffset(found.timestamp, found.offset, _epoch_at(partition, found.offset))
+    return FoundOffset(found.timestamp, found.offset, found.leader_epoch)
 
 
 def _last_readable(partition: Partition, request: ListOffsetsRequest) -> int:
@@ -136,7 +140,7 @@ def _of_max_timestamp(partition: Partition, end: int) -> FoundOffset:
     found = partition.log.offset_of_max_timestamp()
     if found is None or found.offset >= end:
         return FoundOffset()
-    return FoundOffset(found.timestamp, found.offset, _epoch_at(partition, found.offset))
+    return FoundOffset(found.timestamp, found.offset, found.leader_epoch)
 
 
 def _nothing_tiered(partition: Partition, end: int) -> FoundOffset:
@@ -152,11 +156,6 @@ _NAMED: Final[dict[int, Callable[[Partition, int], FoundOffset]]] = {
     LATEST_TIERED: _nothing_tiered,
     EARLIEST_PENDING_UPLOAD: _nothing_tiered,
 }
-
-
-def _epoch_at(partition: Partition, offset: int) -> int:
-    epoch = partition.log.leader_epoch_cache.epoch_for_offset(offset)
-    return UNKNOWN if epoch is None else epoch
 
 
 @api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4))
@@ -185,5 +184,60 @@ def offset_for_leader_epoch(
                 topic=topic.topic, partitions=[answer(topic.topic, wanted) for wanted in topic.partitions]
             )
             for topic in request.topics
+        ]
+    )
+
+
+@api(ApiKey.DELETE_RECORDS, versions=(0, 2))
+def delete_records(
+    broker: Broker, context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse | Pending[DeleteRecordsResponse]:
+    """What is named twice goes by the offset that it is named with last.
+
+    Source: kafka.server.KafkaApis.handleDeleteRecordsRequest.
+    """
+    known: dict[tuple[str, int], int] = {}
+    refused: dict[tuple[str, int], DeletionResult] = {}
+    for topic in request.topics:
+        for wanted in topic.partitions:
+            code = _why_not_deletable(broker, topic.name, wanted.partition_index)
+            if code is ErrorCode.NONE:
+                known[topic.name, wanted.partition_index] = wanted.offset
+                continue
+            result = refused[topic.name, wanted.partition_index] = DeletionResult(
+                topic.name, wanted.partition_index
+            )
+            result.fail(code)
+    results = broker.replica_manager.delete_records(known, request.timeout_ms)
+    if isinstance(results, Pending):
+        return results.then(lambda deleted: _deletion_response([*deleted, *refused.values()]))
+    return _deletion_response([*results, *refused.values()])
+
+
+def _why_not_deletable(broker: Broker, name: str, index: int) -> ErrorCode:
+    topic = broker.image.topics.get(name)
+    if topic is None or index not in topic.partitions:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.INVALID_TOPIC_EXCEPTION if is_internal(name) else ErrorCode.NONE
+
+
+def _deletion_response(results: list[DeletionResult]) -> DeleteRecordsResponse:
+    by_topic: dict[str, list[DeletionResult]] = {}
+    for result in results:
+        by_topic.setdefault(result.topic, []).append(result)
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsResponse.DeleteRecordsTopicResult(
+                name=name,
+                partitions=[
+                    DeleteRecordsResponse.DeleteRecordsPartitionResult(
+                        partition_index=result.partition,
+                        low_watermark=result.low_watermark,
+                        error_code=result.error,
+                    )
+                    for result in sorted(of_topic, key=lambda it: it.partition)
+                ],
+            )
+            for name, of_topic in by_topic.items()
         ]
     )

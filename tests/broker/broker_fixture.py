@@ -99,6 +99,7 @@ class InProcessBroker:
             runner=self.runner,
             produce_purgatory=DelayedOperationPurgatory("Produce", self.timer),
             fetch_purgatory=DelayedOperationPurgatory("Fetch", self.timer),
+            delete_records_purgatory=DelayedOperationPurgatory("DeleteRecords", self.timer),
             probe=self.topics,
             now_ms=lambda: int(self.timer.time() * 1000),
             log_dir_failed=self.failed_dirs.append,

@@ -135,6 +135,7 @@ class Node:
             runner=self.disk,
             produce_purgatory=DelayedOperationPurgatory("Produce", self.timer),
             fetch_purgatory=DelayedOperationPurgatory("Fetch", self.timer),
+            delete_records_purgatory=DelayedOperationPurgatory("DeleteRecords", self.timer),
             probe=self.probe,
             now_ms=lambda: int(self.timer.time() * 1000),
             log_dir_failed=self.failed_dirs.append,
@@ -228,9 +229,11 @@ def wanted(
     epoch: int = -1,
     last_fetched_epoch: int = -1,
     topic_id: Uuid = ZERO_UUID,
+    log_start_offset: int = -1,
 ) -> FetchPartition:
     request = FetchRequest.FetchPartition(
         partition=index,
+        log_start_offset=log_start_offset,
         fetch_offset=offset,
         partition_max_bytes=max_bytes,
         current_leader_epoch=epoch,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,20 @@ from protocol.messages.topic_records import PartitionChangeRecord, RemoveTopicRe
 from protocol.records.errors import InvalidRecordError
 from storage.offsets import EpochEndOffset
 from tests.broker.logs import batch, partition_image
-from tests.broker.replica_node import BOTH, ELSEWHERE, HERE, Node, T, U, V, creation, errors, result, wanted
+from tests.broker.replica_node import (
+    BOTH,
+    ELSEWHERE,
+    HERE,
+    Node,
+    T,
+    U,
+    V,
+    creation,
+    errors,
+    pending,
+    result,
+    wanted,
+)
 
 
 @pytest.fixture
@@ -498,3 +512,58 @@ def test_long_polls_end_with_the_leadership(node: Node) -> None:
     node.delete(U)
     assert [each.error for each in result(moved)] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert [each.error for each in result(deleted)] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+# ---- deleting records
+
+
+def test_a_deletion_waits_for_the_replicas(node: Node) -> None:
+    node.create("t", T, BOTH)
+    node.create("u", U)
+    node.append(("t", 0, batch("a", "b")), ("u", 0, batch("c")))
+    node.fetch(wanted("t", offset=2), replica_id=ELSEWHERE, max_wait_ms=0)
+    answer = pending(node.manager.delete_records({("t", 0): 1, ("u", 0): 1}, 500))
+    assert not answer.done
+    node.fetch(wanted("t", offset=2, log_start_offset=0), replica_id=ELSEWHERE, max_wait_ms=0)
+    assert not answer.done
+    node.fetch(wanted("t", offset=2, log_start_offset=1), replica_id=ELSEWHERE, max_wait_ms=0)
+    assert [(it.topic, it.error, it.low_watermark) for it in result(answer)] == [
+        ("t", ErrorCode.NONE, 1),
+        ("u", ErrorCode.NONE, 1),
+    ]
+
+
+def test_a_deletion_waits_only_so_long(node: Node) -> None:
+    node.create("t", T, BOTH)
+    node.append(("t", 0, batch("a")))
+    node.fetch(wanted("t", offset=1, log_start_offset=0), replica_id=ELSEWHERE, max_wait_ms=0)
+    answer = pending(node.manager.delete_records({("t", 0): -1}, 500))
+    node.timer.advance(0.4)
+    assert not answer.done
+    node.timer.advance(0.2)
+    (deleted,) = result(answer)
+    assert (deleted.error, deleted.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+
+
+@pytest.mark.parametrize(
+    ("happens", "code"),
+    [
+        (lambda node: node.elect(T, ELSEWHERE), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (lambda node: node.delete(), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (
+            lambda node: node.manager.log_dir_failed(node.log_manager.dirs[0].path),
+            ErrorCode.KAFKA_STORAGE_ERROR,
+        ),
+    ],
+    ids=["another leads", "deleted", "offline"],
+)
+def test_a_deletion_ends_with_the_partition(
+    node: Node, happens: Callable[[Node], None], code: ErrorCode
+) -> None:
+    node.create("t", T, BOTH)
+    node.append(("t", 0, batch("a")))
+    node.fetch(wanted("t", offset=1), replica_id=ELSEWHERE, max_wait_ms=0)
+    answer = pending(node.manager.delete_records({("t", 0): 1}, 500))
+    happens(node)
+    (deleted,) = result(answer)
+    assert (deleted.error, deleted.low_watermark) == (code, -1)

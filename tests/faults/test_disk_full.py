@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from tests.interop.clients.aio import AIOKafkaProducer
 from tests.interop.clients.confluent import AdminClient, NewTopic
 from tests.interop.clients.kafka_python import KafkaProducer
 from tests.support.broker_process import BrokerProcess

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioPartition
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from tests.interop.clients.confluent import AdminClient, OffsetSpec
 from tests.interop.clients.kafka_python import KafkaConsumer
@@ -135,3 +135,15 @@ def next_offset(consumer: Consumer) -> int:
     offset = message.offset()
     assert offset is not None
     return offset
+
+
+def test_librdkafka_deletes_records(admin: AdminClient, filled: tuple[str, int]) -> None:
+    name, _ = filled
+    for offset, start in ((2, 2), (1, 2), (OFFSET_END, COUNT)):
+        partition = TopicPartition(name, 0, offset)
+        deleted = admin.delete_records([partition])[partition].result(LIMIT_S)
+        assert deleted.low_watermark == start
+    beyond = TopicPartition(name, 0, COUNT + 1)
+    with pytest.raises(KafkaException) as refusal:
+        admin.delete_records([beyond])[beyond].result(LIMIT_S)
+    assert refusal.value.args[0].code() == KafkaError.OFFSET_OUT_OF_RANGE

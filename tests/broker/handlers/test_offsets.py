@@ -1,4 +1,4 @@
-"""ListOffsets and OffsetForLeaderEpoch."""
+"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import pytest
 
 from broker.controller import Decision
 from broker.handlers import offsets
-from protocol.errors import ErrorCode
-from protocol.messages.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from broker.topic_admin import TopicSpec, new_topics
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 from protocol.messages.topic_records import PartitionChangeRecord
 from protocol.records.builder import build_batch
 from tests.broker.broker_fixture import NODE_ID, InProcessBroker
@@ -236,3 +237,68 @@ def test_who_asks_for_an_epoch_in_another_epoch_is_told(broker: InProcessBroker)
     elect(broker)
     fenced = Like(error_code=ErrorCode.FENCED_LEADER_EPOCH, leader_epoch=-1, end_offset=-1)
     assert broker.client(version=4) >> end_of_epoch(0, current=0) << answered(fenced)
+
+
+# ---- DeleteRecords
+
+
+def deletion(name: str, *offsets: tuple[int, int]) -> DeleteRecordsRequest:
+    partitions = [
+        DeleteRecordsRequest.DeleteRecordsPartition(partition_index=index, offset=offset)
+        for index, offset in offsets
+    ]
+    topic = DeleteRecordsRequest.DeleteRecordsTopic(name=name, partitions=partitions)
+    return DeleteRecordsRequest(topics=[topic], timeout_ms=1000)
+
+
+def deleted(*results: tuple[int, int, ErrorCode]) -> Like:
+    return answered(
+        *(Like(partition_index=index, low_watermark=low, error_code=code) for index, low, code in results)
+    )
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_every_version_deletes_records(broker: InProcessBroker, version: int) -> None:
+    filled(broker)
+    client = broker.client(version=version)
+    assert client >> deletion("t", (0, 2)) << deleted((0, 2, ErrorCode.NONE))
+    assert client >> deletion("t", (0, 1)) << deleted((0, 2, ErrorCode.NONE))  # it does not go back
+    assert client >> deletion("t", (0, 4)) << deleted((0, -1, ErrorCode.OFFSET_OUT_OF_RANGE))
+    assert client >> deletion("t", (0, -2)) << deleted((0, -1, ErrorCode.OFFSET_OUT_OF_RANGE))
+    assert client >> deletion("t", (0, -1)) << deleted((0, 3, ErrorCode.NONE))
+    reader = broker.client(version=LATEST)
+    assert reader >> list_offsets("t", 0, timestamp=offsets.EARLIEST) << found(3, leader_epoch=0)
+
+
+def test_each_partition_is_answered_for_itself(broker: InProcessBroker) -> None:
+    broker.create_topic("t", 2, cleanup_policy="delete,compact")
+    broker.create_topic("c", cleanup_policy="compact")
+    client = broker.client(version=2)
+    assert (
+        client
+        >> deletion("t", (1, 0), (0, 7), (5, 0), (0, 0))
+        << deleted(
+            (0, 0, ErrorCode.NONE), (1, 0, ErrorCode.NONE), (5, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        )
+    )
+    assert client >> deletion("c", (0, 0)) << deleted((0, -1, ErrorCode.POLICY_VIOLATION))
+    assert client >> deletion("u", (0, 0)) << deleted((0, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    assert client >> DeleteRecordsRequest() << Like(topics=[])
+
+
+def test_records_of_an_internal_topic_stay(broker: InProcessBroker) -> None:
+    name = "__consumer_offsets"
+    records = new_topics(
+        broker.broker.image, [TopicSpec(name)], broker.broker.topic_defaults, broker.broker.new_topic_id
+    )[name]
+    assert not isinstance(records, ApiError)
+    broker.controller.submit(lambda _: Decision(True, records.records), lambda _: False)
+    refusal = deleted((0, -1, ErrorCode.INVALID_TOPIC_EXCEPTION))
+    assert broker.client(version=2) >> deletion(name, (0, 0)) << refusal
+
+
+def test_who_does_not_lead_deletes_nothing(broker: InProcessBroker) -> None:
+    filled(broker)
+    elect(broker, NODE_ID + 1)
+    refusal = deleted((0, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert broker.client(version=2) >> deletion("t", (0, 1)) << refusal

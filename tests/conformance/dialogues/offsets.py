@@ -1,9 +1,9 @@
-"""ListOffsets and OffsetForLeaderEpoch."""
+"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords."""
 
 from __future__ import annotations
 
 from protocol.api_keys import ApiKey
-from protocol.messages.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.fetch import filled
 from tests.conformance.dialogues.words import list_offsets
@@ -141,3 +141,73 @@ def ends_of_what_is_not_there(client: Speaker) -> None:
     client.ask(end_of(client.topic("b"), 0, epoch=0))
     client.ask(OffsetForLeaderEpochRequest(replica_id=-1))
     client.ask(end_of(name, 0, 0, epoch=0))
+
+
+# ---- DeleteRecords
+
+
+def deletion(name: str, *offsets: tuple[int, int], timeout_ms: int = 5000) -> DeleteRecordsRequest:
+    """Has partitions of a topic begin at offsets, given as (partition, offset)."""
+    partitions = [
+        DeleteRecordsRequest.DeleteRecordsPartition(partition_index=index, offset=offset)
+        for index, offset in offsets
+    ]
+    topic = DeleteRecordsRequest.DeleteRecordsTopic(name=name, partitions=partitions)
+    return DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms)
+
+
+def begins(client: Speaker, name: str) -> None:
+    """Notes where the log begins and ends now."""
+    for timestamp in (-2, -1, 0, -3):
+        client.ask(list_offsets(name, 0, timestamp=timestamp), 7)
+
+
+@dialogue(ApiKey.DELETE_RECORDS, 0, 2)
+def deleting_step_by_step(client: Speaker) -> None:
+    name = filled(client)
+    for offset in (0, 1, 3, 2, 3, -1, -1):
+        client.ask(deletion(name, (0, offset)))
+        begins(client, name)
+    client.note(client.write(name, batch(b"after it")))
+    begins(client, name)
+
+
+@dialogue(ApiKey.DELETE_RECORDS, 0, 2)
+def deleting_within_a_batch(client: Speaker) -> None:
+    name = client.create("a")
+    client.write(name, batch(b"a", b"b", b"c", b"d"))
+    client.ask(deletion(name, (0, 2)))
+    begins(client, name)
+
+
+@dialogue(ApiKey.DELETE_RECORDS, 0, 2)
+def deleting_what_cannot_be(client: Speaker) -> None:
+    name = filled(client)
+    for offset in (6, 2**62, -2, -(2**63), 2**63 - 1):
+        client.ask(deletion(name, (0, offset)))
+    begins(client, name)
+    client.ask(deletion(client.create("empty"), (0, -1)))
+    client.ask(deletion(client.topic("none"), (0, 0)))
+    client.ask(deletion("a b", (0, 0)))
+    client.ask(deletion(name, (0, 1), timeout_ms=0))
+    client.ask(deletion(name, (0, 2), timeout_ms=-1))
+    client.ask(DeleteRecordsRequest(timeout_ms=1000))
+
+
+@dialogue(ApiKey.DELETE_RECORDS, 0, 2)
+def deleting_from_many_partitions(client: Speaker) -> None:
+    name = client.create("a", 3)
+    for index in range(3):
+        client.write(name, batch(b"a"), batch(b"b"), partition=index)
+    client.ask(deletion(name, (2, 1), (0, -1), (1, 5), (7, 0), (-1, 0)))
+    client.ask(deletion(name, (0, 2), (0, 1)))
+
+
+@dialogue(ApiKey.DELETE_RECORDS, 0, 2)
+def deleting_by_policy(client: Speaker) -> None:
+    for word, policy in (("c", "compact"), ("d", "delete"), ("b", "compact,delete"), ("n", "")):
+        name = client.create(word, configs={"cleanup.policy": policy})
+        client.write(name, batch(b"a", key=b"k"), batch(b"b", key=b"k"))
+        client.ask(deletion(name, (0, 1)))
+        client.ask(deletion(name, (0, -1)))
+        begins(client, name)
