@@ -90,6 +90,9 @@ class Env(Protocol):
 
     def listdir(self, path: str) -> list[str]: ...
 
+    def scan_dir(self, path: str) -> list[tuple[str, bool]]:
+        """The names in a directory, and whether each is a directory itself, without a look at any of them."""
+
     def mkdir(self, path: str) -> None:
         """Makes the directory and those above it; an existing one is fine."""
 
@@ -230,6 +233,10 @@ class RealEnv:
 
     def listdir(self, path: str) -> list[str]:
         return os.listdir(path)
+
+    def scan_dir(self, path: str) -> list[tuple[str, bool]]:
+        with os.scandir(path) as entries:
+            return [(entry.name, entry.is_dir()) for entry in entries]
 
     def mkdir(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)

@@ -84,6 +84,10 @@ class InconsistentMetadataError(StorageError):
     """meta.properties does not fit the cluster, the node or the other directories."""
 
 
+class NoLogDirError(StorageError):
+    """No log directory is left that could be used, or none of those that are left has the metadata."""
+
+
 class LogDirLockedError(StorageError):
     """Another process holds the directory's .lock."""
 

@@ -2,8 +2,10 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
+from protocol.wire import uuid_from_string
 from storage.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
@@ -37,6 +39,7 @@ class LogDir:
         "_log_start_checkpoint",
         "_recovery_checkpoint",
         "_saved_cleaner_offsets",
+        "_was_closed",
         "cleaner_offsets",
         "had_clean_shutdown",
         "high_watermarks",
@@ -66,6 +69,7 @@ class LogDir:
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.cleaner_offsets: dict[TopicPartition, int] = {}  # where the part begins that was never compacted
         self.logs: dict[TopicPartition, UnifiedLog] = {}
+        self._was_closed = True
 
     # -- whose it is --
 
@@ -94,6 +98,16 @@ class LogDir:
         """Writes meta.properties. Raises OSError."""
         meta_properties.write(self._env, self.path)
         self.meta_properties = meta_properties
+
+    @property
+    def directory_id(self) -> bytes | None:
+        """directory.id of meta.properties, by which the metadata say where a replica lies; None before it has one."""
+        if self.meta_properties is None:
+            return None
+        try:
+            return uuid_from_string(self.meta_properties.directory_id)
+        except ValueError:
+            return None
 
     # -- loading --
 
@@ -174,27 +188,29 @@ class LogDir:
 
     # -- the end --
 
-    def shutdown(self, broker_epoch: int) -> None:
-        """Flushes and closes the logs; the marker says so where nothing failed."""
+    def closings(self) -> list[Callable[[], None]]:
+        """The flushing and closing of each log, each for any thread; none of them raises."""
+        return [partial(self._close, log) for log in self.logs.values()]
+
+    def _close(self, log: "UnifiedLog") -> None:
         try:
-            is_clean = self._close_logs()
+            if not log.is_failed:
+                log.flush()
+            log.close()
+        except (KafkaStorageError, OSError) as error:
+            logger.warning("%s was not closed cleanly: %s", log.name, error)
+            self._was_closed = False
+        if log.is_failed:
+            self._was_closed = False
+
+    def finish_shutdown(self, broker_epoch: int) -> None:
+        """Writes the checkpoints once the logs are closed; the marker of a clean stop where nothing failed."""
+        try:
             self.checkpoint_all()
-            if is_clean:
+            if self._was_closed:
                 self._clean_shutdown.write(broker_epoch)
         except OSError as error:
             logger.warning("%s was not stopped cleanly: %s", self.path, error)
         finally:
             self.logs.clear()
             self.unlock()
-
-    def _close_logs(self) -> bool:
-        is_clean = True
-        for log in self.logs.values():
-            try:
-                if not log.is_failed:
-                    log.flush()
-                log.close()
-            except (KafkaStorageError, OSError) as error:
-                logger.warning("%s was not closed cleanly: %s", log.name, error)
-            is_clean = is_clean and not log.is_failed
-        return is_clean

@@ -31,7 +31,7 @@ from storage.segment import (
     TXN_INDEX_SUFFIX,
     LogSegment,
 )
-from storage.segment_pass import SegmentPass
+from storage.segment_pass import OnProgress, SegmentPass
 from storage.segment_swap import CLEANED_SUFFIX, complete_swaps
 from storage.snapshots import ProducerSnapshotFiles
 from storage.unified_log import UnifiedLog
@@ -60,6 +60,7 @@ def open_log(
     deletions: DeletionQueue | None = None,
     open_segments: OpenSegments | None = None,
     producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS,
+    on_progress: OnProgress | None = None,
 ) -> UnifiedLog:
     """Opens the log in `directory`, which is made when missing, and recovers it unless `is_clean`.
 
@@ -86,6 +87,7 @@ def open_log(
         producers=producers,
         open_segments=open_segments,
         names=names,
+        on_progress=on_progress,
     )
     offsets = loader.load()
     local = LocalLog(
@@ -148,8 +150,8 @@ class LogLoader:
         "_is_clean",
         "_log_start_offset",
         "_names",
+        "_on_progress",
         "_open_segments",
-        "_pass",
         "_producers",
         "_recovery_point",
         "_replay_from",
@@ -171,6 +173,7 @@ class LogLoader:
         producers: ProducerStateManager,
         open_segments: OpenSegments,
         names: list[str],
+        on_progress: OnProgress | None = None,
     ) -> None:
         self._env = env
         self._directory = directory
@@ -182,7 +185,7 @@ class LogLoader:
         self._producers = producers
         self._open_segments = open_segments
         self._names = set(names)
-        self._pass = SegmentPass()
+        self._on_progress = on_progress
         self._replay_from = 0
         self._truncated_bytes = 0
         self.segments = LogSegments()
@@ -301,13 +304,14 @@ class LogLoader:
         self._epochs.truncate_from_end(
             first_offset
         )  # the batches say better: a truncation may not be in the file yet
+        reader = SegmentPass(self._on_progress)
         next_offset = first_offset
         for position, segment in enumerate(doubtful):
             if segment.base_offset < next_offset:
                 self._drop(doubtful[position:])  # it overlaps the one before: left behind by a truncation
                 return
             truncated_before = self._truncated_bytes
-            next_offset = self._recover_segment(segment)
+            next_offset = self._recover_segment(segment, reader)
             if self._truncated_bytes > truncated_before:
                 self._drop(doubtful[position + 1 :])
                 return
@@ -320,7 +324,7 @@ class LogLoader:
         if segments:
             self._env.sync_dir(self._directory)
 
-    def _recover_segment(self, segment: LogSegment) -> int:
+    def _recover_segment(self, segment: LogSegment, reader: SegmentPass) -> int:
         """Reads a segment through and cuts it where it stops making sense; returns the offset at which it ends."""
         if segment.base_offset >= self._replay_from:
             self._producers.map_end_offset = segment.base_offset
@@ -330,7 +334,7 @@ class LogLoader:
             self._producers.remove_expired_producers(self._env.now_ms())
         segment.txn_index.reset()
         scan = segment.new_scanner(latest_epoch=self._epochs.latest_epoch, follow_from=self._replay_from)
-        follow(self._pass, segment, scan, self._producers, aborted_into=segment)
+        follow(reader, segment, scan, self._producers, aborted_into=segment)
         for epoch, first_offset in scan.epochs:
             self._epochs.assign(epoch, first_offset)
         self._producers.map_end_offset = max(scan.next_offset, self._replay_from)
@@ -341,4 +345,5 @@ class LogLoader:
             self._truncated_bytes += segment.size - scan.position
         segment.complete_recovery(scan)
         self.unsynced_paths += segment.paths_to_sync()
+        segment.release()
         return scan.next_offset

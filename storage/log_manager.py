@@ -6,16 +6,26 @@ the checkpoints. It has no threads and no schedule of its own: the broker calls 
 """
 
 import logging
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from storage.checkpoints import MetaProperties, TopicPartition
+from storage.checkpoints import TopicPartition
 from storage.deletion import Deletion, DeletionQueue
 from storage.env import Env
-from storage.errors import InconsistentMetadataError, KafkaStorageError
+from storage.errors import InconsistentMetadataError, KafkaStorageError, storage_error
 from storage.log_dir import LogDir
+from storage.log_dirs import LogDirs
 from storage.log_loader import DEFAULT_PRODUCER_ID_EXPIRATION_MS, open_log
+from storage.log_loading import (
+    DELETE_DIR_SUFFIX,
+    FUTURE_DIR_SUFFIX,
+    STRAY_DIR_SUFFIX,
+    LoadTask,
+    RunTasks,
+    odd_dir_name,
+    parse_partition_dir,
+    run_in_turn,
+)
 from storage.new_directories import NewDirectories
 from storage.open_segments import DESCRIPTORS_PER_SEGMENT, OpenSegments
 from storage.unified_log import UnifiedLog
@@ -24,30 +34,34 @@ if TYPE_CHECKING:
     from config.log_config import LogConfig
     from storage.log_cleaner_manager import LogCleanerManager
 
-DELETE_DIR_SUFFIX: Final = "-delete"
-FUTURE_DIR_SUFFIX: Final = "-future"
-STRAY_DIR_SUFFIX: Final = "-stray"
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
-MAX_DIR_NAME: Final = 255
-_PARTITION_DIR: Final = re.compile(r"(.+)-(\d+)")
-_ODD_DIR: Final = re.compile(r".+-\d+\.[0-9a-f]{32}(-delete|-future|-stray)")
+UNASSIGNED_DIR: Final = bytes(16)
+"""Kafka's DirectoryId.UNASSIGNED: the metadata do not say where a replica lies."""
 
 logger = logging.getLogger("barnabas.storage")
 
 
-class LogManager:
+RunAll = Callable[[Sequence[Callable[[], None]]], None]
+"""Runs pieces of work, none of which raises, and returns when all are done."""
+
+
+def run_all_in_turn(work: Sequence[Callable[[], None]]) -> None:
+    """One after the other, on the calling thread."""
+    for one in work:
+        one()
+
+
+class LogManager(LogDirs):
     """The logs of one broker, over one or more log directories."""
 
     __slots__ = (
+        "_assigned_dir",
         "_config_of",
         "_deletions",
-        "_env",
         "_expiration_ms",
-        "_logs",
         "_open_segments",
         "_planned",
         "cleaner",
-        "dirs",
     )
 
     def __init__(
@@ -59,163 +73,280 @@ class LogManager:
         producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS,
         max_open_segments: int | None = None,
         min_free_bytes: int = 0,
+        assigned_dir: Callable[[str, int], bytes | None] = lambda _topic, _partition: None,
     ) -> None:
         """`config_of(topic)` is asked for the configuration of each log that is opened. Touches nothing yet.
 
+        `assigned_dir(topic, partition)` is the id of the directory in which the metadata have it, if they say.
         `max_open_segments` bounds what is kept open (`OpenSegments`); by default half of the descriptors that the
         process may have go there. `min_free_bytes` is what a DiskSpace takes.
         """
-        self._env = env
+        super().__init__(env, log_dirs, min_free_bytes)
         self._config_of = config_of
         self._expiration_ms = producer_id_expiration_ms
-        self._logs: dict[TopicPartition, UnifiedLog] = {}
+        self._assigned_dir = assigned_dir
         self._deletions = DeletionQueue(env)
         self._planned: dict[TopicPartition, tuple[LogDir, NewDirectories]] = {}
         limit = max_open_segments or env.max_open_files() // 2 // DESCRIPTORS_PER_SEGMENT
         self._open_segments = OpenSegments(limit)
         self.cleaner: LogCleanerManager | None = None  # which makes itself known
-        self.dirs = [LogDir(env, path.rstrip("/") or "/", min_free_bytes) for path in log_dirs]
-
-    # -- the directories --
-
-    def lock_dirs(self) -> None:
-        """Makes the directories where they are missing and claims them. Raises LogDirLockedError, OSError."""
-        for directory in self.dirs:
-            directory.lock()
-
-    def load_meta_properties(self) -> MetaProperties | None:
-        """What the directories agree on; None when none of them is formatted. Raises InconsistentMetadataError."""
-        found = [properties for directory in self.dirs if (properties := directory.load_meta_properties())]
-        for other in found[1:]:
-            if (other.cluster_id, other.node_id) != (found[0].cluster_id, found[0].node_id):
-                raise InconsistentMetadataError(
-                    f"log.dirs belong to different brokers: cluster {found[0].cluster_id} node {found[0].node_id}, "
-                    f"and cluster {other.cluster_id} node {other.node_id}"
-                )
-        return found[0] if found else None
-
-    def format_dirs(self, cluster_id: str, node_id: int, new_directory_id: Callable[[], str]) -> None:
-        """Writes meta.properties into each directory that has none. Raises OSError."""
-        for directory in self.dirs:
-            if directory.meta_properties is None:
-                directory.format(MetaProperties(cluster_id, node_id, new_directory_id()))
 
     # -- loading --
 
-    def load_logs(self, on_loaded: "Callable[[UnifiedLog], None] | None" = None) -> None:
+    def load_logs(
+        self,
+        on_loaded: "Callable[[UnifiedLog], None] | None" = None,
+        run_tasks: RunTasks = run_in_turn,
+    ) -> None:
         """Opens every log in the directories, recovering those that were not stopped cleanly.
 
-        What is no partition directory is left alone. `on_loaded` hears of each, for progress. Raises OSError.
+        What is no partition directory is left alone; a directory in which something fails is offline. `run_tasks` has
+        the tasks run, in threads if it likes; `on_loaded` hears of each log, for progress. Raises
+        InconsistentMetadataError, NoLogDirError.
         """
-        for directory in self.dirs:
-            names = sorted(self._env.listdir(directory.path))
-            directory.start_loading()
-            for name in names:
-                if self._env.is_dir(f"{directory.path}/{name}"):
-                    log = self._load_dir(directory, name)
-                    if log is not None and on_loaded is not None:
-                        on_loaded(log)
+        tasks = [task for directory in list(self.dirs) for task in self._plan(directory)]
+        for task in run_tasks(tasks):
+            log = self._loaded(task)
+            if log is not None and on_loaded is not None:
+                on_loaded(log)
+        self._need_one()
 
-    def _load_dir(self, directory: LogDir, name: str) -> UnifiedLog | None:
+    def _plan(self, directory: LogDir) -> list[LoadTask]:
+        tasks: list[LoadTask] = []
+        with self._failing(directory):
+            names = sorted(name for name, is_dir in self._env.scan_dir(directory.path) if is_dir)
+            directory.start_loading()
+            tasks += [task for name in names if (task := self._task(directory, name))]
+            for task in tasks:
+                task.survey(self._env)
+        return tasks
+
+    def _task(self, directory: LogDir, name: str) -> LoadTask | None:
         path = f"{directory.path}/{name}"
-        odd = _ODD_DIR.fullmatch(name)
-        if odd is not None:
-            if odd[1] == DELETE_DIR_SUFFIX:
-                self._deletions.add(0, [], path)
-            else:
-                logger.warning("%s is left alone: %s directories are not opened", path, odd[1])
-            return None
-        parsed = _PARTITION_DIR.fullmatch(name)
+        parsed = parse_partition_dir(name)
         if parsed is None:
             logger.warning("%s is left alone: it is no partition's directory", path)
-            return None
-        topic, partition = parsed[1], int(parsed[2])
-        if topic == CLUSTER_METADATA_TOPIC:
-            return None  # the metadata log has an owner of its own
-        if (topic, partition) in self._logs:
-            raise InconsistentMetadataError(
-                f"{path} and {self._logs[topic, partition].directory} are logs of the same partition"
+        elif parsed.suffix == DELETE_DIR_SUFFIX:
+            self._deletions.add(self._config_of(parsed.topic).file_delete_delay_ms, [], path)
+        elif parsed.suffix == STRAY_DIR_SUFFIX:
+            logger.warning(
+                "%s is kept and not opened: it was put aside as no topic's; delete it if you like", path
             )
-        log = self._open(directory, topic, partition, is_new=False)
-        log.update_high_watermark(directory.high_watermarks.get((topic, partition), log.log_start_offset))
-        return log
+        elif parsed.topic != CLUSTER_METADATA_TOPIC:  # that log has an owner of its own
+            return LoadTask(directory, path, parsed, self._load)
+        return None
 
-    def _open(self, directory: LogDir, topic: str, partition: int, *, is_new: bool) -> UnifiedLog:
-        key = (topic, partition)
+    def _load(self, task: LoadTask) -> UnifiedLog:
+        """The work of a task; on any thread."""
+        directory, key = task.directory, task.name.key
         log = open_log(
             self._env,
-            f"{directory.path}/{topic}-{partition}",
+            task.path,
+            *key,
+            self._config_of(task.name.topic),
+            is_clean=directory.had_clean_shutdown,
+            log_start_offset=directory.log_start_offsets.get(key, 0),
+            recovery_point=directory.recovery_points.get(key, 0),
+            deletions=self._deletions,
+            open_segments=self._open_segments,
+            producer_id_expiration_ms=self._expiration_ms,
+            on_progress=task.read,
+        )
+        log.update_high_watermark(directory.high_watermarks.get(key, log.log_start_offset))
+        return log
+
+    def _loaded(self, task: LoadTask) -> UnifiedLog | None:
+        """Takes a task back; None where the directory has failed, or the log is not one in use."""
+        directory, log = task.directory, task.log
+        if directory not in self.dirs:
+            return None
+        if log is None:
+            self.log_dir_failed(directory.path, f"{task.path}: {task.error}")
+            return None
+        logs = self._future_logs if task.is_future else self._logs
+        other = logs.get(task.name.key)
+        if other is not None:
+            loser = self._settle(other, log, directory)
+            if loser is log:
+                return None
+        self._register(log, directory, logs)
+        return None if task.is_future else log
+
+    def _register(self, log: UnifiedLog, directory: LogDir, logs: dict[TopicPartition, UnifiedLog]) -> None:
+        log.disk_space = directory.space
+        logs[log.topic, log.partition] = directory.logs[log.topic, log.partition] = log
+
+    def _settle(self, first: UnifiedLog, second: UnifiedLog, second_dir: LogDir) -> UnifiedLog:
+        """Two directories hold the same partition: the one in which the metadata have it is kept, the other put aside.
+
+        A move between directories that was interrupted leaves this. Raises InconsistentMetadataError where the metadata
+        do not say.
+        """
+        assigned = self.directory_with_id(self._assigned_dir(second.topic, second.partition))
+        first_dir = self.directory_of(first)
+        if assigned not in (first_dir, second_dir):
+            raise InconsistentMetadataError(
+                f"{first.directory} and {second.directory} are logs of the same partition; move one of them away: "
+                "the one in the directory that failed last, if one did"
+            )
+        loser, place = (first, first_dir) if assigned is second_dir else (second, second_dir)
+        logger.warning(
+            "%s is put aside: the metadata have %s in %s", loser.directory, loser.name, assigned.path
+        )
+        self._rename_away(loser, place, STRAY_DIR_SUFFIX)
+        place.logs.pop((loser.topic, loser.partition), None)
+        return loser
+
+    def _open_new(self, directory: LogDir, topic: str, partition: int, name: str) -> UnifiedLog:
+        return open_log(
+            self._env,
+            f"{directory.path}/{name}",
             topic,
             partition,
             self._config_of(topic),
-            is_clean=directory.had_clean_shutdown and not is_new,
-            log_start_offset=0 if is_new else directory.log_start_offsets.get(key, 0),
-            recovery_point=0 if is_new else directory.recovery_points.get(key, 0),
             deletions=self._deletions,
             open_segments=self._open_segments,
             producer_id_expiration_ms=self._expiration_ms,
         )
-        log.disk_space = directory.space
-        self._logs[key] = log
-        directory.logs[key] = log
-        return log
 
     # -- the logs --
 
-    def __len__(self) -> int:
-        return len(self._logs)
-
-    def all_logs(self) -> Iterator[UnifiedLog]:
-        """Every open log."""
-        return iter(list(self._logs.values()))
-
-    def get_log(self, topic: str, partition: int) -> UnifiedLog | None:
-        return self._logs.get((topic, partition))
-
-    def directory_of(self, log: UnifiedLog) -> LogDir:
-        """The log directory that a log lies in."""
-        key = (log.topic, log.partition)
-        return next(directory for directory in self.dirs if directory.logs.get(key) is log)
-
-    def prepare_logs(self, wanted: Sequence[tuple[str, int, bytes]]) -> NewDirectories:
+    def prepare_logs(
+        self,
+        wanted: Sequence[tuple[str, int, bytes]],
+        assigned: Mapping[TopicPartition, bytes] | None = None,
+    ) -> NewDirectories:
         """Plans the directories of new logs, given as (topic, partition, topic id), where they will be created.
 
-        Running what it returns, in a thread, spares `get_or_create_log` the waiting for the disk. Raises OSError.
+        `assigned` are the ids of the log directories that the metadata have them in. Running what it returns, in a
+        thread, spares `get_or_create_log` the waiting for the disk. Raises OSError, KafkaStorageError.
         """
         job = NewDirectories(self._env)
-        counts = {directory: len(directory.logs) for directory in self.dirs}
-        for topic, partition, topic_id in wanted:
-            if (topic, partition) in self._logs:
-                continue
-            directory = min(counts, key=lambda candidate: (candidate.space.is_full, counts[candidate]))
-            counts[directory] += 1
+        missing = [entry for entry in wanted if entry[:2] not in self._logs]
+        chosen = self.choose_directories(len(missing))
+        for (topic, partition, topic_id), default in zip(missing, chosen, strict=True):
+            key = (topic, partition)
+            directory = self.directory_with_id((assigned or {}).get(key)) or default
             directory.forget(topic, partition)
             job.add(directory.path, f"{topic}-{partition}", topic_id)
-            self._planned[topic, partition] = (directory, job)
+            self._planned[key] = (directory, job)
         return job
 
-    def get_or_create_log(self, topic: str, partition: int, topic_id: bytes | None = None) -> UnifiedLog:
-        """The log of a partition; a new one goes where it was planned, or into the directory that has the fewest.
+    def get_or_create_log(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: bytes | None = None,
+        *,
+        directory_id: bytes = UNASSIGNED_DIR,
+        is_new: bool = True,
+    ) -> UnifiedLog:
+        """The log of a partition; a new one goes where it was planned, or to `directory_id`, or where there are fewest.
 
-        Raises InconsistentTopicIdError when the directory is that of another incarnation, KafkaStorageError.
+        While a directory is offline, a log that is not there may lie in it: it is made only where the metadata have it
+        in a directory that works, or nowhere yet and it `is_new`. Raises InconsistentTopicIdError when the directory is
+        that of another incarnation, KafkaStorageError.
         """
         log = self._logs.get((topic, partition))
         try:
             if log is None:
-                directory, job = self._planned.pop((topic, partition), (None, None))
-                if directory is None:
-                    directory = min(
-                        self.dirs, key=lambda candidate: (candidate.space.is_full, len(candidate.logs))
-                    )
-                    directory.forget(topic, partition)
-                log = self._open(directory, topic, partition, is_new=True)
-                if job is None or not job.is_done:
-                    self._env.sync_dir(directory.path)
+                log = self._create(topic, partition, directory_id, is_new)
             if topic_id is not None:
                 log.assign_topic_id(topic_id)
         except OSError as error:
-            raise KafkaStorageError(f"{topic}-{partition} cannot be opened: {error}") from error
+            raise storage_error(f"{topic}-{partition} cannot be opened", error, undone=True) from error
         return log
+
+    def _create(self, topic: str, partition: int, directory_id: bytes, is_new: bool) -> UnifiedLog:
+        planned = self._planned.pop((topic, partition), None)
+        if planned is not None and planned[0] not in self.dirs:
+            planned = None  # it has failed since
+        directory = planned[0] if planned else self._place(topic, partition, directory_id, is_new)
+        if planned is None:
+            directory.forget(topic, partition)
+        log = self._open_new(directory, topic, partition, f"{topic}-{partition}")
+        if planned is None or not planned[1].is_done:
+            self._env.sync_dir(directory.path)
+        self._register(log, directory, self._logs)
+        return log
+
+    def _place(self, topic: str, partition: int, directory_id: bytes, is_new: bool) -> LogDir:
+        assigned = self.directory_with_id(directory_id)
+        if assigned is not None:
+            return assigned
+        if self.offline_dirs and not (is_new and directory_id == UNASSIGNED_DIR):
+            raise KafkaStorageError(
+                f"{topic}-{partition} is not made anew, since its log may lie in a log directory that has failed: "
+                f"{', '.join(self.offline_dirs)}"
+            )
+        return self.choose_directories(1)[0]
+
+    # -- moving a log to another directory (KIP-113) --
+
+    def get_or_create_future_log(
+        self, topic: str, partition: int, log_dir: str, topic_id: bytes | None = None
+    ) -> UnifiedLog:
+        """The log that is to replace the one in use, in the log directory `log_dir`, which must be another.
+
+        Its directory is called topic-partition.uniqueid-future until `replace_current_with_future_log`. Raises
+        KafkaStorageError, ValueError.
+        """
+        key = (topic, partition)
+        future, current = self._future_logs.get(key), self._logs.get(key)
+        if future is not None:
+            return future
+        directory = next((candidate for candidate in self.dirs if candidate.path == log_dir), None)
+        if directory is None:
+            raise KafkaStorageError(f"{log_dir} is no log directory that works")
+        if current is not None and self.directory_of(current) is directory:
+            raise ValueError(f"{current.name} lies in {log_dir} already")
+        name = odd_dir_name(topic, partition, FUTURE_DIR_SUFFIX, self._env.random_bytes(16))
+        try:
+            future = self._open_new(directory, topic, partition, name)
+            self._env.sync_dir(directory.path)
+            if topic_id is not None:
+                future.assign_topic_id(topic_id)
+        except OSError as error:
+            raise storage_error(f"the future log of {topic}-{partition}", error, undone=True) from error
+        self._register(future, directory, self._future_logs)
+        return future
+
+    def replace_current_with_future_log(self, topic: str, partition: int) -> UnifiedLog:
+        """Puts the future log in the place of the one in use, which is deleted as `delete_log` does it.
+
+        The new one gets its name first: a crash in between leaves both, and the directory that the metadata have the
+        partition in says which counts. Raises KafkaStorageError.
+        """
+        key = (topic, partition)
+        future, current = self._future_logs.get(key), self._logs.get(key)
+        if future is None:
+            raise KafkaStorageError(f"the future log of {topic}-{partition} is offline, or there is none")
+        target = self.directory_of(future)
+        if current is not None:
+            self._abort_cleaning(current)
+        try:
+            future.release()
+            future.rename_dir(f"{target.path}/{topic}-{partition}")
+            self._env.sync_dir(target.path)
+        except OSError as error:
+            raise storage_error(f"{future.name} cannot be renamed", error, undone=False) from error
+        self._logs[key] = self._future_logs.pop(key)
+        if current is not None:
+            future.update_high_watermark(min(current.high_watermark, future.log_end_offset))
+            self._retire(current, target)
+        return future
+
+    def _retire(self, current: UnifiedLog, target: LogDir) -> None:
+        """The rest of a replacement: what was in use goes, and no checkpoint of its directory speaks of it."""
+        key, source = (current.topic, current.partition), self.directory_of(current)
+        if self.cleaner is not None:
+            self.cleaner.alter_checkpoint_dir(key, source, target)
+        self._rename_away(current, source, DELETE_DIR_SUFFIX)
+        del source.logs[key]
+        try:
+            source.checkpoint_all()
+        except OSError as error:
+            raise storage_error(source.path, error, undone=False) from error
 
     def delete_log(self, topic: str, partition: int) -> bool:
         """Takes a log away: its directory is renamed now and removed after file.delete.delay.ms. False: there was none.
@@ -234,25 +365,24 @@ class LogManager:
             return False
         directory = self.directory_of(log)
         self._abort_cleaning(log)
+        self._rename_away(log, directory, suffix)
+        del self._logs[topic, partition], directory.logs[topic, partition]
+        if self.cleaner is not None:
+            self.cleaner.partition_removed(directory, (topic, partition))
+        return True
+
+    def _rename_away(self, log: UnifiedLog, directory: LogDir, suffix: str) -> None:
+        name = odd_dir_name(log.topic, log.partition, suffix, self._env.random_bytes(16))
         try:
             log.release()
-            log.rename_dir(f"{directory.path}/{self._odd_name(log, suffix)}")
+            log.rename_dir(f"{directory.path}/{name}")
             if suffix == STRAY_DIR_SUFFIX:  # a deletion is durable where it was decided
                 self._env.sync_dir(directory.path)
         except OSError as error:
             raise KafkaStorageError(f"{log.name} cannot be renamed: {error}") from error
-        log.fail("it was deleted" if suffix == DELETE_DIR_SUFFIX else "it was put aside")
-        del self._logs[topic, partition], directory.logs[topic, partition]
-        if self.cleaner is not None:
-            self.cleaner.partition_removed(directory, (topic, partition))
         if suffix == DELETE_DIR_SUFFIX:
             self._deletions.add(log.config.file_delete_delay_ms, [], log.directory)
-        return True
-
-    def _odd_name(self, log: UnifiedLog, suffix: str) -> str:
-        """topic-partition.uniqueid-suffix, as Kafka names it; a long topic is cut so that the name is a file name."""
-        tail = f"-{log.partition}.{self._env.random_bytes(16).hex()}{suffix}"
-        return log.topic[: MAX_DIR_NAME - len(tail)] + tail
+        log.fail("it was deleted" if suffix == DELETE_DIR_SUFFIX else "it was put aside")
 
     def truncate_to(self, log: UnifiedLog, offset: int) -> bool:
         """`UnifiedLog.truncate_to`, and the recovery point on disk before anything is appended again.
@@ -298,7 +428,7 @@ class LogManager:
     def cleanup_logs(self) -> int:
         """Retention: deletes the segments that may go in all logs; how many. The cleaner does it for compacted ones."""
         deleted = 0
-        for log in self.all_logs():
+        for log in [*self.all_logs(), *self.future_logs()]:
             if not log.is_failed and (self.cleaner is None or self.cleaner.may_retain(log)):
                 try:
                     deleted += log.delete_old_segments()
@@ -309,7 +439,8 @@ class LogManager:
     def logs_to_flush(self) -> list[UnifiedLog]:
         """The logs that are due for `prepare_flush`: flush.ms and flush.messages reached, or rolled since the last."""
         now_ms = self._env.now_ms()
-        return [log for log in self._logs.values() if log.needs_flush(now_ms)]
+        logs = [*self._logs.values(), *self._future_logs.values()]
+        return [log for log in logs if log.needs_flush(now_ms)]
 
     def take_due_deletions(self, now_ms: int | None = None) -> list[Deletion]:
         """Files and directories whose delay is over; the caller has them `run`, in a thread if it likes."""
@@ -342,11 +473,16 @@ class LogManager:
 
     # -- the end --
 
-    def shutdown(self, broker_epoch: int = -1) -> None:
-        """Flushes, closes and checkpoints everything, and leaves the marker of a clean stop where all went well."""
+    def shutdown(self, broker_epoch: int = -1, run_all: RunAll = run_all_in_turn) -> None:
+        """Flushes, closes and checkpoints everything, and leaves the marker of a clean stop where all went well.
+
+        `run_all` has the logs closed, in threads if it likes: it is the disk that takes the time.
+        """
+        run_all([closing for directory in self.dirs for closing in directory.closings()])
         for directory in self.dirs:
-            directory.shutdown(broker_epoch)
+            directory.finish_shutdown(broker_epoch)
         self._logs.clear()
+        self._future_logs.clear()
 
     def abandon(self) -> None:
         """Gives files and locks back without a word: what a killed process does."""
@@ -355,3 +491,4 @@ class LogManager:
                 log.release()
             directory.unlock()
         self._logs.clear()
+        self._future_logs.clear()

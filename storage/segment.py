@@ -186,6 +186,7 @@ class LogSegment:
 
     def release(self) -> None:
         """Gives descriptors and maps back; the next use opens again."""
+        self._open_segments.discard(self)
         self._file = None  # closes with the last FileRecords that holds it
         for index in (self._offset_index, self._time_index):
             if index is not None:

@@ -383,6 +383,9 @@ class FaultEnv:
         self.random.shuffle(names)  # nobody may rely on an order
         return names
 
+    def scan_dir(self, path: str) -> list[tuple[str, bool]]:
+        return [(name, self.is_dir(f"{path}/{name}")) for name in self.listdir(path)]
+
     def mkdir(self, path: str) -> None:
         self.operation("mkdir", path)
         node = self.root

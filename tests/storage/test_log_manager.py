@@ -109,7 +109,7 @@ def test_one_partition_in_two_directories_is_an_error(env: FaultEnv) -> None:
 
 
 def test_foreign_directories_are_left_alone(env: FaultEnv, caplog: pytest.LogCaptureFixture) -> None:
-    foreign = ["lost+found", "backup", "t-x", f"t-0.{'a' * 32}-future", f"t-1.{'b' * 32}-stray"]
+    foreign = ["lost+found", "backup", "t-x", f"t-1.{'b' * 32}-stray"]
     for name in [*foreign, "__cluster_metadata-0", "t-0"]:
         env.mkdir(f"/a/{name}")
     with caplog.at_level(logging.WARNING, "barnabas.storage"):
@@ -121,14 +121,25 @@ def test_foreign_directories_are_left_alone(env: FaultEnv, caplog: pytest.LogCap
     assert env.listdir("/a/__cluster_metadata-0") == []
 
 
+def test_files_in_a_log_directory_are_nobodys(env: FaultEnv, caplog: pytest.LogCaptureFixture) -> None:
+    env.mkdir("/a")
+    env.write_file("/a/t-0", b"hands off")
+    with caplog.at_level(logging.WARNING, "barnabas.storage"):
+        manager = new_manager(env)
+    assert len(manager) == 0
+    assert not caplog.messages
+    assert env.read_file("/a/t-0") == b"hands off"
+
+
 def test_a_deletion_that_was_interrupted_is_finished(env: FaultEnv) -> None:
     doomed = f"/a/t-0.{'c' * 32}-delete"
     env.mkdir(doomed)
     env.write_file(f"{doomed}/x", b"")
-    manager = new_manager(env)
-    for deletion in manager.take_due_deletions():
-        assert doomed in repr(deletion)
-        deletion.run()
+    manager = new_manager(env, config=small_config(file_delete_delay_ms=1000))
+    assert manager.take_due_deletions(env.time_ms + 999) == []
+    (deletion,) = manager.take_due_deletions(env.time_ms + 1000)
+    assert doomed in repr(deletion)
+    deletion.run()
     assert not env.exists(doomed)
 
 

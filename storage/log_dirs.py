@@ -1,0 +1,175 @@
+"""LogDirs: which log directories there are, whose they are, which of them work, and which logs lie in them.
+
+The half of `LogManager` that every other part of it stands on; it is of no use alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from storage.checkpoints import MetaProperties, TopicPartition
+from storage.env import Env
+from storage.errors import InconsistentMetadataError, KafkaStorageError, NoLogDirError
+from storage.log_dir import LogDir
+
+if TYPE_CHECKING:
+    from storage.unified_log import UnifiedLog
+
+logger = logging.getLogger("barnabas.storage")
+
+
+class LogDirs:
+    """The log directories of one broker.
+
+    `dirs` are those that work. One that fails leaves them for `offline_dirs`, with the reason, and its logs with it; it
+    comes back at the next start. Nothing is placed and nothing is written there any more.
+    """
+
+    __slots__ = ("_env", "_future_logs", "_logs", "dirs", "offline_dirs", "on_log_dir_failed")
+
+    def __init__(self, env: Env, log_dirs: Sequence[str], min_free_bytes: int) -> None:
+        self._env = env
+        self._logs: dict[TopicPartition, UnifiedLog] = {}
+        self._future_logs: dict[TopicPartition, UnifiedLog] = {}
+        self.dirs = [LogDir(env, path.rstrip("/") or "/", min_free_bytes) for path in log_dirs]
+        self.offline_dirs: dict[str, str] = {}
+        self.on_log_dir_failed: Callable[[str], None] = lambda path: None
+        """Hears of each directory that has failed, when it and its logs are out already."""
+
+    # -- whose they are --
+
+    def lock_dirs(self) -> None:
+        """Makes the directories where they are missing and claims them; those that cannot be had are offline.
+
+        Raises LogDirLockedError, and NoLogDirError when all of them are.
+        """
+        for directory in list(self.dirs):
+            with self._failing(directory):
+                directory.lock()
+        self._need_one()
+
+    @contextmanager
+    def _failing(self, directory: LogDir) -> Iterator[None]:
+        """An error of the disk within takes the directory offline, and is over."""
+        try:
+            yield
+        except (OSError, KafkaStorageError) as error:
+            self.log_dir_failed(directory.path, str(error))
+
+    def _need_one(self) -> None:
+        if not self.dirs:
+            why = "; ".join(f"{path}: {reason}" for path, reason in self.offline_dirs.items())
+            raise NoLogDirError(f"no log directory can be used: {why}")
+
+    def log_dir_failed(self, path: str, why: str) -> None:
+        """Takes a log directory offline, and every log in it. Kafka's LogManager.handleLogDirFailure."""
+        directory = next((candidate for candidate in self.dirs if candidate.path == path), None)
+        if directory is None:
+            return
+        logger.error("log directory %s has failed and is taken offline: %s", path, why)
+        self.dirs.remove(directory)
+        self.offline_dirs[path] = why
+        for key, log in directory.logs.items():
+            log.fail(f"its log directory has failed: {why}")
+            log.release()
+            for logs in (self._logs, self._future_logs):
+                if logs.get(key) is log:
+                    del logs[key]
+        directory.unlock()
+        self.on_log_dir_failed(path)
+
+    def load_meta_properties(self) -> MetaProperties | None:
+        """What the directories agree on; None when none of them is formatted.
+
+        One whose meta.properties cannot be read is offline. Raises InconsistentMetadataError, NoLogDirError.
+        """
+        found: dict[str, MetaProperties] = {}
+        for directory in list(self.dirs):
+            try:
+                properties = directory.load_meta_properties()
+            except (OSError, InconsistentMetadataError) as error:
+                self.log_dir_failed(directory.path, str(error))
+                continue
+            if properties is not None:
+                found[directory.path] = properties
+        self._need_one()
+        _check_agreement(found)
+        return next(iter(found.values()), None)
+
+    def format_dirs(self, cluster_id: str, node_id: int, new_directory_id: Callable[[], str]) -> None:
+        """Writes meta.properties into each directory that has none, or one from before directories had ids.
+
+        A directory in which that fails is offline. Raises NoLogDirError.
+        """
+        for directory in list(self.dirs):
+            properties = directory.meta_properties
+            if properties is not None and properties.directory_id:
+                continue
+            others = None if properties is None else properties.others
+            with self._failing(directory):
+                directory.format(MetaProperties(cluster_id, node_id, new_directory_id(), others))
+        self._need_one()
+
+    def directory_with_id(self, directory_id: bytes | None) -> LogDir | None:
+        """The working directory that has the id."""
+        return next((one for one in self.dirs if directory_id and one.directory_id == directory_id), None)
+
+    # -- what lies in them --
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    def all_logs(self) -> Iterator[UnifiedLog]:
+        """Every open log, apart from those that are to replace one."""
+        return iter(list(self._logs.values()))
+
+    def future_logs(self) -> Iterator[UnifiedLog]:
+        """The logs that are to replace one in another directory."""
+        return iter(list(self._future_logs.values()))
+
+    def get_log(self, topic: str, partition: int) -> UnifiedLog | None:
+        return self._logs.get((topic, partition))
+
+    def get_future_log(self, topic: str, partition: int) -> UnifiedLog | None:
+        """The log that is to replace a partition's."""
+        return self._future_logs.get((topic, partition))
+
+    def directory_of(self, log: UnifiedLog) -> LogDir:
+        """The log directory that a log lies in."""
+        key = (log.topic, log.partition)
+        return next(directory for directory in self.dirs if directory.logs.get(key) is log)
+
+    def choose_directories(self, count: int) -> list[LogDir]:
+        """Where so many new logs go: each to the directory that has the fewest then, full ones last.
+
+        Raises KafkaStorageError when there is none.
+        """
+        counts = {directory: len(directory.logs) for directory in self.dirs}
+        if not counts:
+            raise KafkaStorageError("every log directory has failed")
+        chosen = []
+        for _ in range(count):
+            directory = min(counts, key=lambda candidate: (candidate.space.is_full, counts[candidate]))
+            counts[directory] += 1
+            chosen.append(directory)
+        return chosen
+
+
+def _check_agreement(found: Mapping[str, MetaProperties]) -> None:
+    """Raises InconsistentMetadataError unless all directories are of one broker, and each is itself."""
+    first = next(iter(found.values()), None)
+    ids: dict[str, str] = {}
+    for path, other in found.items():
+        if first is not None and (other.cluster_id, other.node_id) != (first.cluster_id, first.node_id):
+            raise InconsistentMetadataError(
+                f"log.dirs belong to different brokers: cluster {first.cluster_id} node {first.node_id}, "
+                f"and cluster {other.cluster_id} node {other.node_id}"
+            )
+        if other.directory_id and ids.setdefault(other.directory_id, path) != path:
+            raise InconsistentMetadataError(
+                f"{ids[other.directory_id]} and {path} have the same directory.id in meta.properties: one is a copy of "
+                "the other"
+            )

@@ -1,0 +1,117 @@
+"""Which logs there are to load, and the loading of each as a piece of work of its own.
+
+LogManager plans one LoadTask for every partition directory; whoever starts the broker runs them, on as many threads as
+it likes, and hands each back. A task touches nothing but its own directory.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from storage.checkpoints import TopicPartition
+from storage.env import Env
+from storage.errors import StorageError
+from storage.segment import LOG_SUFFIX
+
+if TYPE_CHECKING:
+    from storage.log_dir import LogDir
+    from storage.unified_log import UnifiedLog
+
+DELETE_DIR_SUFFIX: Final = "-delete"
+FUTURE_DIR_SUFFIX: Final = "-future"
+STRAY_DIR_SUFFIX: Final = "-stray"
+MAX_DIR_NAME: Final = 255
+_PARTITION_DIR: Final = re.compile(r"(.+)-(\d+)")
+_ODD_DIR: Final = re.compile(r"(.+)-(\d+)\.([^.]+)(-delete|-future|-stray)")
+
+Open = Callable[["LoadTask"], "UnifiedLog"]
+RunTasks = Callable[[Sequence["LoadTask"]], Iterable["LoadTask"]]
+"""Runs all the tasks and gives each back when it is done, in whatever order."""
+
+
+class PartitionDirName(NamedTuple):
+    """What the name of a partition's directory says. `suffix` is "" for the log in use."""
+
+    topic: str
+    partition: int
+    suffix: str
+
+    @property
+    def key(self) -> TopicPartition:
+        return self.topic, self.partition
+
+
+def parse_partition_dir(name: str) -> PartitionDirName | None:
+    """`topic-partition`, or `topic-partition.uniqueid-delete` (-future, -stray); None for any other name.
+
+    Kafka's UnifiedLog.parseTopicPartitionName.
+    """
+    odd = _ODD_DIR.fullmatch(name)
+    if odd is not None:
+        return PartitionDirName(odd[1], int(odd[2]), odd[4])
+    plain = _PARTITION_DIR.fullmatch(name)
+    if plain is None or name.endswith((DELETE_DIR_SUFFIX, FUTURE_DIR_SUFFIX, STRAY_DIR_SUFFIX)):
+        return None
+    return PartitionDirName(plain[1], int(plain[2]), "")
+
+
+def odd_dir_name(topic: str, partition: int, suffix: str, unique: bytes) -> str:
+    """topic-partition.uniqueid-suffix, as Kafka names it; a long topic is cut so that the name is a file name."""
+    tail = f"-{partition}.{unique.hex()}{suffix}"
+    return topic[: MAX_DIR_NAME - len(tail)] + tail
+
+
+class LoadTask:
+    """One log to open. `run` may be called on any thread, once; then either `log` or `error` is there.
+
+    `bytes_to_read` is how much of the log recovery has to read (0 after a clean stop), `bytes_read` how far it is.
+    """
+
+    __slots__ = ("_open", "bytes_read", "bytes_to_read", "directory", "error", "log", "name", "path")
+
+    def __init__(self, directory: "LogDir", path: str, name: PartitionDirName, open_log: Open) -> None:
+        self._open = open_log
+        self.directory = directory
+        self.path = path
+        self.name = name
+        self.bytes_to_read = 0
+        self.bytes_read = 0
+        self.log: UnifiedLog | None = None
+        self.error: OSError | StorageError | None = None
+
+    @property
+    def is_future(self) -> bool:
+        """Whether the log is to take the place of another one day: a replica that moves between directories."""
+        return self.name.suffix == FUTURE_DIR_SUFFIX
+
+    def survey(self, env: Env) -> None:
+        """Finds out how much there is to read. Raises OSError."""
+        if self.directory.had_clean_shutdown:
+            return
+        recovery_point = self.directory.recovery_points.get(self.name.key, 0)
+        names = sorted(
+            name for name in env.listdir(self.path) if name[20:] == LOG_SUFFIX and name[:20].isdigit()
+        )
+        first = max((at for at, name in enumerate(names) if int(name[:20]) <= recovery_point), default=0)
+        self.bytes_to_read = sum(env.size(f"{self.path}/{name}") for name in names[first:])
+
+    def read(self, count: int) -> None:
+        """Notes that recovery has read so many bytes more."""
+        self.bytes_read += count
+
+    def run(self) -> None:
+        try:
+            self.log = self._open(self)
+        except (OSError, StorageError) as error:
+            self.error = error
+        self.bytes_read = self.bytes_to_read
+
+    def __repr__(self) -> str:
+        return f"LoadTask({self.path})"
+
+
+def run_in_turn(tasks: Sequence[LoadTask]) -> Iterable[LoadTask]:
+    """Runs one after the other, on the calling thread."""
+    for task in tasks:
+        task.run()
+        yield task
