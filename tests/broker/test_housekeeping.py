@@ -79,8 +79,8 @@ def test_the_first_round_comes_after_the_delay_or_the_interval_if_that_is_shorte
         house.advance(1000)
         rounds.append(runner.held)
         runner.release_all()
-    #                 1  2  3  4  5  6  7  8 s: high watermarks at 2, 4, 6, 8; recovery points at 3, 8; the two
-    assert rounds == [0, 1, 3, 1, 0, 1, 0, 2]  # others, and the disk, whose interval is long at 3 for the first time
+    # High watermarks at 2, 4, 6, 8 s; recovery points at 3 and 8; the others, whose interval is long, at 3.
+    assert rounds == [0, 1, 3, 1, 0, 1, 0, 2]
     house.broker.kill()
 
 
