@@ -298,9 +298,16 @@ class LogLoader:
         doubtful = self.segments.from_offset(self._recovery_point)
         first_offset = doubtful[0].base_offset
         start = self.segments[0].base_offset
-        trusted = LogSegments([segment for segment in self.segments if segment.base_offset < first_offset])
-        rebuild_producer_state(self._producers, trusted, start, first_offset, self._env.now_ms())
+        trusted = [segment for segment in self.segments if segment.base_offset < first_offset]
+        # Where a segment begins at the recovery point, the indexes of the one before may never have been synced: they
+        # were left out when its last records were, and finished by the roll after that.
+        unfinished = trusted.pop() if trusted and first_offset >= self._recovery_point else None
+        replay_to = unfinished.base_offset if unfinished else first_offset
+        rebuild_producer_state(self._producers, LogSegments(trusted), start, replay_to, self._env.now_ms())
         self._replay_from = self._producers.map_end_offset
+        if unfinished is not None:
+            self._index_anew(unfinished)
+            self._replay_from = self._producers.map_end_offset = first_offset
         self._epochs.truncate_from_end(
             first_offset
         )  # the batches say better: a truncation may not be in the file yet
@@ -315,6 +322,17 @@ class LogLoader:
             if self._truncated_bytes > truncated_before:
                 self._drop(doubtful[position + 1 :])
                 return
+
+    def _index_anew(self, segment: LogSegment) -> None:
+        """Reads a segment through that is safe by itself, for its indexes; damage in it is left for readers to meet."""
+        segment.txn_index.reset()
+        scan = segment.new_scanner(follow_from=self._replay_from)
+        follow(self._pass, segment, scan, self._producers, aborted_into=segment)
+        if scan.position == segment.size:
+            segment.complete_recovery(scan)
+        else:
+            logger.warning("%s is damaged at byte %d: %s", segment.path, scan.position, scan.damage)
+        self.unsynced_paths += segment.paths_to_sync()
 
     def _drop(self, segments: list[LogSegment]) -> None:
         for segment in reversed(segments):
