@@ -63,11 +63,12 @@ def hash_map_order(keys: Iterable[str], *, is_asked_again: bool) -> Sequence[str
     `is_asked_again` says whether there was a call after the last new key.
     """
     inserted = list(keys)
+    inserted.reverse()
     buckets = 16
     for size in range(len(inserted) + is_asked_again):
         if size > buckets * 3 // 4:
             buckets *= 2
-    return sorted(reversed(inserted), key=lambda key: _spread_hash(key) & (buckets - 1))
+    return sorted(inserted, key=lambda key: _spread_hash(key) & (buckets - 1))
 
 
 def _spread_hash(text: str) -> int:

@@ -1,0 +1,140 @@
+"""Verification of log directories: what is wrong in them, what would be right, and what a start would do about it.
+
+Reads and never changes: nothing is opened for writing, locked, trimmed or rebuilt, so that a broker may be at work in
+the directory meanwhile. What a broker does between two looks at a partition is told from damage by looking again.
+
+    error    something is lost or contradicts itself
+    warning  nothing is lost: what a start puts right, and what does not belong there
+    note     as it should be, though it may surprise: what is on its way out, a tail that was not yet flushed
+
+`verify.py` has the words for it; `verify_directory` looks at an entry of log.dirs, `verify_partition` at a partition,
+`verify_segment` at a segment with its indexes.
+"""
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class Finding(NamedTuple):
+    """One thing that was found. `position` (bytes) and `offset` where they are known; `remedy`: what a start does."""
+
+    severity: Severity
+    path: str
+    problem: str
+    expected: str = ""
+    remedy: str = ""
+    position: int | None = None
+    offset: int | None = None
+
+
+LEFT_ALONE: Final = "a start leaves it alone"
+REMOVED: Final = "a start removes it"
+REBUILT: Final = "a start builds it anew from the .log"
+
+
+class Counts:
+    """What was looked at."""
+
+    __slots__ = ("batches", "bytes", "directories", "files", "partitions", "records", "segments")
+
+    def __init__(self) -> None:
+        self.directories = self.partitions = self.segments = self.files = 0
+        self.batches = self.records = self.bytes = 0
+
+    def add(self, other: "Counts") -> None:
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class Findings:
+    """The findings about one thing, gathered; `path` is what is being looked at."""
+
+    __slots__ = ("all", "counts", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.all: list[Finding] = []
+        self.counts = Counts()
+
+    def add(
+        self,
+        severity: Severity,
+        path: str,
+        problem: str,
+        expected: str = "",
+        remedy: str = "",
+        *,
+        position: int | None = None,
+        offset: int | None = None,
+    ) -> None:
+        self.all.append(Finding(severity, path, problem, expected, remedy, position, offset))
+
+    def error(
+        self, path: str, problem: str, expected: str = "", remedy: str = "", **where: int | None
+    ) -> None:
+        self.add(Severity.ERROR, path, problem, expected, remedy, **where)
+
+    def warning(
+        self, path: str, problem: str, expected: str = "", remedy: str = "", **where: int | None
+    ) -> None:
+        self.add(Severity.WARNING, path, problem, expected, remedy, **where)
+
+    def note(
+        self, path: str, problem: str, expected: str = "", remedy: str = "", **where: int | None
+    ) -> None:
+        self.add(Severity.NOTE, path, problem, expected, remedy, **where)
+
+    @property
+    def has_errors(self) -> bool:
+        return any(finding.severity is Severity.ERROR for finding in self.all)
+
+    @property
+    def are_only_notes(self) -> bool:
+        return all(finding.severity is Severity.NOTE for finding in self.all)
+
+
+class Situation(NamedTuple):
+    """What the log directory says of a partition, offsets None where it says nothing.
+
+    `is_clean`: the broker has stopped in order, so that everything is on stable storage and as it should be.
+    """
+
+    is_clean: bool = False
+    recovery_point: int | None = None
+    log_start_offset: int | None = None
+    cleaner_offset: int | None = None
+
+    def is_recovered(self, end_offset: int) -> bool:
+        """Whether a start reads a segment that ends at `end_offset` through, and builds its indexes anew."""
+        return not self.is_clean and end_offset > (self.recovery_point or 0)
+
+
+OnProgress = Callable[[int], None]
+"""Told of the bytes of .log files that were read since the last time."""
+
+
+class SameAgain:
+    """Findings that were made at every look: what a broker at work causes is different each time."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self, first: Iterable[Finding]) -> None:
+        self._kept = list(first)
+
+    def look(self, again: Iterable[Finding]) -> None:
+        """Forgets what is not found again."""
+        found = set(again)
+        self._kept = [finding for finding in self._kept if finding in found]
+
+    @property
+    def all(self) -> list[Finding]:
+        return self._kept

@@ -1,0 +1,258 @@
+"""Verification of .snapshot and .txnindex files against a replay of the batches, as these are read in order."""
+
+import struct
+from typing import Final
+
+from protocol.records.batch import MAGIC_V2, InvalidRecordError, RecordBatch
+from protocol.records.control import ControlRecordType, control_record_type
+from storage.env import Env
+from storage.errors import CorruptSnapshotError
+from storage.producer_state import ProducerStateEntry, ProducerStateManager
+from storage.segment import TXN_INDEX_SUFFIX, segment_path
+from storage.snapshots import ProducerSnapshotFiles, SnapshotEntry
+from storage.verify import REBUILT, REMOVED, Findings, Severity, Situation
+from storage.verify_segment import Batch
+
+_TXN_ENTRY: Final = struct.Struct(">hqqqq")
+_NEVER_MS: Final = 1 << 62
+_FIELDS: Final = (
+    ("producer_epoch", "epoch"),
+    ("last_sequence", "last sequence"),
+    ("last_offset", "last offset"),
+    ("offset_delta", "offset delta"),
+    ("current_txn_first_offset", "first offset of the open transaction"),
+)
+
+Aborted = tuple[int, int, int, int]
+"""(producer id, first offset, last offset, last stable offset)."""
+
+
+class ProducersVerifier:
+    """What producers have done in one partition, from its first batch on, and the files that say the same."""
+
+    __slots__ = (
+        "_aborted",
+        "_env",
+        "_findings",
+        "_first_offset",
+        "_markers",
+        "_producers",
+        "_situation",
+        "_snapshots",
+        "_waiting",
+        "is_trusted",
+    )
+
+    def __init__(
+        self, env: Env, directory: str, names: list[str], findings: Findings, situation: Situation
+    ) -> None:
+        """`names`: what is in the directory."""
+        self._env = env
+        self._findings = findings
+        self._situation = situation
+        self._snapshots = ProducerSnapshotFiles(env, directory, names)
+        self._producers = ProducerStateManager(
+            ProducerSnapshotFiles(env, directory, []), directory, _NEVER_MS
+        )
+        self._waiting: dict[int, list[SnapshotEntry]] = {}
+        self._first_offset = 0
+        self._aborted: list[Aborted] = []
+        self._markers: set[tuple[int, int]] = set()  # (producer id, offset) of each abort in this segment
+        self.is_trusted = True  # no batch has been missed
+
+    # -- snapshots --
+
+    def read_snapshots(self) -> None:
+        """Reads all of them, before the log is: it only grows. Raises OSError."""
+        for offset in self._snapshots.offsets:
+            path = self._snapshots.path(offset)
+            try:
+                self._waiting[offset] = self._snapshots.read(offset)
+            except CorruptSnapshotError as error:
+                if not self._env.exists(path):
+                    continue  # retention took it meanwhile
+                is_unflushed = self._situation.is_recovered(offset)
+                severity = Severity.WARNING if is_unflushed else Severity.ERROR
+                remedy = "a start removes it, and takes the one before it or reads the log"
+                self._findings.add(
+                    severity, path, str(error).removeprefix(f"{path} "), "", remedy, offset=offset
+                )
+            self._findings.counts.files += 1
+
+    def begin(self, first_offset: int) -> None:
+        """The log begins at `first_offset`."""
+        self._first_offset = first_offset
+
+    def take(self, batch: Batch) -> None:
+        """Follows a batch, after the snapshots that stand before it have been held against what was so far."""
+        first = batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
+        self._check_snapshots(first)
+        if batch.magic != MAGIC_V2 or batch.producer_id < 0 or not isinstance(batch, RecordBatch):
+            return
+        if batch.is_control:
+            self._note_marker(batch)
+        completed = self._producers.update(batch, batch.base_offset, batch.last_offset)
+        if completed is None:
+            return
+        if completed.is_aborted:
+            stable = self._producers.last_stable_offset_after(completed)
+            self._aborted.append(
+                (completed.producer_id, completed.first_offset, completed.last_offset, stable)
+            )
+        self._producers.complete_txn(completed)
+        self._producers.on_high_watermark_updated(completed.last_offset + 1)
+
+    def _note_marker(self, batch: RecordBatch) -> None:
+        record = next(iter(batch.records()), None)
+        try:
+            is_abort = record is not None and control_record_type(record.key) is ControlRecordType.ABORT
+        except InvalidRecordError:
+            is_abort = False
+        if is_abort:
+            self._markers.add((batch.producer_id, batch.last_offset))
+
+    def _check_snapshots(self, first_offset: int) -> None:
+        """Those of `first_offset` and before: all that they can know has been read."""
+        while self._waiting and (offset := next(iter(self._waiting))) <= first_offset:
+            entries = self._waiting.pop(offset)
+            if self.is_trusted and offset >= self._first_offset:
+                for entry in entries:
+                    self._check_entry(entry, offset)
+
+    def _check_entry(self, saved: SnapshotEntry, offset: int) -> None:
+        """Producers that are not in the snapshot may have expired, what they did before the log's start is unknown."""
+        path = self._snapshots.path(offset)
+        known = self._producers.producers.get(saved.producer_id)
+        problem = expected = ""
+        if max(saved.last_offset, saved.current_txn_first_offset) >= offset:
+            problem = f"producer {saved.producer_id} has last offset {saved.last_offset}"
+            expected = f"one below {offset}"
+        elif known is None:
+            if saved.last_offset >= self._first_offset:
+                problem = f"producer {saved.producer_id} has last offset {saved.last_offset}"
+                expected = "a batch of that producer there"
+        elif saved.last_offset >= self._first_offset or known.last_offset >= 0:
+            problem, expected = self._difference(saved, known)
+        if problem:
+            remedy = "a start takes it as it is, if it is the latest"
+            self._findings.error(path, problem, expected, remedy, offset=offset)
+
+    def _difference(self, saved: SnapshotEntry, known: ProducerStateEntry) -> tuple[str, str]:
+        last = known.batches[-1] if known.batches else None
+        replayed = SnapshotEntry(
+            known.producer_id,
+            known.producer_epoch,
+            known.last_sequence,
+            known.last_offset,
+            last.offset_delta if last else 0,
+            known.last_timestamp,
+            known.coordinator_epoch,
+            known.current_txn_first_offset,
+        )
+        for name, text in _FIELDS:
+            said, found = getattr(saved, name), getattr(replayed, name)
+            is_older = name == "current_txn_first_offset" and 0 <= said < self._first_offset
+            if said != found and not is_older:
+                return f"producer {saved.producer_id}: {text} {said}", f"{found}, by its batches"
+        return "", ""
+
+    def end(self, end_offset: int) -> None:
+        """The log ends at `end_offset`."""
+        self._check_snapshots(end_offset)
+        if not self.is_trusted:
+            return
+        for offset in self._waiting:
+            path = self._snapshots.path(offset)
+            expected = f"at most {end_offset}, where the log ends"
+            self._findings.error(path, f"it is of offset {offset}", expected, REMOVED, offset=offset)
+
+    # -- .txnindex --
+
+    def check_segment(self, segment: "TransactionIndexFile", *, has_gaps: bool) -> None:
+        """Holds the aborted transactions of a segment against its .txnindex.
+
+        With gaps in the offsets the log was compacted, and what a transaction had written may be gone: then only what
+        can be seen has to agree.
+        """
+        replayed, markers = self._aborted, self._markers
+        self._aborted, self._markers = [], set()
+        if self.is_trusted and segment.entries is not None:
+            is_rebuilt = self._situation.is_recovered(segment.end_offset)
+            for problem, expected, offset in _txn_problems(
+                segment, replayed, markers, has_gaps, self._first_offset
+            ):
+                severity = Severity.WARNING if is_rebuilt else Severity.ERROR
+                remedy = (
+                    REBUILT if is_rebuilt else "a start takes it as it is; readers at read_committed go wrong"
+                )
+                self._findings.add(severity, segment.path, problem, expected, remedy, offset=offset)
+
+
+class TransactionIndexFile:
+    """The entries of a .txnindex as they were read, before the .log was; none where there is no file."""
+
+    __slots__ = ("end_offset", "entries", "path")
+
+    def __init__(
+        self, env: Env, directory: str, base_offset: int, findings: Findings, situation: Situation
+    ) -> None:
+        self.path = segment_path(directory, base_offset, TXN_INDEX_SUFFIX)
+        self.end_offset = base_offset
+        self.entries: list[Aborted] | None = []
+        try:
+            data = env.read_file(self.path)
+        except FileNotFoundError:
+            return
+        findings.counts.files += 1
+        whole = len(data) // _TXN_ENTRY.size * _TXN_ENTRY.size
+        found = list(_TXN_ENTRY.iter_unpack(data[:whole]))
+        odd = next((entry[0] for entry in found if entry[0] != 0), None)
+        if whole == len(data) and odd is None:
+            self.entries = [(entry[1], entry[2], entry[3], entry[4]) for entry in found]
+            return
+        self.entries = None
+        problem = f"it has an entry of version {odd}" if odd is not None else f"it has {len(data)} bytes"
+        expected = "0" if odd is not None else f"a multiple of {_TXN_ENTRY.size}"
+        is_rebuilt = not situation.is_clean and base_offset >= (situation.recovery_point or 0)
+        severity = Severity.WARNING if is_rebuilt else Severity.ERROR
+        findings.add(
+            severity,
+            self.path,
+            problem,
+            expected,
+            REBUILT if is_rebuilt else "readers at read_committed fail",
+        )
+
+
+def _txn_problems(
+    segment: TransactionIndexFile,
+    replayed: list[Aborted],
+    markers: set[tuple[int, int]],
+    has_gaps: bool,
+    first_offset: int,
+) -> list[tuple[str, str, int]]:
+    """(what is wrong, what would be right, offset)."""
+    problems: list[tuple[str, str, int]] = []
+    by_marker = {(entry[0], entry[2]): entry for entry in replayed}
+    for entry in segment.entries or []:
+        producer_id, first, last, stable = entry
+        text = f"it has producer {producer_id}, offsets {first} to {last}, last stable offset {stable}"
+        known = by_marker.pop((producer_id, last), None)
+        if (producer_id, last) not in markers:
+            if last < segment.end_offset:
+                problems.append((text, f"an abort marker of that producer at offset {last}", last))
+        elif known is None:
+            if first >= first_offset and not has_gaps:
+                problems.append((text, "a transaction that was open at that marker", last))
+        elif has_gaps:
+            if first > known[1]:
+                problems.append((text, f"first offset {known[1]} or less", last))
+        elif first != known[1] and first >= first_offset:
+            problems.append((text, f"first offset {known[1]}", last))
+        elif stable > known[3] or (stable != known[3] and stable >= first_offset):
+            problems.append((text, f"last stable offset {known[3]}", last))
+    if not has_gaps:
+        for producer_id, first, last, _ in by_marker.values():
+            text = f"it lacks the abort of producer {producer_id}, offsets {first} to {last}"
+            problems.append((text, "an entry for it", last))
+    return problems

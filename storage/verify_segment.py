@@ -1,0 +1,340 @@
+"""Verification of one segment: every batch of the .log, and the .index and .timeindex held against them as it goes.
+
+Indexes are read before the .log's length is asked: what is appended meanwhile is in the .log first.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from protocol.records.batch import (
+    ENTRY_HEADER,
+    MAGIC_V2,
+    TIMESTAMP_TYPE_MASK,
+    CorruptRecordError,
+    InvalidRecordError,
+    RecordBatch,
+    UnsupportedCompressionError,
+    entry_header,
+)
+from protocol.records.checksum import crc32c
+from protocol.records.legacy import LegacyEntry
+from storage.env import Env, File, read_fully
+from storage.index import MAX_RELATIVE_OFFSET
+from storage.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
+from storage.verify import REBUILT, Findings, OnProgress, Severity, Situation
+from storage.verify_indexes import OffsetIndexCheck, TimeIndexCheck
+
+if TYPE_CHECKING:
+    from protocol.records.record import RecordsSummary
+
+CHUNK_BYTES: Final = 1024 * 1024
+_BAD_RECORDS: Final = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError)
+
+Batch = RecordBatch | LegacyEntry
+OnBatch = Callable[[Batch], None]
+"""Told of each batch that is whole, in order."""
+
+
+class SegmentVerifier:
+    """One segment; used once. `next_offset`, where it ends, and the rest are right after `run`."""
+
+    __slots__ = (
+        "_base_offset",
+        "_end",
+        "_env",
+        "_file",
+        "_findings",
+        "_indexes",
+        "_is_active",
+        "_is_deep",
+        "_on_batch",
+        "_on_progress",
+        "_path",
+        "_situation",
+        "first_offset",
+        "has_gaps",
+        "is_whole",
+        "next_offset",
+    )
+
+    def __init__(
+        self,
+        env: Env,
+        directory: str,
+        base_offset: int,
+        findings: Findings,
+        *,
+        situation: Situation,
+        is_active: bool,
+        is_deep: bool,
+        on_batch: OnBatch,
+        on_progress: OnProgress,
+    ) -> None:
+        self._env = env
+        self._path = segment_path(directory, base_offset, LOG_SUFFIX)
+        self._base_offset = base_offset
+        self._findings = findings
+        self._situation = situation
+        self._is_active = is_active
+        self._is_deep = is_deep
+        self._on_batch = on_batch
+        self._on_progress = on_progress
+        self._end = 0
+        self._indexes: list[OffsetIndexCheck | TimeIndexCheck] = []
+        self.next_offset = base_offset
+        self.first_offset: int | None = None
+        self.has_gaps = False
+        self.is_whole = True
+
+    def run(self) -> None:
+        """Reads everything. Raises OSError, FileNotFoundError among them when the segment is deleted meanwhile."""
+        directory = self._path.rpartition("/")[0]
+        offset_path = segment_path(directory, self._base_offset, OFFSET_INDEX_SUFFIX)
+        time_path = segment_path(directory, self._base_offset, TIME_INDEX_SUFFIX)
+        offset_data, time_data = self._read(offset_path), self._read(time_path)
+        self._file = self._env.open(self._path, write=False)
+        self._end = self._file.size()
+        self._findings.counts.segments += 1
+        self._findings.counts.bytes += self._end
+        if offset_data is not None:
+            offsets = OffsetIndexCheck(offset_path, self._base_offset, offset_data, self._is_active)
+            self._indexes.append(offsets)
+        if time_data is not None:
+            self._indexes.append(TimeIndexCheck(time_path, self._base_offset, time_data, self._is_active))
+        try:
+            for batch, position in self._batches(self._file):
+                self._take(batch, position)
+        finally:
+            self._file.close()
+        self._report_indexes(offset_path, offset_data, time_path, time_data)
+
+    def _read(self, path: str) -> bytes | None:
+        try:
+            data = self._env.read_file(path)
+        except FileNotFoundError:
+            return None
+        self._findings.counts.files += 1
+        return data
+
+    # -- batches --
+
+    def _batches(self, file: File) -> Iterator[tuple[Batch, int]]:
+        """The batches that are whole, whatever is in them, and their positions; says what else there is."""
+        position, start, chunk, end = 0, 0, b"", self._end
+        while position < end:
+            at = position - start
+            if at + ENTRY_HEADER.size > len(chunk):
+                chunk, start, at = read_fully(file, min(CHUNK_BYTES, end - position), position), position, 0
+                self._on_progress(len(chunk))
+            try:
+                if len(chunk) < ENTRY_HEADER.size:
+                    raise CorruptRecordError(f"{end - position} bytes are too few for a batch")
+                _, size, magic = entry_header(chunk, at)
+                if size > end - position:
+                    raise CorruptRecordError(f"the batch claims {size} bytes, and {end - position} are left")
+            except CorruptRecordError as error:
+                self._unreadable(position, str(error))
+                return
+            if at + size > len(chunk):
+                wanted = min(max(size, CHUNK_BYTES), end - position)
+                chunk, start, at = read_fully(file, wanted, position), position, 0
+                self._on_progress(len(chunk))
+                if len(chunk) < size:
+                    return  # truncated since its length was asked
+            yield (RecordBatch(chunk, at) if magic == MAGIC_V2 else LegacyEntry(chunk, at)), position
+            position += size
+
+    def _unreadable(self, position: int, why: str) -> None:
+        """What begins at `position` is no batch: the rest of an append that was cut off, room kept free, or damage."""
+        left = self._end - position
+        if self._is_active and self._is_zero(position):
+            self._findings.note(
+                self._path,
+                f"{left} bytes of zeros at the end",
+                "room that preallocate=true keeps",
+                "a start cuts it off" if not self._situation.is_clean else "",
+                position=position,
+                offset=self.next_offset,
+            )
+            return
+        self.is_whole = False
+        for index in self._indexes:
+            index.is_told_all = False
+        if self._is_unflushed_tail():
+            self._findings.note(
+                self._path,
+                f"not yet flushed: {why}",
+                "nothing from the recovery point on has to be whole while a broker is at work or was killed",
+                f"a start cuts {left} bytes off here",
+                position=position,
+                offset=self.next_offset,
+            )
+            return
+        self._findings.error(
+            self._path,
+            f"no batch begins here: {why}",
+            f"a batch that begins at offset {self.next_offset} or after",
+            self._remedy(left),
+            position=position,
+            offset=self.next_offset,
+        )
+
+    def _is_unflushed_tail(self) -> bool:
+        return self._is_active and self._situation.is_recovered(self.next_offset + 1)
+
+    def _is_zero(self, position: int) -> bool:
+        while position < self._end:
+            chunk = read_fully(self._file, min(CHUNK_BYTES, self._end - position), position)
+            if not chunk or chunk.strip(b"\0"):
+                return False
+            position += len(chunk)
+        return True
+
+    def _remedy(self, left: int) -> str:
+        if self._situation.is_recovered(self.next_offset + 1):
+            later = "" if self._is_active else ", and the segments after it go"
+            return f"a start cuts {left} bytes off here{later}"
+        return "a start does not look here; readers are told that the records are corrupt"
+
+    def _take(self, batch: Batch, position: int) -> None:
+        if not self._is_right(batch, position):
+            self._go_on_behind(batch)
+            return
+        first = batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
+        self._check_offsets(first, batch.last_offset, position)
+        if self._is_deep:
+            self._check_records(batch, position)
+        if first > self.next_offset or not _is_dense(batch):
+            self.has_gaps = True
+        if self.first_offset is None:
+            self.first_offset = first
+        self.next_offset = max(self.next_offset, batch.last_offset + 1)
+        counts = self._findings.counts
+        counts.batches += 1
+        if isinstance(batch, RecordBatch):
+            counts.records += batch.record_count
+        for index in self._indexes:
+            index.take(first, batch.last_offset, batch.max_timestamp, position)
+        self._on_batch(batch)
+
+    def _is_right(self, batch: Batch, position: int) -> bool:
+        """Whether the checksum is; one that is wrong at the very end may be an append that was cut off."""
+        if batch.is_valid_crc():
+            return True
+        self.is_whole = False
+        is_last = position + batch.size_in_bytes == self._end
+        if is_last and self._is_unflushed_tail():
+            self._findings.note(
+                self._path,
+                "not yet flushed: the last batch is not as it was written",
+                "nothing from the recovery point on has to be whole while a broker is at work or was killed",
+                f"a start cuts {batch.size_in_bytes} bytes off here",
+                position=position,
+                offset=self.next_offset,
+            )
+            return False
+        actual = f"{_actual_crc(batch):#010x}" if isinstance(batch, RecordBatch) else "another"
+        self._findings.error(
+            self._path,
+            f"the batch of {batch.size_in_bytes} bytes claims CRC {batch.crc:#010x}, and its bytes have {actual}",
+            "one that is right",
+            self._remedy(self._end - position),
+            position=position,
+            offset=self.next_offset,
+        )
+        return False
+
+    def _go_on_behind(self, batch: Batch) -> None:
+        """Takes offsets from a header that may be wrong only as far as what comes next can still fit."""
+        if 0 <= batch.last_offset - self.next_offset <= MAX_RELATIVE_OFFSET:
+            self.next_offset = batch.last_offset + 1
+        for index in self._indexes:
+            index.is_told_all = False
+
+    def _check_offsets(self, first: int, last: int, position: int) -> None:
+        if first < self.next_offset or last < first:
+            self.is_whole = False
+            self._findings.error(
+                self._path,
+                f"the batch has offsets {first} to {last}",
+                f"{self.next_offset} or greater ones",
+                self._remedy(self._end - position),
+                position=position,
+                offset=first,
+            )
+        elif last - self._base_offset > MAX_RELATIVE_OFFSET:
+            self._findings.error(
+                self._path,
+                f"the batch ends with offset {last}",
+                f"at most {self._base_offset + MAX_RELATIVE_OFFSET}, or the indexes cannot point to it",
+                self._remedy(self._end - position),
+                position=position,
+                offset=last,
+            )
+
+    def _check_records(self, batch: Batch, position: int) -> None:
+        try:
+            if isinstance(batch, RecordBatch):
+                problem = _records_problem(batch, batch.validate_records())
+            else:
+                problem = ""
+                self._findings.counts.records += len(list(batch.records(check_inner=True)))
+        except _BAD_RECORDS as error:
+            problem = str(error)
+        if problem:
+            self._findings.error(
+                self._path,
+                f"the records of the batch: {problem}",
+                "records that fit the batch's header",
+                "a start does not look into batches; readers fail at it",
+                position=position,
+                offset=batch.last_offset,
+            )
+
+    # -- what the indexes have come to --
+
+    def _report_indexes(
+        self, offset_path: str, offset_data: bytes | None, time_path: str, time_data: bytes | None
+    ) -> None:
+        is_rebuilt = self._situation.is_recovered(self.next_offset)
+        severity = Severity.WARNING if is_rebuilt else Severity.ERROR
+        for path, data in ((offset_path, offset_data), (time_path, time_data)):
+            if data is None:
+                self._findings.warning(path, "there is no such file", "one for each .log", REBUILT)
+        for index in self._indexes:
+            index.end(self._end, is_final=not self._is_active or self._situation.is_clean)
+            remedy = REBUILT if is_rebuilt or index.is_noticed else _UNNOTICED
+            for problem, expected, offset in index.problems:
+                self._findings.add(severity, index.path, problem, expected, remedy, offset=offset)
+            if index.untold:
+                self._findings.add(severity, index.path, f"{index.untold} more of its entries are wrong")
+
+
+_UNNOTICED: Final = "a start takes it as it is; removed while the broker is stopped, it is built anew"
+
+
+def _is_dense(batch: Batch) -> bool:
+    """Whether a batch has as many records as offsets: what was compacted has fewer."""
+    return not isinstance(batch, RecordBatch) or batch.record_count == batch.last_offset_delta + 1
+
+
+def _actual_crc(batch: RecordBatch) -> int:
+    start = batch.position + 21
+    return crc32c(memoryview(batch.buffer)[start : batch.position + batch.size_in_bytes])
+
+
+def _records_problem(batch: RecordBatch, found: "RecordsSummary") -> str:
+    """Why records that are well formed do not fit the header; empty where they do."""
+    is_create_time = not batch.attributes & TIMESTAMP_TYPE_MASK
+    if found.record_count and is_create_time and found.max_timestamp != batch.max_timestamp:
+        return f"the youngest is of {found.max_timestamp}, the header says {batch.max_timestamp}"
+    if batch.record_count > batch.last_offset_delta + 1:
+        return f"there are {batch.record_count} for {batch.last_offset_delta + 1} offsets"
+    if found.offset_gap_index < 0:
+        return ""
+    next_offset = batch.base_offset
+    for record in batch.records():
+        if not next_offset <= record.offset <= batch.last_offset:
+            return f"offset {record.offset} where {next_offset} to {batch.last_offset} are possible"
+        next_offset = record.offset + 1
+    return ""
