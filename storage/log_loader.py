@@ -327,7 +327,7 @@ class LogLoader:
         """Reads a segment through that is safe by itself, for its indexes; damage in it is left for readers to meet."""
         segment.txn_index.reset()
         scan = segment.new_scanner(follow_from=self._replay_from)
-        follow(self._pass, segment, scan, self._producers, aborted_into=segment)
+        follow(SegmentPass(), segment, scan, self._producers, aborted_into=segment)
         if scan.position == segment.size:
             segment.complete_recovery(scan)
         else:
