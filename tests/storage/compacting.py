@@ -1,0 +1,107 @@
+"""Compaction as a broker does it, without a broker: one step after the other on the calling thread."""
+
+from config.log_config import LogConfig
+from storage.cleaning_plan import CleaningPlan, CleaningResult
+from storage.env import Env
+from storage.log_cleaner import clean
+from storage.log_cleaner_manager import LogCleanerManager
+from storage.log_manager import LogManager
+from storage.log_to_clean import CleanerLimits, LogToClean, SegmentSurvey, cleaning_plan
+from storage.segment_swap import SwapPreparation
+from storage.unified_log import UnifiedLog
+from tests.storage.helpers import TOPIC_ID, make_batch, read_batches, small_config
+
+LIMITS = CleanerLimits(65_536, 0.9, 4096, float("inf"))
+KEYS = 4
+ABORTED = b"aborted"
+"""The key of what an aborted transaction wrote: in the log until it is compacted, and for nobody to see."""
+
+
+def compacted(**overrides: object) -> LogConfig:
+    """Small segments of a compacted topic, of which everything dirty is worth cleaning."""
+    return small_config(
+        **{"cleanup_policy": frozenset({"compact"}), "min_cleanable_dirty_ratio": 0.0, **overrides}
+    )
+
+
+class Compacted:
+    """A log manager in /a with one compacted log, and its cleaner's manager."""
+
+    def __init__(self, env: Env, config: LogConfig | None = None, *, group_bytes: int = 16_384) -> None:
+        """`group_bytes`: how large a cleaned segment may be, by the sizes of those that it stands for."""
+        self.env = env
+        self.group_bytes = group_bytes
+        self.manager = LogManager(env, ["/a"], lambda _topic: config or compacted())
+        self.manager.lock_dirs()
+        self.manager.load_meta_properties()
+        self.manager.load_logs()
+        self.cleaner = LogCleanerManager(env, self.manager)
+        self.log = self.manager.get_or_create_log("t", 0, TOPIC_ID)
+        self.log.update_high_watermark(self.log.log_end_offset)
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return "t", 0
+
+    @property
+    def checkpoint(self) -> int | None:
+        """Where the dirty part begins, by what is in memory."""
+        return self.manager.dirs[0].cleaner_offsets.get(self.key)
+
+    def fill(self, count: int, *, size: int = 100) -> None:
+        """Appends `count` records, keys in turn, values that tell their offset; segments have five."""
+        for _ in range(count):
+            offset = self.log.log_end_offset
+            put(self.log, b"key %d" % (offset % KEYS), b"%020d" % offset + bytes(size))
+
+    def grab(self) -> LogToClean:
+        found = self.cleaner.grab_filthiest_log()
+        assert found is not None, "nothing to clean"
+        return found
+
+    def plan(self, found: LogToClean) -> CleaningPlan:
+        survey = SegmentSurvey(self.env, found)
+        survey.run()
+        plan = cleaning_plan(found, survey.segments, LIMITS, self.env.now_ms())
+        return plan._replace(segment_bytes=self.group_bytes)
+
+    def clean(self, found: LogToClean) -> CleaningResult:
+        """What the worker does."""
+        return clean(self.env, self.plan(found))
+
+    def swap(self, found: LogToClean, result: CleaningResult) -> None:
+        """What the broker does with it."""
+        for cleaned in result.segments:
+            swap = SwapPreparation(self.env, found.log.directory, cleaned)
+            swap.run()
+            assert found.log.replace_segments(cleaned)
+        self.cleaner.done_cleaning(found, result.next_first_dirty_offset)
+
+    def compact(self) -> CleaningResult:
+        """One whole cleaning of the dirtiest log."""
+        found = self.grab()
+        result = self.clean(found)
+        self.swap(found, result)
+        return result
+
+
+def put(log: UnifiedLog, key: bytes, value: bytes | None, **batch: object) -> int:
+    """Appends one record and makes it visible; its offset."""
+    info = log.append_as_leader(make_batch(value, key=key, **batch), 0)  # type: ignore[arg-type]
+    log.update_high_watermark(log.log_end_offset)
+    return info.first_offset
+
+
+def contents(log: UnifiedLog) -> dict[int, tuple[bytes | None, bytes | None]]:
+    """Offset: (key, value) of every record."""
+    return {
+        record.offset: (record.key, record.value)
+        for batch in read_batches(log, log.log_start_offset)
+        if not batch.is_control
+        for record in batch.records()
+    }
+
+
+def last_values(log: UnifiedLog) -> dict[bytes | None, bytes | None]:
+    """What a reader who replays the log ends up with: the last value of each key, but for the one ABORTED."""
+    return {key: value for _, (key, value) in sorted(contents(log).items()) if key != ABORTED}
