@@ -4,6 +4,7 @@ Kafka's LogToClean and the companion of LogCleanerManager.
 """
 
 import logging
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from storage.cleaning_plan import CleaningPlan, SegmentToClean
@@ -106,9 +107,8 @@ def _first_dirty_offset(log: "UnifiedLog", checkpoint: int | None) -> tuple[int,
 
 def _closed_from(log: "UnifiedLog", offset: int) -> list[LogSegment]:
     """The segments that may hold the offset or later ones, but for the active one."""
-    segments = log.segments[:-1]
-    ends = [segment.base_offset for segment in segments[1:]] + [log.segments[-1].base_offset]
-    return [segment for segment, end in zip(segments, ends, strict=True) if end > offset]
+    segments = log.segments
+    return [segment for segment, after in pairwise(segments) if after.base_offset > offset]
 
 
 def log_to_clean(log: "UnifiedLog", directory: "LogDir", offsets: OffsetsToClean, now_ms: int) -> LogToClean:
