@@ -66,10 +66,13 @@ class AbortedTransactionFiles:
 class CleanedTransactions:
     """Follows the transactions through the batches of a log, oldest first."""
 
-    __slots__ = ("_aborted", "_coming", "_committed", "_has_data", "_retained")
+    __slots__ = ("_aborted", "_coming", "_committed", "_has_data", "_number", "_retained")
 
     def __init__(self) -> None:
-        self._coming: list[tuple[int, int, AbortedTxn]] = []  # a heap by first offset
+        self._coming: list[
+            tuple[int, int, AbortedTxn]
+        ] = []  # a heap by first offset, then by the number of its entry
+        self._number = 0
         self._aborted: dict[int, AbortedTxn] = {}  # by producer id: those whose marker has not come yet
         self._has_data: set[int] = set()  # which of these have data left
         self._committed: set[int] = set()  # producer ids with data of a transaction that is not aborted
@@ -78,7 +81,8 @@ class CleanedTransactions:
     def add_aborted(self, transactions: list[AbortedTxn]) -> None:
         """What the transaction indexes say about the batches that come next; repetitions do no harm."""
         for transaction in transactions:
-            heapq.heappush(self._coming, (transaction.first_offset, transaction.last_offset, transaction))
+            self._number += 1
+            heapq.heappush(self._coming, (transaction.first_offset, self._number, transaction))
 
     def take_retained(self) -> list[AbortedTxn]:
         """The aborted transactions whose markers stayed since the last call, in the order of these."""

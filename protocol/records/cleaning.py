@@ -254,7 +254,7 @@ class RecordFilter:
         self._make_room(_HEADER_BYTES)
         fields[1] = _HEADER_BYTES - _LOG_OVERHEAD
         fields[5] &= _LOG_APPEND_TIME | _TRANSACTIONAL_OR_CONTROL
-        fields[7] = fields[8]
+        fields[7] = -1
         fields[12] = 0
         self._write_header(fields, self.written + _HEADER_BYTES)
 

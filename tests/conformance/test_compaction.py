@@ -1,0 +1,310 @@
+"""Logs compacted by Apache Kafka's own cleaner and by ours, from the same files: what comes out is compared.
+
+Kafka's Cleaner is called through a small Java class, with a clock that stands, so that delete horizons do not depend
+on when this runs. Without codec the .log files have to be equal byte by byte, with codecs record by record and header
+by header; the indexes of a cleaned segment, its age and the transaction index have to be equal in both cases.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.records.batch import CompressionType, RecordBatch, build_batch
+from protocol.records.legacy import LegacyEntry
+from storage.cleaning_plan import CleaningPlan, CleaningResult
+from storage.env import RealEnv
+from storage.log_cleaner import clean
+from storage.log_loader import open_log
+from storage.unified_log import UnifiedLog
+from tests.conformance.kafka_jars import KAFKA_39, KAFKA_VERSION, require_compiled
+from tests.storage.cleaning import FORMS, aborted_transactions, plan_for, running, stored_batches, swap_in
+from tests.storage.helpers import T0, end_txn, small_config
+
+pytestmark = [pytest.mark.conformance, pytest.mark.slow]
+
+JAVA = Path(__file__).parent / "java"
+PEERS = {KAFKA_VERSION: JAVA / "CleanerPeer.java", KAFKA_39: JAVA / "CleanerPeer39.java"}
+ENV = RealEnv()
+CODECS = list(CompressionType)
+SEEDS = int(os.environ.get("BARNABAS_COMPACTION_SEEDS", "2"))
+DELETE_RETENTION_MS = 100_000
+KAFKA_LIMIT_S = 60
+
+Changes = dict[str, Any]
+Row = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]
+
+
+class Writer:
+    """Fills a log with what a compacted topic may hold, by chance from a seed."""
+
+    def __init__(self, directory: Path, seed: int, codecs: list[CompressionType]) -> None:
+        directory.mkdir(parents=True)
+        self.random = random.Random(seed)
+        self.codecs = codecs
+        config = small_config(segment_bytes=4096, segment_index_bytes=4096, index_interval_bytes=200)
+        self.log: UnifiedLog = open_log(
+            ENV,
+            str(directory),
+            "t",
+            0,
+            config,
+            is_clean=False,
+            log_start_offset=0,
+            recovery_point=0,
+        )
+        self.sequences: dict[int, int] = {}
+        self.epochs: dict[int, int] = {}
+        self.open: set[int] = set()
+        self.now = T0
+
+    def rows(self) -> list[Row]:
+        rows: list[Row] = []
+        for _ in range(self.random.randint(1, 8)):
+            self.now += self.random.randint(0, 20)
+            key = b"key-%d" % self.random.randint(0, 40)
+            value = None if self.random.random() < 0.2 else self.random.randbytes(self.random.randint(0, 90))
+            headers: list[tuple[str, bytes | None]] = [("h", b"v"), ("n", None)]
+            jitter = self.random.randint(-50, 50)
+            rows.append((key, value, self.now + jitter, headers if self.random.random() < 0.3 else []))
+        return rows
+
+    def append(self, producer_id: int = -1, *, transactional: bool = False) -> None:
+        rows = self.rows()
+        epoch, sequence = -1, -1
+        if producer_id >= 0:
+            epoch = self.epochs.setdefault(producer_id, 0)
+            sequence = self.sequences.get(producer_id, 0)
+            self.sequences[producer_id] = sequence + len(rows)
+        batch = build_batch(
+            [*rows],
+            compression=self.random.choice(self.codecs),
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            is_transactional=transactional,
+        )
+        self.log.append_as_leader(batch, 0)
+        if transactional:
+            self.open.add(producer_id)
+
+    def end(self, producer_id: int) -> None:
+        commit = self.random.random() < 0.5
+        marker = end_txn(producer_id, self.epochs[producer_id], commit=commit, timestamp=self.now)
+        append_marker(self.log, marker)
+        self.open.discard(producer_id)
+
+    def some(self, count: int) -> None:
+        """Plain, idempotent and transactional batches, and markers."""
+        for _ in range(count):
+            producer = self.random.choice((-1, -1, 10, 11, 20, 21, 22))
+            if producer in self.open and self.random.random() < 0.4:
+                self.end(producer)
+            else:
+                self.append(producer, transactional=producer >= 20)
+        for producer in sorted(self.open):
+            self.end(producer)
+
+    def close(self) -> CleaningPlan:
+        """Rolls, closes, and says what is to be cleaned."""
+        self.log.update_high_watermark(self.log.log_end_offset)
+        self.log.roll()
+        self.log.close()
+        for age, path in enumerate(sorted(Path(self.log.directory).glob("*.log"))):
+            set_age(path, age)
+        return plan_for(
+            ENV,
+            self.log,
+            now_ms=self.now + 1000,
+            delete_retention_ms=DELETE_RETENTION_MS,
+            segment_bytes=10000,
+        )
+
+
+def append_marker(log: UnifiedLog, marker: bytes) -> None:
+    from storage.offsets import AppendOrigin
+
+    log.append_as_leader(marker, 0, origin=AppendOrigin.COORDINATOR)
+
+
+def set_age(path: Path, age: int) -> None:
+    ENV.set_mtime_ms(str(path), T0 + 1000 * age)
+
+
+def clean_by_kafka(version: str, plan: CleaningPlan, directory: Path) -> dict[str, float]:
+    """Lets Kafka's cleaner run in a directory; returns what it says about it."""
+    settings = {
+        "cleanup.policy": "compact",
+        # Kafka 4 wants a mebibyte at least in the one that is for everybody.
+        "segment.bytes" if version == KAFKA_39 else "internal.segment.bytes": plan.segment_bytes,
+        "segment.index.bytes": plan.segment_index_bytes,
+        "index.interval.bytes": plan.index_interval_bytes,
+        "max.message.bytes": plan.max_message_bytes,
+        "delete.retention.ms": plan.delete_retention_ms,
+    }
+    source = PEERS[version]
+    words = [plan.first_dirty_offset, plan.first_uncleanable_offset, plan.now_ms]
+    words += [plan.dedupe_buffer_bytes, plan.io_buffer_bytes]
+    ran = subprocess.run(
+        ["java", "-Xmx256m", "-cp", require_compiled(source, version), source.stem, str(directory)]
+        + [str(word) for word in words]
+        + [f"{key}={value}" for key, value in settings.items()],
+        capture_output=True,
+        text=True,
+        timeout=KAFKA_LIMIT_S,
+        check=False,
+    )
+    line = next((line for line in ran.stdout.splitlines() if line.startswith("next=")), None)
+    assert line is not None, ran.stdout + ran.stderr
+    for deleted in directory.glob("*.deleted"):
+        deleted.unlink()
+    return {key: float(value) for key, value in (word.split("=") for word in line.split())}
+
+
+def clean_by_us(plan: CleaningPlan, directory: Path) -> CleaningResult:
+    result = clean(ENV, plan._replace(directory=str(directory)))
+    swap_in(ENV, str(directory), result)
+    return result
+
+
+def described(directory: Path) -> list[Any]:
+    """All there is in a log, codecs unpacked."""
+    found: list[Any] = []
+    for batch in stored_batches(ENV, str(directory)):
+        records = [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in batch.records()]
+        if isinstance(batch, LegacyEntry):
+            found.append((batch.magic, batch.attributes, batch.last_offset, batch.max_timestamp, records))
+            continue
+        assert isinstance(batch, RecordBatch)
+        found.append(
+            (
+                batch.base_offset,
+                batch.last_offset,
+                batch.partition_leader_epoch,
+                batch.attributes,
+                batch.base_timestamp,
+                batch.max_timestamp,
+                (batch.producer_id, batch.producer_epoch, batch.base_sequence),
+                records,
+            )
+        )
+    return found
+
+
+def files_in(directory: Path, *suffixes: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir()) if path.suffix in suffixes}
+
+
+def ages_in(directory: Path) -> dict[str, int]:
+    """When the closed segments were last modified."""
+    return {path.name: ENV.mtime_ms(str(path)) for path in sorted(directory.glob("*.log"))[:-1]}
+
+
+def check_same(ours: Path, theirs: Path, *, is_plain: bool, version: str = KAFKA_VERSION) -> None:
+    assert described(ours) == described(theirs)
+    assert files_in(ours, ".txnindex") == files_in(theirs, ".txnindex")
+    assert ages_in(ours) == ages_in(theirs)
+    if is_plain:
+        assert files_in(ours, ".log") == files_in(theirs, ".log")
+        if version != KAFKA_39:  # it has one entry for each write, Kafka 4 one for each batch that is due
+            assert trimmed_indexes(ours) == trimmed_indexes(theirs)
+
+
+def trimmed_indexes(directory: Path) -> dict[str, bytes]:
+    """The indexes of the closed segments."""
+    closed = {path.stem for path in sorted(directory.glob("*.log"))[:-1]}
+    return {
+        name: data
+        for name, data in files_in(directory, ".index", ".timeindex").items()
+        if name.partition(".")[0] in closed
+    }
+
+
+def check_rounds(
+    tmp_path: Path, writer: Writer, rounds: list[Changes], version: str, *, is_plain: bool
+) -> None:
+    """Cleans the log in one round after the other by both, comparing after each."""
+    plan = writer.close()
+    ours, theirs = Path(plan.directory), tmp_path / "kafka" / "t-0"
+    shutil.copytree(ours, theirs)
+    for changes in rounds:
+        plan = plan_for(ENV, writer.log)._replace(
+            **{**plan._asdict(), "segments": plan_for(ENV, writer.log).segments, **changes}
+        )
+        said = clean_by_kafka(version, plan, theirs)
+        result = clean_by_us(plan, ours)
+        assert result.next_first_dirty_offset == said["next"]
+        assert result.stats.messages_read == said["messages_read"]
+        assert result.stats.messages_written == said["messages_written"]
+        assert result.stats.invalid_messages_read == said["invalid"]
+        assert result.stats.map_messages_read == said["map_messages_read"]
+        if is_plain:
+            assert result.stats.bytes_read == said["bytes_read"]
+            assert result.stats.bytes_written == said["bytes_written"]
+        check_same(ours, theirs, is_plain=is_plain, version=version)
+
+
+def later(plan_now: int) -> list[Changes]:
+    """Three rounds: horizons are set, they have not passed, they have passed."""
+    return [
+        {},
+        {"now_ms": plan_now + DELETE_RETENTION_MS // 2},
+        {"now_ms": plan_now + 3 * DELETE_RETENTION_MS},
+        {"now_ms": plan_now + 6 * DELETE_RETENTION_MS},
+    ]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_everything_without_codec(tmp_path: Path, seed: int, form: str) -> None:
+    writer = Writer(tmp_path / "ours" / "t-0", seed, [CompressionType.NONE])
+    writer.some(120)
+    with running(form):
+        check_rounds(tmp_path, writer, later(writer.now + 1000), KAFKA_VERSION, is_plain=True)
+    assert seed or aborted_transactions(ENV, str(tmp_path / "ours" / "t-0")) is not None
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_everything_with_all_codecs(tmp_path: Path, seed: int) -> None:
+    writer = Writer(tmp_path / "ours" / "t-0", 100 + seed, CODECS)
+    writer.some(120)
+    check_rounds(tmp_path, writer, later(writer.now + 1000), KAFKA_VERSION, is_plain=False)
+
+
+@pytest.mark.parametrize("codecs", [[CompressionType.NONE], CODECS], ids=["none", "all"])
+def test_everything_beside_kafka_3_9(tmp_path: Path, codecs: list[CompressionType]) -> None:
+    writer = Writer(tmp_path / "ours" / "t-0", 7, codecs)
+    writer.some(120)
+    check_rounds(
+        tmp_path, writer, later(writer.now + 1000), KAFKA_39, is_plain=codecs == [CompressionType.NONE]
+    )
+
+
+def test_in_parts_when_the_map_is_small(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "ours" / "t-0", 3, [CompressionType.NONE])
+    writer.some(100)
+    writer.log.flush()
+    plan = writer.close()
+    ours, theirs = Path(plan.directory), tmp_path / "kafka" / "t-0"
+    shutil.copytree(ours, theirs)
+    first_dirty_offset = 0
+    steps = 0
+    while first_dirty_offset < plan.first_uncleanable_offset:
+        now = plan_for(ENV, writer.log)
+        plan = plan._replace(
+            segments=now.segments, first_dirty_offset=first_dirty_offset, dedupe_buffer_bytes=24 * 16
+        )
+        said = clean_by_kafka(KAFKA_VERSION, plan, theirs)
+        result = clean_by_us(plan, ours)
+        assert result.next_first_dirty_offset == said["next"]
+        assert result.stats.map_messages_read == said["map_messages_read"]
+        check_same(ours, theirs, is_plain=True)
+        first_dirty_offset = result.next_first_dirty_offset
+        steps += 1
+    assert steps > 3
