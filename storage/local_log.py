@@ -331,7 +331,12 @@ class LocalLog:
             if segment in self._sealed_since_flush:
                 self._sealed_since_flush.remove(segment)
             doomed += segment.mark_deleted()
-        self._deletions.add(self.config.file_delete_delay_ms, doomed)
+        self.delete_later(doomed)
+
+    def delete_later(self, paths: list[str]) -> None:
+        """Has files that were renamed for it removed after file.delete.delay.ms."""
+        if paths:
+            self._deletions.add(self.config.file_delete_delay_ms, paths)
 
     def segments_of(self, base_offsets: Sequence[int]) -> list[LogSegment] | None:
         """The closed segments with these base offsets; None unless they are all there, and nothing between them."""

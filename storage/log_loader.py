@@ -211,10 +211,17 @@ class LogLoader:
         )
         if not self._is_clean:
             self._producers.remove_expired_producers(self._env.now_ms())
+            self._note_unsynced_snapshots()
         recovery_point = end_offset if self._is_clean else min(self._recovery_point, end_offset)
         for segment in self.segments:
             segment.release()  # most partitions are idle: each opens its files when it is used
         return LoadedLogOffsets(start_offset, end_offset, recovery_point, self._truncated_bytes)
+
+    def _note_unsynced_snapshots(self) -> None:
+        """Those that recovery took, and those that rolls left behind: both were written without a sync."""
+        snapshots = self._producers.snapshots
+        first_doubtful = self.segments.from_offset(self._recovery_point)[0].base_offset
+        self.unsynced_paths += [snapshots.path(at) for at in snapshots.offsets if at >= first_doubtful]
 
     # -- files --
 
@@ -347,8 +354,7 @@ class LogLoader:
         if segment.base_offset >= self._replay_from:
             self._producers.map_end_offset = segment.base_offset
             with suppress_no_space():
-                snapshot = self._producers.take_snapshot(sync=False)
-                self.unsynced_paths += [snapshot] if snapshot else []
+                self._producers.take_snapshot(sync=False)
             self._producers.remove_expired_producers(self._env.now_ms())
         segment.txn_index.reset()
         scan = segment.new_scanner(latest_epoch=self._epochs.latest_epoch, follow_from=self._replay_from)

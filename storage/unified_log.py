@@ -391,9 +391,11 @@ class UnifiedLog(LogState):
                 doomed.pop()
             start = self._local.segments[len(doomed)].base_offset
             self.maybe_increment_log_start_offset(start, LogStartOffsetIncrementReason.SEGMENT_DELETION)
+            self._local.delete_segments(doomed)
+            # After the segments: a crash in between leaves snapshots too many, and none too few.
             snapshots = self.producer_state_manager.snapshots
             paths = [snapshots.detach(segment.base_offset, DELETED_SUFFIX) for segment in doomed]
-            self._local.delete_segments(doomed, [path for path in paths if path])
+            self._local.delete_later([path for path in paths if path])
         return len(doomed)
 
     def _roll_for_retention(self) -> bool:
