@@ -155,6 +155,7 @@ class TimeIndexCheck(_IndexCheck):
 
     def take(self, first: int, last: int, max_timestamp: int, _position: int) -> None:
         """Holds a batch against the entries that speak of it."""
+        is_youngest = max_timestamp > self._youngest
         self._youngest = max(self._youngest, max_timestamp)
         while self._next < len(self._entries) and self._offset_of(self._entries[self._next]) <= last:
             entry = self._entries[self._next]
@@ -163,13 +164,10 @@ class TimeIndexCheck(_IndexCheck):
                 continue
             if self._offset_of(entry) < first:
                 self._wrong(entry, f"an offset that there is; the next batch begins with {first}")
-            elif entry[0] != self._youngest or entry[0] != max_timestamp:
-                self._wrong(
-                    entry,
-                    f"timestamp {self._youngest}, the youngest up to that offset"
-                    if entry[0] != self._youngest
-                    else f"another offset: the batch there has none younger than {max_timestamp}",
-                )
+            elif entry[0] != self._youngest:
+                self._wrong(entry, f"timestamp {self._youngest}, the youngest up to that offset")
+            elif not is_youngest:
+                self._wrong(entry, "an offset before: that of the first batch with this timestamp")
 
     def end(self, _size: int, *, is_final: bool) -> None:
         """Says which entries speak of what there is not, and whether the youngest record is missing."""

@@ -89,6 +89,7 @@ class PartitionVerifier:
         "_has_inner_gaps",
         "_is_deep",
         "_latest_epoch",
+        "_log_path",
         "_names",
         "_on_progress",
         "_producers",
@@ -109,6 +110,7 @@ class PartitionVerifier:
         self._names = sorted(env.listdir(directory))
         self._epochs: list[tuple[int, int]] | None = None
         self._latest_epoch = NO_LEADER_EPOCH
+        self._log_path = directory
         self._has_inner_gaps = bool(situation.cleaner_offset)
         self.findings = Findings(directory)
         self._producers = ProducersVerifier(env, directory, self._names, self.findings, situation)
@@ -192,6 +194,7 @@ class PartitionVerifier:
     # -- segments --
 
     def _segment(self, base_offset: int, *, is_active: bool) -> None:
+        self._log_path = f"{self._directory}/{base_offset:020d}{LOG_SUFFIX}"
         transactions = TransactionIndexFile(
             self._env, self._directory, base_offset, self.findings, self._situation
         )
@@ -209,7 +212,7 @@ class PartitionVerifier:
         try:
             segment.run()
         except FileNotFoundError:
-            if self._env.exists(f"{self._directory}/{base_offset:020d}{LOG_SUFFIX}"):
+            if self._env.exists(self._log_path):
                 raise
             self._producers.is_trusted = False  # retention or compaction took it since the names were read
             return
@@ -222,10 +225,9 @@ class PartitionVerifier:
         self.end_offset = max(self.end_offset, segment.next_offset)
 
     def _check_place(self, base_offset: int, segment: SegmentVerifier) -> None:
-        path = f"{self._directory}/{base_offset:020d}{LOG_SUFFIX}"
         if base_offset < self.end_offset:
             self.findings.error(
-                path,
+                self._log_path,
                 f"it begins at offset {base_offset}",
                 f"{self.end_offset}, where the segment before it ends",
                 "a start drops it, if it reads the segment through; readers may see records twice",
@@ -233,7 +235,7 @@ class PartitionVerifier:
             )
         elif base_offset > self.end_offset and not (self._has_inner_gaps or segment.has_gaps):
             self.findings.warning(
-                path,
+                self._log_path,
                 f"offsets {self.end_offset} to {base_offset - 1} are missing before it",
                 "no gap, unless the log was compacted",
                 "a start takes it as it is",
@@ -277,12 +279,13 @@ class PartitionVerifier:
             return
         if epoch < self._latest_epoch:
             self.findings.error(
-                f"{self._directory}",
-                f"the batch at offset {batch.base_offset} is of leader epoch {epoch}",
-                f"{self._latest_epoch} or later, as before it",
+                self._log_path,
+                f"the batch is of leader epoch {epoch}",
+                f"{self._latest_epoch} or a later one, as before it",
                 "a start takes it as it is",
                 offset=batch.base_offset,
             )
+            self._latest_epoch = epoch  # it is told once
             return
         self._latest_epoch = epoch
         self._check_epoch_start(epoch, batch.base_offset)
