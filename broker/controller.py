@@ -29,6 +29,10 @@ Preparation = Callable[[MetadataImage, MetadataDelta], Work | None]
 """Asked before an image is published for what blocks in taking it over, to be done off the event loop."""
 
 
+Assignment = Callable[[Sequence[Message]], None]
+"""Writes into records that are about to be committed in which log directory each new replica is to lie."""
+
+
 class MetadataLog(Protocol):
     """Where metadata records are kept. Today a file of our own; the metadata log of KRaft fits behind it as well."""
 
@@ -69,9 +73,12 @@ class Controller:
         runner: BlockingRunner,
         publish: Publisher,
         prepare: Preparation = lambda image, delta: None,
+        *,
+        assign: Assignment = lambda records: None,
     ) -> None:
         self.image = image
         self._prepare = prepare
+        self._assign = assign
         self._log = log
         self._runner = runner
         self._publish = publish
@@ -94,6 +101,7 @@ class Controller:
             decision = operation.decide(self.image)
             if decision.records:
                 self._busy = True
+                self._assign(decision.records)
                 self._commit(operation, decision)
             else:
                 operation.pending.complete(decision.response)

@@ -21,7 +21,7 @@ from protocol.messages.topic_records import (
     TopicRecord,
 )
 from protocol.schema import Message
-from protocol.wire import Uuid
+from protocol.wire import ZERO_UUID, Uuid
 
 NO_LEADER: Final = -1
 NO_LEADER_CHANGE: Final = -2
@@ -80,6 +80,19 @@ class PartitionImage:
             partition_epoch=self.partition_epoch + 1,
             directories=self.directories if record.directories is None else tuple(record.directories),
         )
+
+    def directory_of(self, node_id: int) -> Uuid:
+        """The id of the log directory in which a node has its replica; ZERO_UUID where that is not known."""
+        if node_id not in self.replicas or len(self.directories) != len(self.replicas):
+            return ZERO_UUID
+        return self.directories[self.replicas.index(node_id)]
+
+    def with_directory(self, node_id: int, directory_id: Uuid) -> list[Uuid]:
+        """The directories of all replicas once that of a node is another."""
+        known = self.directories if len(self.directories) == len(self.replicas) else ()
+        directories = list(known or (ZERO_UUID,) * len(self.replicas))
+        directories[self.replicas.index(node_id)] = directory_id
+        return directories
 
     def record(self, topic_id: Uuid) -> PartitionRecord:
         return PartitionRecord(

@@ -77,6 +77,7 @@ class MetadataStore:
     """The file in `log_dir`, open for appending. `append` blocks until the records are on the disk."""
 
     def __init__(self, env: Env, log_dir: str) -> None:
+        self.directory = log_dir
         self.path = f"{log_dir}/{FILE_NAME}"
         self._env = env
         self._log_dir = log_dir

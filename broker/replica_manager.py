@@ -104,12 +104,17 @@ class ReplicaManager:
         self._probe = probe
         self._now_ms = now_ms
         self._log_dir_failed = log_dir_failed
-        self.offline_log_dirs: set[str] = set()
+        log_manager.on_log_dir_failed = self._log_dir_went_offline
         self._partitions: dict[PartitionId, Partition] = {}
         self._without_log: set[PartitionId] = set()
         self._flusher = LogFlusher(runner, self._flushed, self._flush_failed)
 
     # ---- which partitions there are
+
+    @property
+    def offline_log_dirs(self) -> set[str]:
+        """The log directories that have failed."""
+        return set(self.log_manager.offline_dirs)
 
     def partitions(self) -> Iterable[Partition]:
         return self._partitions.values()
@@ -154,31 +159,37 @@ class ReplicaManager:
 
     def prepare(self, image: MetadataImage, delta: MetadataDelta) -> Work | None:
         """The part of apply() that waits for the disk, to be done before it and off the event loop: new directories."""
-        wanted = [
-            (name, index, image.topics[name].topic_id)
+        assigned = {
+            (name, index): partition.directory_of(self._node_id)
             for name in sorted(delta.created_topics | delta.changed_topics)
             for index, partition in image.topics[name].partitions.items()
-            if self._node_id in partition.replicas and (name, index) not in self._partitions
-        ]
-        if not wanted:
+            if self._node_id in partition.replicas
+            and (name, index) not in self._partitions
+            and (name, index) not in self._without_log  # it is not new, and may lie where nobody can look
+        }
+        if not assigned:
             return None
+        wanted = [(name, index, image.topics[name].topic_id) for name, index in assigned]
         # A topic of the same name may be on its way out; its directories have to go first.
         for topic in delta.deleted_topics.values():
             self._remove(topic)
         try:
-            return self.log_manager.prepare_logs(wanted).run
-        except OSError as error:
+            return self.log_manager.prepare_logs(wanted, assigned).run
+        except (OSError, KafkaStorageError) as error:
             logger.error("new directories cannot be planned: %s", error)
             return None
 
-    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Brings the partitions in line with a new image; deleted first, since a name may come back at once."""
+    def apply(self, image: MetadataImage, delta: MetadataDelta, *, at_start: bool = False) -> None:
+        """Brings the partitions in line with a new image; deleted first, since a name may come back at once.
+
+        `at_start` nothing in it is new: a log that is missing may lie in a directory that has failed.
+        """
         for topic in delta.deleted_topics.values():
             self._remove(topic)
         for name in sorted(delta.created_topics | delta.changed_topics):
-            self._update(image.topics[name])
+            self._update(image.topics[name], is_new=not at_start)
 
-    def _update(self, topic: TopicImage) -> None:
+    def _update(self, topic: TopicImage, *, is_new: bool) -> None:
         for index, partition_image in topic.partitions.items():
             if self._node_id not in partition_image.replicas:
                 continue
@@ -187,13 +198,17 @@ class ReplicaManager:
                 partition.update(partition_image)
                 self._complete_waiting((topic.name, index))
             else:
-                self._open(topic, partition_image)
+                self._open(
+                    topic, partition_image, is_new=is_new and (topic.name, index) not in self._without_log
+                )
 
-    def _open(self, topic: TopicImage, image: PartitionImage) -> None:
+    def _open(self, topic: TopicImage, image: PartitionImage, *, is_new: bool) -> None:
         """Makes the partition over its log; without one it stays offline, and the others go on."""
         key = (topic.name, image.partition)
         try:
-            log = self.log_manager.get_or_create_log(*key, topic.topic_id)
+            log = self.log_manager.get_or_create_log(
+                *key, topic.topic_id, directory_id=image.directory_of(self._node_id), is_new=is_new
+            )
         except (KafkaStorageError, InconsistentTopicIdError) as error:
             self._without_log.add(key)
             _say_offline(key, error)
@@ -342,13 +357,15 @@ class ReplicaManager:
         )
         self.log_dir_failed(log_dir_of(log))
 
-    def log_dir_failed(self, log_dir: str) -> None:
+    def log_dir_failed(self, log_dir: str, why: str = "its disk failed") -> None:
         """Takes every partition in `log_dir` offline: its disk cannot be trusted with anything more."""
-        for key, partition in self._partitions.items():
+        self.log_manager.log_dir_failed(log_dir, why)
+
+    def _log_dir_went_offline(self, log_dir: str) -> None:
+        for key, partition in list(self._partitions.items()):
             if log_dir_of(partition.log) == log_dir and not partition.offline:
                 partition.offline = True
                 self._complete_waiting(key)
-        self.offline_log_dirs.add(log_dir)
         self._log_dir_failed(log_dir)
 
     # ---- reading
@@ -417,11 +434,19 @@ class ReplicaManager:
                 self._read_partition(params, request, min(left, request.max_bytes), min_one_message, result)
             except MAPPED_ERRORS as error:
                 result.error = error_code_of(error)
+                if isinstance(error, KafkaStorageError):
+                    self._read_failed(request, error)
                 continue
             if result.size:
                 min_one_message = False
                 left = max(0, left - result.size)
         return results
+
+    def _read_failed(self, request: FetchPartition, error: KafkaStorageError) -> None:
+        """An error of the disk itself takes the log directory offline, as it does when something is written."""
+        if isinstance(error.__cause__, OSError) and not isinstance(error, _NOBODYS_FAULT):
+            log = self.partition(request.topic, request.partition, request.topic_id).log
+            self.log_dir_failed(log_dir_of(log), str(error))
 
     def _read_partition(
         self,

@@ -16,6 +16,7 @@ from broker import log_setup
 from broker.blocking import ThreadRunner
 from broker.connection_quotas import ConnectionQuotas
 from broker.controller import Controller
+from broker.directory_assignment import assign_directories
 from broker.fetch_session import FetchManager, FetchSessionCache
 from broker.housekeeping import Housekeeping
 from broker.http import HttpServer
@@ -119,9 +120,14 @@ class Server:
             workers=WorkerPool(loop, self._runner),
             log_dir_failed=self.replica_manager.log_dir_failed,
         )
-        self.replica_manager.apply(storage.image, storage.everything())
+        self.replica_manager.apply(storage.image, storage.everything(), at_start=True)
         self.controller = Controller(
-            storage.store, storage.image, self._runner, self._publish, self.replica_manager.prepare
+            storage.store,
+            storage.image,
+            self._runner,
+            self._publish,
+            self.replica_manager.prepare,
+            assign=lambda records: assign_directories(records, storage.node_id, storage.log_manager),
         )
         self.housekeeping = Housekeeping(
             config, storage.log_manager, self.replica_manager, self._runner, loop
@@ -151,11 +157,14 @@ class Server:
         self.replica_manager.apply(image, delta)
 
     def _log_dir_failed(self, log_dir: str) -> None:
-        """Nothing there is compacted any more; without a directory left there is nothing that could be served."""
+        """Without a directory left, or without the metadata, there is nothing that could be served."""
         self.log_cleaner.log_dir_failed(log_dir)
-        all_failed = len(self.replica_manager.offline_log_dirs) == len(self.config.log_dirs)
-        if all_failed and not self.failed.done():
+        if self.failed.done():
+            return
+        if not self.storage.log_manager.dirs:
             self.failed.set_result(f"the last log directory, {log_dir}, has failed")
+        elif log_dir == self.storage.metadata_dir:
+            self.failed.set_result(f"{log_dir}, the log directory that holds the metadata, has failed")
 
     async def stop(self) -> None:
         """Takes nothing new, answers what is there, and leaves the directories as a clean stop does."""

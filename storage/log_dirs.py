@@ -73,7 +73,7 @@ class LogDirs:
         self.dirs.remove(directory)
         self.offline_dirs[path] = why
         for key, log in directory.logs.items():
-            log.fail(f"its log directory has failed: {why}")
+            log.fail(f"its log directory has failed: {why}", quietly=True)
             log.release()
             for logs in (self._logs, self._future_logs):
                 if logs.get(key) is log:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from storage.checkpoints import TopicPartition
 from storage.deletion import Deletion, DeletionQueue
 from storage.env import Env
-from storage.errors import InconsistentMetadataError, KafkaStorageError, storage_error
+from storage.errors import DiskFullError, InconsistentMetadataError, KafkaStorageError, storage_error
 from storage.log_dir import LogDir
 from storage.log_dirs import LogDirs
 from storage.log_loader import DEFAULT_PRODUCER_ID_EXPIRATION_MS, open_log
@@ -90,6 +90,12 @@ class LogManager(LogDirs):
         limit = max_open_segments or env.max_open_files() // 2 // DESCRIPTORS_PER_SEGMENT
         self._open_segments = OpenSegments(limit)
         self.cleaner: LogCleanerManager | None = None  # which makes itself known
+
+    def log_dir_failed(self, path: str, why: str) -> None:
+        """Takes a log directory offline, and every log in it; what compacts them ends first."""
+        if self.cleaner is not None and path not in self.offline_dirs:
+            self.cleaner.handle_log_dir_failure(path)
+        super().log_dir_failed(path, why)
 
     # -- loading --
 
@@ -427,14 +433,19 @@ class LogManager(LogDirs):
 
     def cleanup_logs(self) -> int:
         """Retention: deletes the segments that may go in all logs; how many. The cleaner does it for compacted ones."""
-        deleted = 0
-        for log in [*self.all_logs(), *self.future_logs()]:
-            if not log.is_failed and (self.cleaner is None or self.cleaner.may_retain(log)):
-                try:
-                    deleted += log.delete_old_segments()
-                except KafkaStorageError as error:
-                    logger.warning("%s", error)
-        return deleted
+        logs = [*self.all_logs(), *self.future_logs()]
+        return sum(self._retain(log) for log in logs if self.cleaner is None or self.cleaner.may_retain(log))
+
+    def _retain(self, log: UnifiedLog) -> int:
+        if log.is_failed:
+            return 0
+        try:
+            return log.delete_old_segments()
+        except DiskFullError as error:
+            logger.warning("%s", error)
+        except KafkaStorageError as error:
+            self.log_dir_failed(self.directory_of(log).path, str(error))
+        return 0
 
     def logs_to_flush(self) -> list[UnifiedLog]:
         """The logs that are due for `prepare_flush`: flush.ms and flush.messages reached, or rolled since the last."""

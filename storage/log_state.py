@@ -196,10 +196,11 @@ class LogState:
         if self._failure is not None:
             raise KafkaStorageError(f"{self.name} is offline: {self._failure}")
 
-    def fail(self, why: str) -> None:
+    def fail(self, why: str, *, quietly: bool = False) -> None:
         """Takes the log offline: what is on disk is in doubt until it is loaded again."""
         if self._failure is None:
-            logger.error("%s is offline: %s", self.directory, why)
+            if not quietly:
+                logger.error("%s is offline: %s", self.directory, why)
             self._failure = why
 
     @contextmanager

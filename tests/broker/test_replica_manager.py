@@ -197,10 +197,11 @@ def test_what_the_log_refuses_says_why(
 
 def test_a_disk_that_refuses_an_append_is_told(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     node.create()
+    (directory,) = node.log_manager.dirs
     node.env.broken.add("write")
     assert errors(node.append(("t", 0, batch("a")))) == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert "append to t-0 failed, its log directory is taken offline" in caplog.text
-    assert node.failed_dirs == [node.log_manager.dirs[0].path]
+    assert node.failed_dirs == [directory.path]
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EMFILE])

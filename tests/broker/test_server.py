@@ -176,12 +176,20 @@ async def test_a_node_id_that_is_not_the_directorys(tmp_path: Path) -> None:
 async def test_without_a_log_directory_left_the_server_has_failed(tmp_path: Path) -> None:
     one, other = str(tmp_path / "one"), str(tmp_path / "other")
     async with running(config_of(f"{one},{other}")) as server:
-        server.replica_manager.log_dir_failed(one)
-        assert not server.failed.done()
+        assert server.storage.metadata_dir == one
         server.replica_manager.log_dir_failed(other)
+        assert not server.failed.done()
+        server.replica_manager.log_dir_failed(one)
         assert server.failed.done()
-        assert other in server.failed.result()
-        server.replica_manager.log_dir_failed(other)  # it is not told twice
+        assert one in server.failed.result()
+        server.replica_manager.log_dir_failed(one)  # it is not told twice
+
+
+async def test_without_the_directory_of_the_metadata_the_server_has_failed(tmp_path: Path) -> None:
+    one, other = str(tmp_path / "one"), str(tmp_path / "other")
+    async with running(config_of(f"{one},{other}")) as server:
+        server.replica_manager.log_dir_failed(one)
+        assert "metadata" in server.failed.result()
 
 
 # ---- the process around it

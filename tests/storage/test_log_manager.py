@@ -1,6 +1,7 @@
 """LogManager and its directories: identity, locks, loading, creating, deleting, checkpoints, stops."""
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def env() -> FaultEnv:
     return FaultEnv()
 
 
-def new_manager(env: FaultEnv, *dirs: str, config: LogConfig | None = None, **settings: int) -> LogManager:
+def new_manager(env: FaultEnv, *dirs: str, config: LogConfig | None = None, **settings: Any) -> LogManager:
     manager = LogManager(env, dirs or ["/a"], lambda _topic: config or small_config(), **settings)
     manager.lock_dirs()
     manager.load_meta_properties()
