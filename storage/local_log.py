@@ -298,7 +298,9 @@ class LocalLog:
         The indexes of the active segment are left out: it is recovered after a crash in any case, indexes and all.
         """
         segments = self.segments.from_offset(self.recovery_point)
-        files: list[File] = [segment.file for segment in segments]
+        # A sealed segment may lie before the recovery point, and yet the roll has trimmed what was preallocated.
+        trimmed = [one for one in self._sealed_since_flush if one.base_offset < segments[0].base_offset]
+        files: list[File] = [segment.file for segment in (*trimmed, *segments)]
         paths = [path for segment in self._sealed_since_flush for path in segment.paths_to_sync()]
         has_new_files = bool(paths or self._unsynced_paths) or segments[-1].base_offset >= self.recovery_point
         job = FlushJob(

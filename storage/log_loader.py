@@ -16,7 +16,7 @@ from storage.checkpoints import (
     PartitionMetadataFile,
 )
 from storage.deletion import DeletionQueue
-from storage.env import Env, remove_if_exists
+from storage.env import Env, read_fully, remove_if_exists
 from storage.errors import CorruptCheckpointError, CorruptIndexError, suppress_no_space
 from storage.leader_epochs import LeaderEpochFileCache
 from storage.local_log import LocalLog, LogSegments
@@ -335,8 +335,8 @@ class LogLoader:
         segment.txn_index.reset()
         scan = segment.new_scanner(follow_from=self._replay_from)
         follow(SegmentPass(), segment, scan, self._producers, aborted_into=segment)
-        if scan.position == segment.size:
-            segment.complete_recovery(scan)
+        if not any(read_fully(segment.file, segment.size - scan.position, scan.position)):
+            segment.complete_recovery(scan)  # which cuts off what was preallocated and never used
         else:
             logger.warning("%s is damaged at byte %d: %s", segment.path, scan.position, scan.damage)
         self.unsynced_paths += segment.paths_to_sync()
