@@ -25,13 +25,20 @@ def compacted(**overrides: object) -> LogConfig:
 
 
 class Compacted:
-    """A log manager in /a with one compacted log, and its cleaner's manager."""
+    """A log manager, in /a or another directory, with one compacted log, and its cleaner's manager."""
 
-    def __init__(self, env: Env, config: LogConfig | None = None, *, group_bytes: int = 16_384) -> None:
+    def __init__(
+        self,
+        env: Env,
+        config: LogConfig | None = None,
+        *,
+        group_bytes: int = 16_384,
+        log_dir: str = "/a",
+    ) -> None:
         """`group_bytes`: how large a cleaned segment may be, by the sizes of those that it stands for."""
         self.env = env
         self.group_bytes = group_bytes
-        self.manager = LogManager(env, ["/a"], lambda _topic: config or compacted())
+        self.manager = LogManager(env, [log_dir], lambda _topic: config or compacted())
         self.manager.lock_dirs()
         self.manager.load_meta_properties()
         self.manager.load_logs()

@@ -1,0 +1,220 @@
+"""The worker process: its loop over two pipes, what it makes of failures, and when it ends."""
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage import worker
+from storage.env import Env, RealEnv
+from storage.worker import JOBS, OnProgress, Worker, perform, spawn
+from storage.worker_messages import Done, Failed, FailureKind, Job, Progress, Unpacker, pack
+from tests.storage.compacting import Compacted, last_values
+from tests.storage.fault_env import Fault, FaultEnv
+
+LIMIT_S = 20.0
+
+
+def ignore(_: float) -> None:
+    pass
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Jobs that a test may add to."""
+    monkeypatch.setattr(worker, "JOBS", dict(JOBS))
+    return worker.JOBS
+
+
+# -- one job --
+
+
+@pytest.fixture
+def house() -> Compacted:
+    env = FaultEnv(seed=1)
+    env.mkdir("/a")
+    house = Compacted(env)
+    house.fill(22)
+    return house
+
+
+def test_a_log_is_cleaned(house: Compacted) -> None:
+    found = house.grab()
+    wanted = last_values(house.log)
+    done = perform(house.env, Job("clean", house.plan(found)), ignore)
+    assert isinstance(done, Done)
+    house.swap(found, done.result)
+    assert last_values(house.log) == wanted
+    assert house.log.segment_count == 2
+
+
+def test_two_never_clean_the_same_directory(house: Compacted) -> None:
+    """The worker of a broker that was killed may live a moment longer than the broker."""
+    lock = house.env.lock_dir("/a/t-0")
+    assert lock is not None
+    job = Job("clean", house.plan(house.grab()))
+    failed = perform(house.env, job, ignore)
+    assert isinstance(failed, Failed)
+    assert failed.kind is FailureKind.BUSY
+    lock.release()
+    assert isinstance(perform(house.env, job, ignore), Done)
+    assert isinstance(perform(house.env, job, ignore), Done), "the lock was given back"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (OSError(errno.ENOSPC, "full"), FailureKind.DISK),
+        (MemoryError(), FailureKind.MEMORY),
+        (ZeroDivisionError("a bug"), FailureKind.JOB),
+    ],
+)
+def test_failures_are_told_apart(jobs: dict[str, Any], error: Exception, kind: FailureKind) -> None:
+    def fails(_env: Env, _argument: object, _on_progress: OnProgress) -> None:
+        raise error
+
+    jobs["fails"] = fails
+    failed = perform(RealEnv(), Job("fails", None), ignore)
+    assert isinstance(failed, Failed)
+    assert failed.kind is kind
+    assert "Traceback" in failed.traceback
+
+
+def test_a_job_that_does_not_exist_fails() -> None:
+    failed = perform(RealEnv(), Job("make coffee", None), ignore)
+    assert isinstance(failed, Failed)
+    assert failed.kind is FailureKind.JOB
+
+
+def test_a_disk_that_fails_under_a_cleaning(house: Compacted) -> None:
+    plan = house.plan(house.grab())
+    assert isinstance(house.env, FaultEnv)
+    house.env.inject(lambda _, kind, path: Fault() if kind == "pwritev" and "cleaned" in path else None)
+    failed = perform(house.env, Job("clean", plan), ignore)
+    assert isinstance(failed, Failed)
+    assert failed.kind is FailureKind.DISK
+
+
+# -- the loop --
+
+
+class Parent:
+    """The other ends of a worker's pipes; the worker runs in a thread."""
+
+    def __init__(self) -> None:
+        to_worker, self._write = os.pipe()
+        self._read, from_worker = os.pipe()
+        self._unpacker = Unpacker()
+        self._heard: list[Any] = []
+        self.ended = threading.Event()
+        self._loop = Worker(RealEnv(), to_worker, from_worker)
+        self._ends = (to_worker, from_worker, self._read)
+        self._thread = threading.Thread(target=self._loop.serve, args=(self.ended.set,), daemon=True)
+        self._thread.start()
+
+    def say(self, data: bytes) -> None:
+        os.write(self._write, data)
+
+    def hear(self) -> Any:
+        while not self._heard:
+            self._heard += self._unpacker.feed(os.read(self._read, 100))
+        return self._heard.pop(0)
+
+    def close(self) -> None:
+        os.close(self._write)
+        assert self.ended.wait(LIMIT_S)
+        self._thread.join(LIMIT_S)
+        assert not self._thread.is_alive()
+        for descriptor in self._ends:
+            os.close(descriptor)
+
+
+@pytest.fixture
+def parent() -> Iterator[Parent]:
+    parent = Parent()
+    yield parent
+    parent.close()
+
+
+def test_jobs_are_done_one_after_the_other(jobs: dict[str, Any], parent: Parent) -> None:
+    def double(_env: Env, number: int, on_progress: OnProgress) -> int:
+        on_progress(0.5)
+        return 2 * number
+
+    jobs["double"] = double
+    frames = pack(Job("double", 1)) + pack(Job("double", 2))
+    parent.say(frames[:7])
+    parent.say(frames[7:])
+    assert [parent.hear() for _ in range(4)] == [Progress(0.5), Done(2), Progress(0.5), Done(4)]
+
+
+def test_a_large_answer_comes_whole(jobs: dict[str, Any], parent: Parent) -> None:
+    jobs["large"] = lambda _env, size, _on_progress: b"x" * size
+    parent.say(pack(Job("large", 500_000)))
+    assert parent.hear() == Done(b"x" * 500_000)
+
+
+# -- the process --
+
+
+@pytest.fixture
+def process() -> Iterator["subprocess.Popen[bytes]"]:
+    process = spawn()
+    yield process
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        assert stream is not None
+        stream.close()
+
+
+def test_it_ends_when_its_parent_closes_the_pipe(process: "subprocess.Popen[bytes]") -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait(LIMIT_S) == 0
+
+
+def test_it_answers(process: "subprocess.Popen[bytes]") -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(pack(Job("make coffee", None)))
+    (failed,) = Unpacker().feed(process.stdout.read(4096))
+    assert failed.kind is FailureKind.JOB
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_it_inherits_pipes_and_nothing_else(process: "subprocess.Popen[bytes]") -> None:
+    import socket
+
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        other = spawn()
+        try:
+            assert other.stdin is not None
+            assert other.stdout is not None
+            other.stdin.write(pack(Job("make coffee", None)))
+            other.stdout.read(10)  # it has started
+            targets = {os.readlink(path) for path in Path(f"/proc/{other.pid}/fd").iterdir()}
+        finally:
+            other.kill()
+            other.wait()
+            for stream in (other.stdin, other.stdout, other.stderr):
+                assert stream is not None
+                stream.close()
+    assert all(target.startswith("pipe:") for target in targets), targets
+    assert os.getpriority(os.PRIO_PROCESS, process.pid) >= os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def test_what_the_parent_runs_from_goes_before_what_lies_about() -> None:
+    assert worker._environment({"A": "b"}, "/root") == {"A": "b", "PYTHONPATH": "/root"}
+    both = worker._environment({"PYTHONPATH": "/x"}, "/root")["PYTHONPATH"]
+    assert both == os.pathsep.join(["/root", "/x"])
