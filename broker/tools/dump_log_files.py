@@ -149,7 +149,7 @@ class Dump:
         self.report = Report()
 
     def file(self, path: str) -> None:
-        """Dumps one. What cannot be read is a problem for the printer; nothing is raised for it."""
+        """Dumps one. What cannot be read is a problem for the printer. Raises BrokenPipeError when nobody listens."""
         self._printer.file(path)
         name = os.path.basename(path)
         dumps = {
@@ -166,6 +166,8 @@ class Dump:
             return
         try:
             dump(path, name)
+        except BrokenPipeError:
+            raise  # that is of who reads what we say
         except (OSError, CorruptRecordError, UnreadableError) as error:
             self._printer.problem(path, _reason(error))
 

@@ -36,24 +36,25 @@ codecs.register_error(_HANDLER, _replace)
 
 
 def format_double(value: float) -> str:
-    """`Double.toString(value)`; the digits are the shortest that mean the same number."""
+    """`Double.toString(value)`: the shortest digits that mean the same number, and of two digits the nearest."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     sign = "-" if math.copysign(1, value) < 0 else ""
     if value == 0:
         return f"{sign}0.0"
-    mantissa, _, exponent_text = f"{abs(value)!r}".partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    exponent = int(exponent_text or "0") + len(whole) - 1
-    digits = (whole + fraction).lstrip("0")
-    if whole == "0":
-        exponent = int(exponent_text or "0") - (len(fraction) - len(fraction.lstrip("0"))) - 1
-    digits = digits.rstrip("0") or "0"
-    if 1e-3 <= abs(value) < 1e7:
-        if exponent < 0:
-            return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
-        return f"{sign}{digits[: exponent + 1].ljust(exponent + 1, '0')}.{digits[exponent + 1 :] or '0'}"
-    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent}"
+    digits, exponent = _digits(abs(value))
+    if not 1e-3 <= abs(value) < 1e7:
+        return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent}"
+    if exponent < 0:
+        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
+    return f"{sign}{digits[: exponent + 1].ljust(exponent + 1, '0')}.{digits[exponent + 1 :] or '0'}"
+
+
+def _digits(value: float) -> tuple[str, int]:
+    """The significant digits, and the power of ten of the first."""
+    places = len(f"{value!r}".partition("e")[0].replace(".", "").strip("0"))
+    mantissa, _, exponent = f"{value:.{max(places - 1, 1)}e}".partition("e")
+    return mantissa.replace(".", "").rstrip("0"), int(exponent)
 
 
 def hash_map_order(keys: Iterable[str], *, is_asked_again: bool) -> Sequence[str]:

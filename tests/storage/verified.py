@@ -1,12 +1,12 @@
 """A log directory with something in every kind of file, for the tests of verification."""
 
 from protocol.records.batch import CompressionType
+from storage.env import Env
 from storage.log_manager import LogManager
 from storage.offsets import AppendOrigin
 from storage.unified_log import UnifiedLog
 from storage.verify import Finding, Severity
 from storage.verify_directory import Verification
-from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, TOPIC_ID, append, end_txn, fill, make_batch, small_config
 
 LOG_DIR = "/a"
@@ -15,9 +15,9 @@ CLUSTER = "V8fuWNeJMPAdsUHP31AizQ"
 DIRECTORY_ID = "qzLvuX_YJuUwQMtNPUxuzA"
 
 
-def written(env: FaultEnv, *, stop: bool = True) -> LogManager:
+def written(env: Env, log_dir: str = LOG_DIR, *, stop: bool = True) -> LogManager:
     """Two partitions, one with several segments, epochs and transactions; stopped in order, or killed."""
-    manager = LogManager(env, [LOG_DIR], lambda _topic: small_config())
+    manager = LogManager(env, [log_dir], lambda _topic: small_config())
     manager.lock_dirs()
     manager.load_meta_properties()
     manager.format_dirs(CLUSTER, 1, lambda: DIRECTORY_ID)
@@ -48,7 +48,7 @@ def _write(log: UnifiedLog) -> None:
     log.update_high_watermark(log.log_end_offset)
 
 
-def findings(env: FaultEnv, *paths: str, is_deep: bool = True) -> list[Finding]:
+def findings(env: Env, *paths: str, is_deep: bool = True) -> list[Finding]:
     """What a verification of the directories says, by default of LOG_DIR."""
     return list(Verification(env, is_deep=is_deep).run(paths or (LOG_DIR,)))
 
