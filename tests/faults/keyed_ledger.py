@@ -32,6 +32,10 @@ _CHANGE: Final = Struct(">IQ")
 _NOISE: Final = random.Random(12).randbytes(1 << 16)
 _HEADER: Final = "change"
 _OUTSTANDING: Final = 2000
+_CHANGES_AT_A_TIME: Final = 50
+_PAUSE_S: Final = 0.01
+"""So that there is something to compact all the time, and time to compact it."""
+
 _BATCH_BYTES: Final = 16_384
 """Small enough for small segments, and so that a batch holds a key more than once, but not all keys."""
 TOMBSTONE_SHARE: Final = 0.05
@@ -86,9 +90,9 @@ class KeyedWriter(threading.Thread):
     def run(self) -> None:
         """Writes; ends by waiting for everything that was sent."""
         while not self._stop_asked.is_set() and not self.failures:
-            for _ in range(100):
+            for _ in range(_CHANGES_AT_A_TIME):
                 self._change(self._dice.choice(self._places))
-            self._producer.poll(0)
+            self._producer.poll(_PAUSE_S)
         if left := self._producer.flush(60):
             self.failures.append(f"{left} changes were not acknowledged within a minute")
 
