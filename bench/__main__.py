@@ -40,6 +40,10 @@ BENCHMARKS: dict[str, tuple[str, Callable[[argparse.Namespace], bool]]] = {
     "throughput": ("produce and consume, beside Apache Kafka", _throughput),
     "codec": ("the compiled message codec beside construct", _module("bench_codec")),
     "records": ("the loop over records", _module("bench_records")),
+    "recovery": (
+        "recovery of a large log and opening of many, beside Apache Kafka",
+        _module("bench_recovery"),
+    ),
     "storage": ("append, read and recover", _module("bench_storage")),
 }
 

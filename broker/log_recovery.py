@@ -133,16 +133,18 @@ class Progress:
         )
 
     def finish(self) -> None:
-        """The last line, where it is worth one."""
+        """The last line."""
         seconds = self._clock() - self._started
         recovered = sum(not task.directory.had_clean_shutdown for task in self._tasks)
         if recovered:
             logger.info(
-                "recovered %d logs, %.1f MiB of them read, in %.2f s: the broker was not shut down in order",
+                "recovered %d logs, reading %.1f MiB, in %.3f s: the broker was not shut down in order",
                 recovered,
                 self._to_read / _MIB,
                 seconds,
             )
+        elif self._tasks:
+            logger.info("opened %d logs in %.3f s", len(self._tasks), seconds)
 
 
 def run_all_in_threads(work: Sequence[Callable[[], None]], threads: int) -> None:
