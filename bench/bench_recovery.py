@@ -13,7 +13,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from bench.brokers import Broker, Factory, factories, rss_mib
 from bench.logs_on_disk import GIB, MIB, LogShape, loading_seconds, make_unclean, spoil_indexes, write_log

@@ -1,7 +1,7 @@
 """Log directories made to measure with, and what both brokers say of how long they took to load them.
 
-A directory is first made by the broker itself (so that it knows the topic), then its partitions are filled from here, as
-fast as the disk takes it, and the traces of a clean stop are removed where a crash is wanted.
+A directory is first made by the broker itself (so that it knows the topic), then its partitions are filled from here,
+as fast as the disk takes it, and the traces of a clean stop are removed where a crash is wanted.
 """
 
 from __future__ import annotations
