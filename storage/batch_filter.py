@@ -18,10 +18,9 @@ other control batches       | stay                               | -
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from protocol.records.batch import RecordBatch
+from protocol.records.batch import NO_TIMESTAMP, RecordBatch, TimestampType, build_batch
 from protocol.records.cleaning import RecordFilter
 from protocol.records.legacy import LegacyEntry
-from protocol.records.legacy_builder import rebuild_wrapper
 from storage.cleaned_transactions import CleanedTransactions
 from storage.cleaning_plan import CleaningPlan
 from storage.offset_map import OffsetMap
@@ -124,15 +123,24 @@ class BatchFilter:
     # -- older formats --
 
     def _filter_legacy(self, entry: LegacyEntry) -> None:
+        """What stays of a message, or of those in a wrapper, becomes a v2 batch (Kafka 4 does so, earlier ones not)."""
         records = list(entry.records(check_inner=True))
         kept = list(self._kept(records))
         self.records.messages_read += len(records)
         self.records.messages_kept += len(kept)
-        if len(kept) == len(records):
-            self.records.append_batch(_bytes_of(entry), entry.last_offset, entry.max_timestamp)
-        elif kept:
-            rebuilt, max_timestamp = rebuild_wrapper(entry, kept)
-            self.records.append_batch(rebuilt, kept[-1].offset, max_timestamp)
+        if not kept:
+            return
+        has_tombstone = any(record.value is None for record in kept)
+        appended = entry.timestamp_type == TimestampType.LOG_APPEND_TIME
+        batch = build_batch(
+            kept,
+            compression=entry.compression_type,
+            timestamp_type=TimestampType.LOG_APPEND_TIME if appended else TimestampType.CREATE_TIME,
+            log_append_time=entry.max_timestamp if appended else NO_TIMESTAMP,
+            delete_horizon_ms=self.records.horizon_ms if has_tombstone else None,
+        )
+        max_timestamp = entry.max_timestamp if appended else max(record.timestamp for record in kept)
+        self.records.append_batch(batch, kept[-1].offset, max_timestamp)
 
     def _kept(self, records: "list[Record]") -> "Iterator[Record]":
         for record in records:

