@@ -11,13 +11,13 @@ from storage.env import Buffer, Env, remove_if_exists, write_fully
 from storage.errors import SegmentOverflowError
 from storage.index import MAX_RELATIVE_OFFSET, AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex
 from storage.offsets import NO_TIMESTAMP
-from storage.segment import (
+from storage.segment import AppendedBatch
+from storage.segment_files import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
-    AppendedBatch,
     segment_path,
 )
 

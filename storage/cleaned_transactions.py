@@ -13,7 +13,7 @@ from protocol.records.control import ControlRecordType, control_record_type
 from storage.env import Env
 from storage.errors import CorruptIndexError
 from storage.index import AbortedTxn, TransactionIndex
-from storage.segment import TXN_INDEX_SUFFIX, segment_path
+from storage.segment_files import TXN_INDEX_SUFFIX, segment_path
 
 OFFSET_DIGITS: Final = 20
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from protocol.records.errors import InvalidRecordError
+
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
@@ -33,6 +35,18 @@ class RecordTooLargeError(StorageError):
 
 class RecordBatchTooLargeError(StorageError):
     """What is to be appended in one piece does not fit into a segment."""
+
+
+class InvalidMagicError(InvalidRecordError):
+    """Batches of different formats in one append."""
+
+
+class InvalidOffsetOrSequenceError(InvalidRecordError):
+    """A batch whose count, offsets or sequence cannot be a client's, or one that clients may not write at all."""
+
+
+class MissingKeyError(InvalidRecordError):
+    """Records without a key for a compacted topic; `record_errors` says which."""
 
 
 class InvalidTimestampError(StorageError):

@@ -89,7 +89,7 @@ class LeaderEpochFileCache:
         if epoch == self.latest_epoch and self._epochs:
             return EpochEndOffset(epoch, log_end_offset)
         higher = bisect_right(self._epochs, epoch)
-        if epoch < 0 or higher == len(self._epochs):
+        if epoch == UNDEFINED_EPOCH or higher == len(self._epochs):
             return None
         return EpochEndOffset(self._epochs[higher - 1] if higher else epoch, self._starts[higher])
 
@@ -100,7 +100,7 @@ class LeaderEpochFileCache:
         noted in the file before the recovery point passes it.
         """
         keep = bisect_left(self._starts, end_offset)
-        if keep < len(self._starts):
+        if end_offset >= 0 and keep < len(self._starts):
             del self._epochs[keep:], self._starts[keep:]
             self.latest_epoch = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
             self.is_dirty = True

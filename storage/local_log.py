@@ -22,6 +22,7 @@ from storage.offsets import (
 from storage.open_segments import OpenSegments
 from storage.segment import AppendedBatch, LogSegment
 from storage.segment_swap import finish_swap
+from storage.segment_times import find_offset_by_timestamp, find_offset_of_max_timestamp
 
 if TYPE_CHECKING:
     from config.log_config import LogConfig
@@ -261,16 +262,15 @@ class LocalLog:
         """The first record from `start_offset` on that is at least as young as the timestamp."""
         for segment in self.segments:
             if segment.max_timestamp_so_far >= timestamp_ms:
-                found = segment.find_offset_by_timestamp(timestamp_ms, start_offset)
+                found = find_offset_by_timestamp(segment, timestamp_ms, start_offset)
                 if found is not None:
                     return found
         return None
 
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
         """The first record that has the youngest timestamp."""
-        return max(
-            self.segments, key=lambda segment: segment.max_timestamp_so_far
-        ).find_offset_of_max_timestamp()
+        youngest = max(self.segments, key=lambda segment: segment.max_timestamp_so_far)
+        return find_offset_of_max_timestamp(youngest)
 
     # -- flush --
 

@@ -31,7 +31,7 @@ from storage.env import Env, File, read_fully
 from storage.errors import CorruptIndexError, LogCleaningAbortedError
 from storage.index import MAX_RELATIVE_OFFSET, OffsetIndex
 from storage.offset_map import SECRET_BYTES, OffsetMap
-from storage.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, segment_path
+from storage.segment_files import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, segment_path
 from storage.throttler import Throttler
 
 _ENTRY_HEADER_BYTES: Final = 17

@@ -23,13 +23,13 @@ from storage.local_log import LocalLog, LogSegments
 from storage.open_segments import OpenSegments
 from storage.producer_state import ProducerStateManager
 from storage.replay import follow, rebuild_producer_state
-from storage.segment import (
+from storage.segment import LogSegment
+from storage.segment_files import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
-    LogSegment,
 )
 from storage.segment_pass import OnProgress, SegmentPass
 from storage.segment_swap import CLEANED_SUFFIX, complete_swaps

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from storage.checkpoints import TopicPartition
 from storage.env import Env
 from storage.errors import StorageError
-from storage.segment import LOG_SUFFIX
+from storage.segment_files import LOG_SUFFIX
 
 if TYPE_CHECKING:
     from storage.log_dir import LogDir

@@ -48,6 +48,7 @@ class LogState:
         "_local",
         "_partition_metadata",
         "_validator",
+        "_warned_of_segment",
         "config",
         "disk_space",
         "first_unstable_offset",
@@ -77,6 +78,7 @@ class LogState:
         self._local = local
         self._partition_metadata = partition_metadata
         self._failure: str | None = None
+        self._warned_of_segment = -1  # the one that retention said something of
         self._validator = LogValidator(f"{topic}-{partition}", local.config)
         self.config = local.config
         self.disk_space = DiskSpace(env, local.directory)  # a LogManager puts that of the log directory here

@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from storage.cleaning_plan import CleaningPlan, SegmentToClean
-from storage.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, LogSegment, segment_path
+from storage.segment import LogSegment
+from storage.segment_files import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
 
 if TYPE_CHECKING:
     from storage.checkpoints import TopicPartition

@@ -24,7 +24,13 @@ from protocol.records.batch import (
     stamp_max_timestamp,
 )
 from storage.env import Buffer
-from storage.errors import InvalidTimestampError, RecordTooLargeError
+from storage.errors import (
+    InvalidMagicError,
+    InvalidOffsetOrSequenceError,
+    InvalidTimestampError,
+    MissingKeyError,
+    RecordTooLargeError,
+)
 from storage.offsets import NO_TIMESTAMP, AppendOrigin
 
 if TYPE_CHECKING:
@@ -37,6 +43,7 @@ UNPACKED_BYTES_FLOOR: Final = 64 * 1024 * 1024
 UNPACKED_RATIO: Final = 64
 """A compressed batch may unpack to this many times max.message.bytes, or to the floor; Kafka knows no such bound."""
 
+_ANY_TIME: Final = (-(1 << 63), (1 << 63) - 1)
 _LEADER_PREFIX: Final = struct.Struct(">qii")
 _LEADER_PREFIX_BYTES: Final = 16
 
@@ -48,6 +55,7 @@ class ValidatedRecords:
         "appended",
         "batches",
         "buffers",
+        "conversion_count",
         "log_append_time_ms",
         "next_offset",
         "record_count",
@@ -62,6 +70,7 @@ class ValidatedRecords:
         self.log_append_time_ms = NO_TIMESTAMP
         self.next_offset = next_offset
         self.record_count = 0
+        self.conversion_count = 0
 
     def add(self, batch: RecordBatch, buffers: tuple[Buffer, ...]) -> None:
         """Takes a batch whose `base_offset`, `max_timestamp` and size are those it will have in the log."""
@@ -110,20 +119,20 @@ class LogValidator:
     ) -> ValidatedRecords:
         """Checks every batch and every record in it, and numbers them from `next_offset` on.
 
-        Raises CorruptRecordError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError and
-        UnsupportedCompressionError; then nothing is to be written.
+        Raises CorruptRecordError, InvalidRecordError (and those of `storage.errors` that are one),
+        InvalidTimestampError, RecordTooLargeError and UnsupportedCompressionError; then nothing is to be written.
         """
         result = ValidatedRecords(next_offset)
         if self._log_append_time:
             result.log_append_time_ms = now_ms
-        for batch in self._split(records, origin):
+        for batch in self._split(records, origin, result):
             self._check_batch(batch, origin)
             summary = batch.validate_records(self._max_unpacked_bytes)
             self._check_records(batch, summary, now_ms)
             self._assign(batch, summary, result, leader_epoch, now_ms)
         return result
 
-    def _split(self, records: Buffer, origin: AppendOrigin) -> list[RecordBatch]:
+    def _split(self, records: Buffer, origin: AppendOrigin, result: ValidatedRecords) -> list[RecordBatch]:
         if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] == MAGIC_V2:
             first = RecordBatch(records)
             if first.size_in_bytes == len(records):
@@ -132,8 +141,13 @@ class LogValidator:
         found = list(batches(records))
         if not found:
             raise InvalidRecordError(f"there is no record batch in what was to be appended to {self._name}")
-        if any(entry.magic != MAGIC_V2 for entry in found):
+        if any(entry.magic != found[0].magic for entry in found):
+            raise InvalidMagicError(f"batches of different formats in one append to {self._name}")
+        if found[0].magic != MAGIC_V2:
             found = list(batches(self._up_convert(records)))
+            result.conversion_count = sum(
+                entry.record_count for entry in found if isinstance(entry, RecordBatch)
+            )
         elif len(found) > 1 and origin is AppendOrigin.CLIENT:
             raise InvalidRecordError(f"{len(found)} record batches for {self._name}; a producer may send one")
         else:
@@ -162,7 +176,7 @@ class LogValidator:
         batch.ensure_valid()
         count = batch.record_count
         if count <= 0 or batch.last_offset_delta != count - 1:
-            raise InvalidRecordError(
+            raise InvalidOffsetOrSequenceError(
                 f"a record batch for {self._name} with {count} records and a last offset delta of "
                 f"{batch.last_offset_delta}"
             )
@@ -171,15 +185,11 @@ class LogValidator:
 
     def _check_client_batch(self, batch: RecordBatch) -> None:
         if batch.attributes & CONTROL_MASK:
-            raise InvalidRecordError(f"a control batch for {self._name}; clients may not write those")
-        if self._log_append_time and batch.attributes & TIMESTAMP_TYPE_MASK:
-            # In a topic of CreateTime the claim is put right instead: that is how Kafka has it.
-            message = (
-                f"a record batch for {self._name} claims the time of its append; only a broker can know that"
+            raise InvalidOffsetOrSequenceError(
+                f"a control batch for {self._name}; clients may not write those"
             )
-            raise InvalidTimestampError(message, [(index, message) for index in range(batch.record_count)])
         if batch.producer_id >= 0 and batch.base_sequence < 0:
-            raise InvalidRecordError(
+            raise InvalidOffsetOrSequenceError(
                 f"sequence {batch.base_sequence} of producer {batch.producer_id} for {self._name}"
             )
 
@@ -189,31 +199,44 @@ class LogValidator:
             index = summary.offset_gap_index
             message = f"record {index} of a batch for {self._name} has an offset that is not {index}"
             raise InvalidRecordError(message, [(index, message)])
-        if self._is_compacted and summary.null_key_index >= 0:
-            self._raise_null_keys(batch)
+        lacks_key = self._is_compacted and summary.null_key_index >= 0
+        claims_time = batch.attributes & TIMESTAMP_TYPE_MASK != 0
         if self._log_append_time:
-            return
-        oldest, youngest = now_ms - self._before_max_ms, now_ms + self._after_max_ms
-        if summary.max_timestamp > youngest or summary.min_timestamp < oldest:
-            self._raise_timestamps(batch, oldest, youngest)
+            is_suspect = lacks_key or claims_time
+            oldest, youngest = _ANY_TIME
+        else:
+            oldest, youngest = now_ms - self._before_max_ms, now_ms + self._after_max_ms
+            is_out = summary.max_timestamp > youngest or summary.min_timestamp < oldest
+            is_suspect = lacks_key or is_out or (claims_time and batch.max_timestamp == NO_TIMESTAMP)
+        if is_suspect:
+            self._raise_record_errors(batch, oldest, youngest)
 
-    def _raise_null_keys(self, batch: RecordBatch) -> None:
-        message = f"{self._name} is compacted and takes no record without a key"
-        records = batch.records(self._max_unpacked_bytes)
-        errors = [(index, message) for index, record in enumerate(records) if record.key is None]
-        raise InvalidRecordError(message, errors)
+    def _raise_record_errors(self, batch: RecordBatch, oldest: int, youngest: int) -> None:
+        """Names each record that has no key and needs one, or else a time that it may not have.
 
-    def _raise_timestamps(self, batch: RecordBatch, oldest: int, youngest: int) -> None:
-        errors = [
-            (index, f"timestamp {record.timestamp} is not within {oldest}..{youngest}")
-            for index, record in enumerate(batch.records(self._max_unpacked_bytes))
-            if record.timestamp != NO_TIMESTAMP and not oldest <= record.timestamp <= youngest
-        ]
-        if errors:
-            raise InvalidTimestampError(
-                f"{len(errors)} records of a batch for {self._name} have timestamps outside {oldest}..{youngest} ms",
-                errors,
+        A batch that claims the time of its append is put right where the topic has CreateTime and it says a time;
+        otherwise every record of it is at fault. Where times are, the error is about them, as Kafka has it.
+        """
+        lacking: list[tuple[int, str]] = []
+        untimely: list[tuple[int, str]] = []
+        for index, record in enumerate(batch.records(self._max_unpacked_bytes)):
+            if self._is_compacted and record.key is None:
+                lacking.append((index, f"{self._name} is compacted and takes no record without a key"))
+            elif not self._log_append_time and record.timestamp != NO_TIMESTAMP:
+                if not oldest <= record.timestamp <= youngest:
+                    untimely.append(
+                        (index, f"timestamp {record.timestamp} is not within {oldest}..{youngest}")
+                    )
+            elif batch.attributes & TIMESTAMP_TYPE_MASK:
+                untimely.append((index, "only a broker can know the time of the append"))
+        errors = sorted(lacking + untimely)
+        if untimely:
+            message = (
+                f"{len(untimely)} records of a batch for {self._name} have a time that they may not have: "
             )
+            raise InvalidTimestampError(message + untimely[0][1], errors)
+        if lacking:
+            raise MissingKeyError(lacking[0][1], errors)
 
     def _assign(
         self,
@@ -230,6 +253,7 @@ class LogValidator:
         if self._compression is not None and source != self._compression and (source or not is_control):
             data = self._rebuild(batch, offset, leader_epoch, now_ms)
             result.add(RecordBatch(data), (data,))
+            result.conversion_count += batch.record_count
             return
         by_client = batch.attributes & TIMESTAMP_TYPE_MASK == 0
         if by_client and not self._log_append_time and batch.max_timestamp == summary.max_timestamp:

@@ -201,6 +201,7 @@ class LogAppendInfo:
     """What an append did: offsets are those in the log, also for a duplicate."""
 
     __slots__ = (
+        "conversion_count",
         "duplicate",
         "first_offset",
         "first_offset_metadata",
@@ -225,6 +226,7 @@ class LogAppendInfo:
             UNKNOWN_OFFSET  # last offset of the batch that holds it, as Kafka keeps it
         )
         self.record_count = 0
+        self.conversion_count = 0  # records of batches that were built anew, for another format or codec
         self.size_in_bytes = 0
         self.duplicate = False  # nothing was written: the offsets are those of the first time
         self.first_offset_metadata: LogOffsetMetadata | None = None

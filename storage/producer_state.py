@@ -18,118 +18,73 @@ from storage.errors import (
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
-from storage.offsets import NO_TIMESTAMP, AppendOrigin
+from storage.offsets import AppendOrigin
+from storage.producer_entry import (
+    BATCHES_TO_RETAIN,
+    MAX_SEQUENCE,
+    NO_TXN,
+    BatchMetadata,
+    CompletedTxn,
+    ProducerStateEntry,
+)
 from storage.snapshots import ProducerSnapshotFiles, SnapshotEntry
+from storage.verification import VerificationGuard, VerificationStates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-BATCHES_TO_RETAIN: Final = 5
-MAX_SEQUENCE: Final = 0x7FFFFFFF
-NO_TXN: Final = -1
+    from protocol.records.record import Record
+
+EPOCH_PER_TRANSACTION: Final = 2
+"""The transaction version (transaction.version) from which on each transaction ends with a higher epoch."""
+
+LATE_TRANSACTION_BUFFER_MS: Final = 5 * 60 * 1000
 
 logger = logging.getLogger("barnabas.storage")
 
 
-class BatchMetadata:
-    """What is remembered of one batch: its sequence numbers, where it is, and its greatest timestamp (ms)."""
+def _marker(batch: RecordBatch) -> "Record | None":
+    """The record of an end-transaction marker: key (version, type), value (version, coordinator epoch).
 
-    __slots__ = ("last_offset", "last_sequence", "offset_delta", "timestamp")
-
-    def __init__(self, last_sequence: int, last_offset: int, offset_delta: int, timestamp: int) -> None:
-        self.last_sequence = last_sequence
-        self.last_offset = last_offset
-        self.offset_delta = offset_delta
-        self.timestamp = timestamp
-
-    @property
-    def first_sequence(self) -> int:
-        return (self.last_sequence - self.offset_delta) & MAX_SEQUENCE
-
-    @property
-    def first_offset(self) -> int:
-        return self.last_offset - self.offset_delta
-
-    def __repr__(self) -> str:
-        return (
-            f"BatchMetadata(sequence {self.first_sequence}..{self.last_sequence}, "
-            f"offset {self.first_offset}..{self.last_offset})"
-        )
+    None for control records of the metadata log, and where compaction has emptied the batch.
+    """
+    record = next(iter(batch.records()), None)
+    return record if record is not None and _type_in(record) in (b"\0\0", b"\0\1") else None
 
 
-class ProducerStateEntry:
-    """One producer: `batches` oldest first, at most five; `current_txn_first_offset` -1 outside a transaction."""
-
-    __slots__ = (
-        "batches",
-        "coordinator_epoch",
-        "current_txn_first_offset",
-        "last_timestamp",
-        "producer_epoch",
-        "producer_id",
-    )
-
-    def __init__(self, producer_id: int, producer_epoch: int = NO_PRODUCER_EPOCH) -> None:
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.coordinator_epoch = -1
-        self.last_timestamp = NO_TIMESTAMP
-        self.current_txn_first_offset = NO_TXN
-        self.batches: list[BatchMetadata] = []
-
-    @property
-    def last_sequence(self) -> int:
-        """Of the last batch in this epoch; -1 when there is none."""
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
-
-    @property
-    def last_offset(self) -> int:
-        return self.batches[-1].last_offset if self.batches else -1
-
-    def set_epoch(self, producer_epoch: int) -> None:
-        """A new epoch starts its sequence anew."""
-        if producer_epoch != self.producer_epoch:
-            self.batches.clear()
-            self.producer_epoch = producer_epoch
-
-    def find_duplicate(self, batch: RecordBatch) -> BatchMetadata | None:
-        """The remembered batch that has exactly these sequence numbers."""
-        if batch.producer_epoch == self.producer_epoch:
-            first, last = batch.base_sequence, batch.last_sequence
-            for known in self.batches:
-                if known.last_sequence == last and known.first_sequence == first:
-                    return known
-        return None
+def _type_in(record: "Record") -> bytes:
+    return (record.key or b"")[2:4]
 
 
-class CompletedTxn:
-    """A transaction that a marker has ended."""
+def _epoch_in(record: "Record") -> int:
+    return int.from_bytes((record.value or b"")[2:6], "big", signed=True)
 
-    __slots__ = ("first_offset", "is_aborted", "last_offset", "producer_id")
 
-    def __init__(self, producer_id: int, first_offset: int, last_offset: int, is_aborted: bool) -> None:
-        self.producer_id = producer_id
-        self.first_offset = first_offset
-        self.last_offset = last_offset
-        self.is_aborted = is_aborted
+def _coordinator_epoch(batch: RecordBatch) -> int | None:
+    record = _marker(batch)
+    return None if record is None else _epoch_in(record)
 
 
 class ProducerStateManager:
     """The producers of one log."""
 
     __slots__ = (
-        "_expiration_ms",
         "_name",
         "_ongoing_txns",
         "_unreplicated_txns",
+        "expiration_ms",
         "map_end_offset",
         "producers",
         "snapshots",
+        "verifications",
+        "verifies_transactions",
     )
 
     def __init__(self, snapshots: ProducerSnapshotFiles, name: str, producer_id_expiration_ms: int) -> None:
         self._name = name
-        self._expiration_ms = producer_id_expiration_ms
+        self.expiration_ms = producer_id_expiration_ms  # producer.id.expiration.ms, which may change
+        self.verifies_transactions = False  # transaction.partition.verification.enable: a broker turns it on
+        self.verifications = VerificationStates()
         self._ongoing_txns: dict[int, int] = {}  # first offset: producer id
         self._unreplicated_txns: dict[int, int] = {}  # first offset: the marker's offset
         self.snapshots = snapshots
@@ -152,9 +107,42 @@ class ProducerStateManager:
             for entry in self.producers.values()
         }
 
+    def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the log holds the beginning of a transaction in this epoch, and not its end."""
+        entry = self.producers.get(producer_id)
+        return (
+            entry is not None
+            and entry.current_txn_first_offset >= 0
+            and entry.producer_epoch == producer_epoch
+        )
+
+    def has_late_transaction(self, now_ms: int, max_transaction_timeout_ms: int) -> bool:
+        """Whether the oldest open transaction should have been ended by its timeout, and five minutes more."""
+        if not self._ongoing_txns:
+            return False
+        entry = self.producers.get(self._ongoing_txns[min(self._ongoing_txns)])
+        limit_ms = max_transaction_timeout_ms + LATE_TRANSACTION_BUFFER_MS
+        return entry is not None and 0 < entry.last_timestamp < now_ms - limit_ms
+
     # -- before an append --
 
-    def check_append(self, batch: RecordBatch, origin: AppendOrigin) -> BatchMetadata | None:
+    def start_verification(
+        self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool, now_ms: int
+    ) -> VerificationGuard | None:
+        """The guard to append a transaction's first batch with; None where the transaction is open already."""
+        if self.has_ongoing_transaction(producer_id, epoch):
+            return None
+        return self.verifications.start(
+            producer_id, sequence, epoch, supports_epoch_bump=supports_epoch_bump, now_ms=now_ms
+        )
+
+    def check_append(
+        self,
+        batch: RecordBatch,
+        origin: AppendOrigin,
+        guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
+    ) -> BatchMetadata | None:
         """Whether a producer's batch may follow; the remembered one when it is a repetition of it.
 
         epoch of the batch   | sequence of the batch              | answer
@@ -167,26 +155,65 @@ class ProducerStateManager:
         above the known one  | any other                          | OutOfOrderSequenceError
         producer not known   | any (its past may have expired)    | None
 
-        Sequences are for clients; coordinators pass on the epoch alone. Kafka's ProducerAppendInfo.
+        Sequences are for clients; coordinators pass on the epoch alone. Where transactions are verified, one that is
+        not open takes its first batch with the `guard` of its verification only (InvalidTxnStateError), and none that
+        is ahead of a batch which is still to come. A marker must come from the newest coordinator
+        (TransactionCoordinatorFencedError) and, from `transaction_version` 2 on, with a higher epoch than the batches
+        had: a lower or equal one is of an older transaction, unless it repeats what has ended this one.
+        Kafka's ProducerAppendInfo.
         """
         entry = self.producers.get(batch.producer_id)
-        if entry is None:
-            return None
-        if origin is AppendOrigin.CLIENT and batch.base_sequence >= 0:
+        if entry is not None and origin is AppendOrigin.CLIENT and batch.base_sequence >= 0:
             duplicate = entry.find_duplicate(batch)
             if duplicate is not None:
                 return duplicate
-        self._check_epoch(entry, batch, origin)
-        if origin is AppendOrigin.CLIENT and not batch.is_control:
+        if batch.is_control:
+            self._check_marker(entry, batch, origin, transaction_version)
+            return None
+        if self.verifies_transactions and batch.is_transactional:
+            self._check_verified(batch, guard)
+        if entry is not None:
+            self._check_epoch(entry, batch, origin, is_stale=batch.producer_epoch < entry.producer_epoch)
+        if origin is AppendOrigin.CLIENT:
             self._check_sequence(entry, batch)
-        if entry.current_txn_first_offset >= 0 and not batch.is_transactional:
+        if entry is not None and entry.current_txn_first_offset >= 0 and not batch.is_transactional:
             raise InvalidTxnStateError(
                 f"producer {batch.producer_id} has a transaction open in {self._name} and wrote outside of it"
             )
         return None
 
-    def _check_epoch(self, entry: ProducerStateEntry, batch: RecordBatch, origin: AppendOrigin) -> None:
-        if batch.producer_epoch >= entry.producer_epoch:
+    def _check_verified(self, batch: RecordBatch, guard: VerificationGuard | None) -> None:
+        producer_id = batch.producer_id
+        if self.has_ongoing_transaction(producer_id, batch.producer_epoch):
+            return
+        if not self.verifications.allows(producer_id, guard):
+            raise InvalidTxnStateError(
+                f"producer {producer_id} wrote to {self._name} outside of any transaction that the coordinator knows"
+            )
+
+    def _check_marker(
+        self,
+        entry: ProducerStateEntry | None,
+        batch: RecordBatch,
+        origin: AppendOrigin,
+        transaction_version: int,
+    ) -> None:
+        coordinator_epoch = _coordinator_epoch(batch)
+        if entry is None or coordinator_epoch is None:
+            return
+        is_repeated = (
+            batch.producer_epoch == entry.producer_epoch and entry.current_txn_first_offset == NO_TXN
+        )
+        is_stale = batch.producer_epoch < entry.producer_epoch
+        if transaction_version >= EPOCH_PER_TRANSACTION:
+            is_stale = batch.producer_epoch <= entry.producer_epoch and not is_repeated
+        self._check_epoch(entry, batch, origin, is_stale=is_stale)
+        self.check_coordinator_epoch(batch.producer_id, coordinator_epoch)
+
+    def _check_epoch(
+        self, entry: ProducerStateEntry, batch: RecordBatch, origin: AppendOrigin, *, is_stale: bool
+    ) -> None:
+        if not is_stale:
             return
         message = (
             f"producer {batch.producer_id} writes to {self._name} with epoch {batch.producer_epoch}, "
@@ -197,7 +224,23 @@ class ProducerStateManager:
         else:
             raise InvalidProducerEpochError(message)
 
-    def _check_sequence(self, entry: ProducerStateEntry, batch: RecordBatch) -> None:
+    def _check_unverified_sequence(self, entry: ProducerStateEntry | None, batch: RecordBatch) -> None:
+        waiting = self.verifications.get(batch.producer_id)
+        if waiting is None:
+            return
+        expected = waiting.lowest_sequence
+        if waiting.supports_epoch_bump and (entry is None or not entry.batches):
+            expected = 0
+        if batch.base_sequence > expected:
+            raise OutOfOrderSequenceError(
+                f"producer {batch.producer_id} in {self._name}: sequence {batch.base_sequence} before its transaction "
+                f"is verified, where {expected} is the first"
+            )
+
+    def _check_sequence(self, entry: ProducerStateEntry | None, batch: RecordBatch) -> None:
+        self._check_unverified_sequence(entry, batch)
+        if entry is None:
+            return
         if entry.producer_epoch == NO_PRODUCER_EPOCH:
             return
         last = entry.last_sequence if batch.producer_epoch == entry.producer_epoch else NO_SEQUENCE
@@ -215,6 +258,10 @@ class ProducerStateManager:
         entry = self.producers.get(batch.producer_id)
         if entry is None:
             entry = self.producers[batch.producer_id] = ProducerStateEntry(batch.producer_id)
+        if batch.is_transactional:
+            self.verifications.clear(
+                batch.producer_id
+            )  # it is over, or its first offset is known from here on
         if batch.is_control:
             return self._end_txn(entry, batch, last_offset)
         entry.set_epoch(batch.producer_epoch)
@@ -247,19 +294,17 @@ class ProducerStateManager:
     def _end_txn(
         self, entry: ProducerStateEntry, batch: RecordBatch, last_offset: int
     ) -> CompletedTxn | None:
-        """An end-transaction marker: key (version, type), value (version, coordinator epoch)."""
-        record = next(iter(batch.records()), None)
-        if record is None or record.key is None or record.key[2:4] not in (b"\0\0", b"\0\1"):
-            return None  # control records of the metadata log
-        coordinator_epoch = int.from_bytes((record.value or b"")[2:6], "big", signed=True)
+        record = _marker(batch)
+        if record is None:
+            return None
         entry.set_epoch(batch.producer_epoch)
-        entry.coordinator_epoch = coordinator_epoch
+        entry.coordinator_epoch = _epoch_in(record)
         entry.last_timestamp = batch.max_timestamp
         first_offset, entry.current_txn_first_offset = entry.current_txn_first_offset, NO_TXN
         if first_offset < 0:
             return None
         return CompletedTxn(
-            entry.producer_id, first_offset, last_offset, is_aborted=record.key[2:4] == b"\0\0"
+            entry.producer_id, first_offset, last_offset, is_aborted=_type_in(record) == b"\0\0"
         )
 
     def check_coordinator_epoch(self, producer_id: int, coordinator_epoch: int) -> None:
@@ -296,11 +341,15 @@ class ProducerStateManager:
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
 
     def remove_expired_producers(self, now_ms: int) -> int:
-        """Forgets who has not written for producer.id.expiration.ms and has no transaction open; how many."""
+        """Forgets who has not written for producer.id.expiration.ms and has no transaction open; how many.
+
+        Verifications that have waited for so long go too.
+        """
+        self.verifications.remove_expired(now_ms, self.expiration_ms)
         expired = [
             entry.producer_id
             for entry in self.producers.values()
-            if entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self._expiration_ms
+            if entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self.expiration_ms
         ]
         for producer_id in expired:
             del self.producers[producer_id]
@@ -369,7 +418,7 @@ class ProducerStateManager:
         self.map_end_offset = log_start_offset
 
     def _restore(self, saved: SnapshotEntry, now_ms: int) -> None:
-        if saved.current_txn_first_offset < 0 and now_ms - saved.timestamp >= self._expiration_ms:
+        if saved.current_txn_first_offset < 0 and now_ms - saved.timestamp >= self.expiration_ms:
             return
         entry = ProducerStateEntry(saved.producer_id, saved.producer_epoch)
         entry.coordinator_epoch = saved.coordinator_epoch

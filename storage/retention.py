@@ -1,5 +1,6 @@
 """Which segments of a log may go: by time, by size, and because the log starts after them."""
 
+import logging
 from typing import TYPE_CHECKING
 
 from storage.local_log import LocalLog
@@ -7,6 +8,8 @@ from storage.segment import LogSegment
 
 if TYPE_CHECKING:
     from config.log_config import LogConfig
+
+logger = logging.getLogger("barnabas.storage")
 
 
 def deletable_segments(
@@ -45,3 +48,23 @@ def _is_expired(segment: LogSegment, config: "LogConfig", now_ms: int) -> bool:
         and config.retention_ms >= 0
         and now_ms - segment.largest_timestamp > config.retention_ms
     )
+
+
+def warn_of_the_future(
+    local: LocalLog, config: "LogConfig", position: int, now_ms: int, warned_of: int
+) -> int:
+    """Says why retention by time stops at a segment whose timestamps are still to come; once, not in each round.
+
+    `position` is that of the first segment that stays. Returns the base offset of the segment of which was warned last.
+    """
+    if not config.delete or config.retention_ms < 0 or position >= len(local.segments):
+        return warned_of
+    segment = local.segments[position]
+    if segment.largest_timestamp <= now_ms or segment.base_offset == warned_of:
+        return warned_of
+    logger.warning(
+        "%s has timestamps from the future, up to %d ms; it is kept until they are too old",
+        segment.path,
+        segment.largest_timestamp,
+    )
+    return segment.base_offset

@@ -5,39 +5,33 @@ opened at first use; `release` gives them back, and what was read keeps its own 
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from protocol.records.batch import CorruptRecordError
 from protocol.records.scanning import NOBODY, SegmentScanner
-from storage.env import Buffer, Env, File, read_fully, remove_if_exists, sync_path, write_fully
+from storage.env import Buffer, Env, File, remove_if_exists, sync_path, write_fully
 from storage.errors import CorruptIndexError, KafkaStorageError, is_no_space, storage_error, suppress_no_space
 from storage.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TransactionIndex
 from storage.offsets import (
     NO_LEADER_EPOCH,
     NO_TIMESTAMP,
-    UNKNOWN_OFFSET,
     FileRecords,
     LogOffsetMetadata,
-    TimestampAndOffset,
 )
 from storage.open_segments import OpenSegments
-from storage.scan import BatchHeader, batch_headers, find_batch
+from storage.scan import batch_headers, find_batch
+from storage.segment_files import (
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    segment_path,
+)
 from storage.segment_pass import SegmentPass
-
-LOG_SUFFIX: Final = ".log"
-OFFSET_INDEX_SUFFIX: Final = ".index"
-TIME_INDEX_SUFFIX: Final = ".timeindex"
-TXN_INDEX_SUFFIX: Final = ".txnindex"
-DELETED_SUFFIX: Final = ".deleted"
-SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 AppendedBatch = tuple[int, int, int]
 """(last offset, size in bytes, max timestamp) of one batch of an append."""
-
-
-def segment_path(directory: str, base_offset: int, suffix: str) -> str:
-    """Kafka's file name: the base offset in 20 digits, then the suffix."""
-    return f"{directory}/{base_offset:020d}{suffix}"
 
 
 class SegmentRead:
@@ -366,34 +360,12 @@ class LogSegment:
         timestamp = self.max_timestamp_so_far
         return timestamp if timestamp >= 0 else self._env.mtime_ms(self.path)
 
-    def find_offset_by_timestamp(self, timestamp_ms: int, starting_offset: int) -> TimestampAndOffset | None:
-        """The first record at or after `starting_offset` that is at least as young as the timestamp.
-
-        Raises CorruptRecordError, InvalidRecordError.
-        """
-        offset = max(self.time_index.lookup(timestamp_ms)[1], starting_offset)
-        position = self.offset_index.lookup(offset)[1]
-        for header in batch_headers(self.file, position, self.size):
-            if header.max_timestamp >= timestamp_ms and header.last_offset >= starting_offset:
-                for record_timestamp, record_offset in self._records_of(header):
-                    if record_timestamp >= timestamp_ms and record_offset >= starting_offset:
-                        return TimestampAndOffset(record_timestamp, record_offset, header.leader_epoch)
-        return None
-
-    def find_offset_of_max_timestamp(self) -> TimestampAndOffset | None:
-        """The first record that has the youngest timestamp. Raises CorruptRecordError, InvalidRecordError."""
-        timestamp = self.max_timestamp_so_far
-        if timestamp < 0:
-            return None
-        found = self.find_offset_by_timestamp(timestamp, self.base_offset)
-        return found or TimestampAndOffset(timestamp, self._offset_of_max_timestamp, NO_LEADER_EPOCH)
-
-    def _records_of(self, header: BatchHeader) -> list[tuple[int, int]]:
-        """(timestamp, offset) of each record of a batch."""
-        from protocol.records.batch import batches
-
-        data = read_fully(self.file, header.size, header.position)
-        return [(record.timestamp, record.offset) for batch in batches(data) for record in batch.records()]
+    @property
+    def offset_of_max_timestamp(self) -> int:
+        """The last offset of the batch that holds it; the base offset when there is none."""
+        if self._max_timestamp is None:
+            self._read_max_timestamp()
+        return self._offset_of_max_timestamp
 
     # -- repair, truncation, deletion --
 
@@ -543,5 +515,3 @@ class LogSegment:
     def __repr__(self) -> str:
         return f"LogSegment({self.path}, size={self.size})"
 
-
-__all__ = ["UNKNOWN_OFFSET", "AppendedBatch", "LogSegment", "SegmentRead", "segment_path"]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from storage.env import Env, remove_if_exists
 from storage.scan import batch_headers
-from storage.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, segment_path
+from storage.segment_files import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, segment_path
 
 if TYPE_CHECKING:
     from storage.cleaning_plan import CleanedSegment

@@ -11,7 +11,7 @@ nothing of a batch is visible until all of it is. Not thread-safe; of a flush, `
 import logging
 from typing import TYPE_CHECKING
 
-from protocol.records.batch import CorruptRecordError, RecordBatch, batches
+from protocol.records.batch import CorruptRecordError, InvalidRecordError, RecordBatch, batches
 from storage.checkpoints import PARTITION_METADATA
 from storage.env import Buffer, remove_tree
 from storage.errors import (
@@ -37,10 +37,12 @@ from storage.offsets import (
     LogStartOffsetIncrementReason,
     TimestampAndOffset,
 )
-from storage.producer_state import BatchMetadata
+from storage.producer_entry import BatchMetadata
 from storage.replay import apply_batch, rebuild_producer_state
-from storage.retention import deletable_segments
-from storage.segment import DELETED_SUFFIX, LogSegment
+from storage.retention import deletable_segments, warn_of_the_future
+from storage.segment import LogSegment
+from storage.segment_files import DELETED_SUFFIX
+from storage.verification import VerificationGuard
 
 if TYPE_CHECKING:
     from storage.cleaning_plan import CleanedSegment
@@ -56,9 +58,18 @@ class UnifiedLog(LogState):
     # -- append --
 
     def append_as_leader(
-        self, records: Buffer, leader_epoch: int, origin: AppendOrigin = AppendOrigin.CLIENT
+        self,
+        records: Buffer,
+        leader_epoch: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        *,
+        verification_guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
     ) -> LogAppendInfo:
         """Validates batches, numbers them and appends them; answers a repeated one with its first offsets.
+
+        What a Raft leader appends is numbered already, and must be of its epoch. `verification_guard` is what
+        `start_transaction_verification` gave, `transaction_version` that of the transaction which a marker ends.
 
         Raises CorruptRecordError, InvalidRecordError, UnsupportedCompressionError (from protocol.records), and
         RecordTooLargeError, RecordBatchTooLargeError, InvalidTimestampError, OutOfOrderSequenceError,
@@ -66,11 +77,15 @@ class UnifiedLog(LogState):
         there is room that is not for them (`disk_space`). Whatever it raises, nothing was appended.
         """
         self._check_online()
+        if origin is AppendOrigin.RAFT_LEADER:
+            return self._append_numbered(records, leader_epoch, origin)
         now_ms = self._env.now_ms()
         valid = self._validator.validate(records, self._local.log_end_offset, leader_epoch, origin, now_ms)
         for batch in valid.batches:
             if batch.producer_id >= 0:
-                known = self.producer_state_manager.check_append(batch, origin)
+                known = self.producer_state_manager.check_append(
+                    batch, origin, verification_guard, transaction_version
+                )
                 if known is not None:
                     return self._duplicate(known)
         if self.disk_space.is_full and origin is AppendOrigin.CLIENT:
@@ -83,6 +98,21 @@ class UnifiedLog(LogState):
         Raises CorruptRecordError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError, KafkaStorageError.
         """
         self._check_online()
+        return self._append_numbered(records, leader_epoch, AppendOrigin.REPLICATION)
+
+    def start_transaction_verification(
+        self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool = False
+    ) -> VerificationGuard | None:
+        """To be called before the coordinator is asked about a transaction; see `storage.verification`."""
+        return self.producer_state_manager.start_verification(
+            producer_id,
+            sequence,
+            epoch,
+            supports_epoch_bump=supports_epoch_bump,
+            now_ms=self._env.now_ms(),
+        )
+
+    def _append_numbered(self, records: Buffer, leader_epoch: int, origin: AppendOrigin) -> LogAppendInfo:
         valid = ValidatedRecords(self._local.log_end_offset)
         last_offset = -1
         for batch in batches(records):
@@ -94,6 +124,10 @@ class UnifiedLog(LogState):
             if not isinstance(batch, RecordBatch):
                 raise CorruptRecordError(
                     f"a message set for {self.name} from a leader that has record batches"
+                )
+            if origin is AppendOrigin.RAFT_LEADER and batch.partition_leader_epoch != leader_epoch:
+                raise InvalidRecordError(
+                    f"a batch of epoch {batch.partition_leader_epoch} for {self.name} from the leader of {leader_epoch}"
                 )
             if batch.partition_leader_epoch > leader_epoch:
                 break
@@ -129,6 +163,7 @@ class UnifiedLog(LogState):
         info.last_leader_epoch = valid.batches[-1].partition_leader_epoch
         info.log_append_time_ms = valid.log_append_time_ms
         info.record_count = valid.record_count
+        info.conversion_count = valid.conversion_count
         info.size_in_bytes = valid.size
         self._take_in(valid, segment)
         self.disk_space.take(valid.size)
@@ -323,7 +358,8 @@ class UnifiedLog(LogState):
         Durable on return. Raises KafkaStorageError.
         """
         if offset >= self.log_end_offset:
-            self.leader_epoch_cache.truncate_from_end(offset)
+            # A leader that had appended nothing yet may have left an epoch that begins at the end.
+            self.leader_epoch_cache.truncate_from_end(self.log_end_offset)
             return False
         if offset < self._local.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
@@ -382,8 +418,12 @@ class UnifiedLog(LogState):
         Their files are renamed at once and removed after file.delete.delay.ms. Raises KafkaStorageError.
         """
         with self._failing("retention"):
+            now_ms = self._env.now_ms()
             doomed = deletable_segments(
-                self._local, self.config, self.log_start_offset, self.high_watermark, self._env.now_ms()
+                self._local, self.config, self.log_start_offset, self.high_watermark, now_ms
+            )
+            self._warned_of_segment = warn_of_the_future(
+                self._local, self.config, len(doomed), now_ms, self._warned_of_segment
             )
             if not doomed:
                 return 0

@@ -21,7 +21,7 @@ from storage.checkpoints import (
 from storage.disk_space import RESERVE_FILE
 from storage.env import Env
 from storage.errors import CorruptCheckpointError, InconsistentMetadataError
-from storage.segment import LOG_SUFFIX
+from storage.segment_files import LOG_SUFFIX
 from storage.verify import LEFT_ALONE, REMOVED, Counts, Finding, Findings, Severity, Situation
 from storage.verify_batches import METADATA_FILE, SNAPSHOT_FILE, verify_batches
 from storage.verify_partition import verify_partition

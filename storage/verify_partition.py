@@ -14,7 +14,7 @@ from storage.checkpoints import (
 from storage.env import Env
 from storage.errors import CorruptCheckpointError
 from storage.offsets import NO_LEADER_EPOCH
-from storage.segment import (
+from storage.segment_files import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,

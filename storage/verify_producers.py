@@ -7,8 +7,9 @@ from protocol.records.batch import MAGIC_V2, InvalidRecordError, RecordBatch
 from protocol.records.control import ControlRecordType, control_record_type
 from storage.env import Env
 from storage.errors import CorruptSnapshotError
-from storage.producer_state import ProducerStateEntry, ProducerStateManager
-from storage.segment import TXN_INDEX_SUFFIX, segment_path
+from storage.producer_entry import ProducerStateEntry
+from storage.producer_state import ProducerStateManager
+from storage.segment_files import TXN_INDEX_SUFFIX, segment_path
 from storage.snapshots import ProducerSnapshotFiles, SnapshotEntry
 from storage.verify import REBUILT, REMOVED, Findings, Severity, Situation
 from storage.verify_segment import Batch

@@ -20,7 +20,7 @@ from protocol.records.checksum import crc32c
 from protocol.records.legacy import LegacyEntry
 from storage.env import Env, File, read_fully
 from storage.index import MAX_RELATIVE_OFFSET
-from storage.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
+from storage.segment_files import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
 from storage.verify import REBUILT, Findings, OnProgress, Severity, Situation
 from storage.verify_indexes import OffsetIndexCheck, TimeIndexCheck
 

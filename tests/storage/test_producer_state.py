@@ -10,7 +10,8 @@ from storage.errors import (
     TransactionCoordinatorFencedError,
 )
 from storage.offsets import AppendOrigin
-from storage.producer_state import MAX_SEQUENCE, CompletedTxn, ProducerStateManager
+from storage.producer_entry import MAX_SEQUENCE, CompletedTxn
+from storage.producer_state import ProducerStateManager
 from storage.snapshots import ProducerSnapshotFiles
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, end_txn, make_batch

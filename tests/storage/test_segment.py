@@ -9,6 +9,7 @@ from storage.errors import KafkaStorageError
 from storage.index import MAX_RELATIVE_OFFSET
 from storage.open_segments import OpenSegments
 from storage.segment import LogSegment
+from storage.segment_times import find_offset_by_timestamp, find_offset_of_max_timestamp
 from tests.storage.fault_env import Fault, FaultEnv, nth
 from tests.storage.helpers import T0, make_batch
 
@@ -307,7 +308,7 @@ def test_the_youngest_batch_after_the_last_index_entry_is_found_again(env: Fault
     env.write_file("/d/00000000000000000100.index", b"")
     env.write_file("/d/00000000000000000100.timeindex", b"")
     assert again.max_timestamp_so_far == T0 + 9
-    assert again.find_offset_of_max_timestamp() is not None
+    assert find_offset_of_max_timestamp(again) is not None
 
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
@@ -356,7 +357,7 @@ def test_truncation_drops_the_batch_with_the_offset_and_what_follows(env: FaultE
     segment.truncate_to(BASE)
     assert (segment.size, segment.offset_index.entries, segment.time_index.entries) == (0, 0, 0)
     assert segment.max_timestamp_so_far == -1
-    assert segment.find_offset_of_max_timestamp() is None
+    assert find_offset_of_max_timestamp(segment) is None
 
 
 def test_truncation_is_durable(env: FaultEnv) -> None:
@@ -379,14 +380,14 @@ def test_a_search_by_time_finds_the_first_record_that_is_young_enough(env: Fault
         put(segment, BASE + 2 * number, b"a", b"b", timestamp=timestamp)
     answers = {0: 0, 10: 0, 11: 2, 30: 2, 31: 6, 50: 6, 51: 10, 60: 10}
     for timestamp, position in answers.items():
-        found = segment.find_offset_by_timestamp(timestamp, BASE)
+        found = find_offset_by_timestamp(segment, timestamp, BASE)
         assert found is not None
         assert (found.offset, found.leader_epoch) == (BASE + position, 3)
-    assert segment.find_offset_by_timestamp(61, BASE) is None
-    later = segment.find_offset_by_timestamp(10, BASE + 3)
+    assert find_offset_by_timestamp(segment, 61, BASE) is None
+    later = find_offset_by_timestamp(segment, 10, BASE + 3)
     assert later is not None
     assert (later.offset, later.timestamp) == (BASE + 3, 30)
-    youngest = segment.find_offset_of_max_timestamp()
+    youngest = find_offset_of_max_timestamp(segment)
     assert youngest is not None
     assert (youngest.timestamp, youngest.offset) == (60, BASE + 10)
 

@@ -6,6 +6,7 @@ import time
 
 from protocol.api_keys import ApiKey
 from protocol.messages.fetch import FetchRequest
+from protocol.records.compression import CompressionType
 from protocol.wire import Uuid
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.words import IDS_IN_FETCH, fetch, fetch_topic, partition
@@ -33,6 +34,14 @@ def from_every_offset(client: Speaker) -> None:
     topic = of(client, filled(client))
     for offset in range(11):
         client.ask(fetch(fetch_topic(topic, [partition(0, offset)])))
+
+
+@dialogue(ApiKey.FETCH, FIRST, LAST)
+def every_codec(client: Speaker) -> None:
+    for codec in CompressionType:
+        name = client.create(codec.label)
+        client.write(name, batch(b"a" * 200, compression=codec))
+        client.ask(fetch(fetch_topic(of(client, name), [partition()])))
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)

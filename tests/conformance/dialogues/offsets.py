@@ -123,7 +123,7 @@ def end_of(
 @dialogue(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4)
 def ends_of_epochs(client: Speaker) -> None:
     for name in (client.create("a"), filled(client, "b")):
-        for epoch in (-1, 0, 1, 7, 2**31 - 1):
+        for epoch in (-1, 0, 1, 7, 2**31 - 1, -2, -(2**31)):
             client.ask(end_of(name, 0, epoch=epoch))
 
 

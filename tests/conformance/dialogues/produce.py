@@ -8,7 +8,13 @@ import time
 from protocol.api_keys import ApiKey
 from protocol.messages.fetch import FetchResponse
 from protocol.messages.produce import ProduceRequest
-from protocol.records.batch import RecordBatch, TimestampType, batches
+from protocol.records.batch import (
+    RecordBatch,
+    TimestampType,
+    batches,
+    build_batch,
+    stamp_max_timestamp,
+)
 from protocol.records.compression import CompressionType
 from protocol.records.layout import CRC_START
 from protocol.wire import Uuid
@@ -381,6 +387,45 @@ def one_wrong_record_of_many(client: Speaker) -> None:
     later = int(time.time() * 1000) + 100_000
     for timestamp in (later - 200_000, later):
         client.ask(produce(to(client, name), batch(*(b"x" for _ in range(12)), timestamp=timestamp)))
+
+
+def records(*given: tuple[bytes | None, int], **fields: object) -> bytes:
+    """A batch of records, given as (key, timestamp)."""
+    return build_batch([(key, b"v", timestamp, ()) for key, timestamp in given], **fields)  # type: ignore[arg-type]
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def keys_and_times_wrong_together(client: Speaker) -> None:
+    name = client.create(
+        "c", configs={"cleanup.policy": "compact", "message.timestamp.before.max.ms": "1000"}
+    )
+    topic, now_ms = to(client, name), int(time.time() * 1000)
+    for given in (
+        [(b"k", now_ms), (None, now_ms), (b"k", 5)],
+        [(None, now_ms), (None, now_ms)],
+        [(None, 5), (None, 5), (b"k", 5), (b"k", now_ms)],
+    ):
+        client.ask(produce(topic, records(*given)))
+        client.ask(produce(topic, records(*given, compression=CompressionType.GZIP)))
+    note_log(client, name)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def times_that_are_none(client: Speaker) -> None:
+    for kind in ("CreateTime", "LogAppendTime"):
+        name = client.create(kind, configs={"message.timestamp.type": kind})
+        topic = to(client, name)
+        client.ask(produce(topic, records((b"k", -1), (b"k", -1))))
+        claim = with_crc(bytearray(records((b"k", -1))))
+        client.ask(produce(topic, stamped(claim, -1)))
+        client.ask(produce(topic, stamped(claim, START_MS)))
+
+
+def stamped(payload: bytes, max_timestamp: int) -> bytes:
+    """A batch that claims LogAppendTime."""
+    data = bytearray(payload)
+    stamp_max_timestamp(data, 0, TimestampType.LOG_APPEND_TIME, max_timestamp)
+    return bytes(data)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)

@@ -1,0 +1,93 @@
+"""What a log remembers of one producer: its epoch, its last five batches, and its open transaction."""
+
+from typing import Final
+
+from protocol.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, RecordBatch
+from storage.offsets import NO_TIMESTAMP
+
+BATCHES_TO_RETAIN: Final = 5
+MAX_SEQUENCE: Final = 0x7FFFFFFF
+NO_TXN: Final = -1
+
+
+class BatchMetadata:
+    """What is remembered of one batch: its sequence numbers, where it is, and its greatest timestamp (ms)."""
+
+    __slots__ = ("last_offset", "last_sequence", "offset_delta", "timestamp")
+
+    def __init__(self, last_sequence: int, last_offset: int, offset_delta: int, timestamp: int) -> None:
+        self.last_sequence = last_sequence
+        self.last_offset = last_offset
+        self.offset_delta = offset_delta
+        self.timestamp = timestamp
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & MAX_SEQUENCE
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+    def __repr__(self) -> str:
+        return (
+            f"BatchMetadata(sequence {self.first_sequence}..{self.last_sequence}, "
+            f"offset {self.first_offset}..{self.last_offset})"
+        )
+
+
+class ProducerStateEntry:
+    """One producer: `batches` oldest first, at most five; `current_txn_first_offset` -1 outside a transaction."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "current_txn_first_offset",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    def __init__(self, producer_id: int, producer_epoch: int = NO_PRODUCER_EPOCH) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.coordinator_epoch = -1
+        self.last_timestamp = NO_TIMESTAMP
+        self.current_txn_first_offset = NO_TXN
+        self.batches: list[BatchMetadata] = []
+
+    @property
+    def last_sequence(self) -> int:
+        """Of the last batch in this epoch; -1 when there is none."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else -1
+
+    def set_epoch(self, producer_epoch: int) -> None:
+        """A new epoch starts its sequence anew."""
+        if producer_epoch != self.producer_epoch:
+            self.batches.clear()
+            self.producer_epoch = producer_epoch
+
+    def find_duplicate(self, batch: RecordBatch) -> BatchMetadata | None:
+        """The remembered batch that has exactly these sequence numbers."""
+        if batch.producer_epoch == self.producer_epoch:
+            first, last = batch.base_sequence, batch.last_sequence
+            for known in self.batches:
+                if known.last_sequence == last and known.first_sequence == first:
+                    return known
+        return None
+
+
+class CompletedTxn:
+    """A transaction that a marker has ended."""
+
+    __slots__ = ("first_offset", "is_aborted", "last_offset", "producer_id")
+
+    def __init__(self, producer_id: int, first_offset: int, last_offset: int, is_aborted: bool) -> None:
+        self.producer_id = producer_id
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.is_aborted = is_aborted

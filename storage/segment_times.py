@@ -1,0 +1,39 @@
+"""Searches of a segment by time: which record is the first that is young enough, and which the youngest."""
+
+from protocol.records.batch import batches
+from storage.env import read_fully
+from storage.offsets import NO_LEADER_EPOCH, TimestampAndOffset
+from storage.scan import BatchHeader, batch_headers
+from storage.segment import LogSegment
+
+
+def find_offset_by_timestamp(
+    segment: LogSegment, timestamp_ms: int, starting_offset: int
+) -> TimestampAndOffset | None:
+    """The first record at or after `starting_offset` that is at least as young as the timestamp.
+
+    Raises CorruptRecordError, InvalidRecordError.
+    """
+    offset = max(segment.time_index.lookup(timestamp_ms)[1], starting_offset)
+    position = segment.offset_index.lookup(offset)[1]
+    for header in batch_headers(segment.file, position, segment.size):
+        if header.max_timestamp >= timestamp_ms and header.last_offset >= starting_offset:
+            for record_timestamp, record_offset in _records_of(segment, header):
+                if record_timestamp >= timestamp_ms and record_offset >= starting_offset:
+                    return TimestampAndOffset(record_timestamp, record_offset, header.leader_epoch)
+    return None
+
+
+def find_offset_of_max_timestamp(segment: LogSegment) -> TimestampAndOffset | None:
+    """The first record that has the youngest timestamp. Raises CorruptRecordError, InvalidRecordError."""
+    timestamp = segment.max_timestamp_so_far
+    if timestamp < 0:
+        return None
+    found = find_offset_by_timestamp(segment, timestamp, segment.base_offset)
+    return found or TimestampAndOffset(timestamp, segment.offset_of_max_timestamp, NO_LEADER_EPOCH)
+
+
+def _records_of(segment: LogSegment, header: BatchHeader) -> list[tuple[int, int]]:
+    """(timestamp, offset) of each record of a batch."""
+    data = read_fully(segment.file, header.size, header.position)
+    return [(record.timestamp, record.offset) for batch in batches(data) for record in batch.records()]
