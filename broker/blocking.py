@@ -28,12 +28,15 @@ class ThreadRunner:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="barnabas-blocking")
 
     def submit(self, work: Work, done: Done) -> None:
-        self._executor.submit(work).add_done_callback(
-            lambda future: self._loop.call_soon_threadsafe(done, _error_of(future))
-        )
+        try:
+            future = self._executor.submit(work)
+        except RuntimeError:  # closed: the broker stops, and nobody is served any more who could be held up
+            InlineRunner().submit(work, done)
+            return
+        future.add_done_callback(lambda future: self._loop.call_soon_threadsafe(done, _error_of(future)))
 
     def close(self) -> None:
-        """Waits for what was submitted; nothing more may be."""
+        """Waits for what was submitted. What is submitted later is done at once, by whoever submits it."""
         self._executor.shutdown(wait=True)
 
 
