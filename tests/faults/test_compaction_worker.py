@@ -1,0 +1,128 @@
+"""The worker process of a running broker: there when there is work, gone with the broker, and no loss when it dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from storage.worker import NICENESS
+from tests.faults.conftest import nothing_to_regret
+from tests.interop.clients.confluent import NewTopic
+from tests.support.broker_process import BrokerProcess
+
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.clients,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
+]
+
+LIMIT_S = 30.0
+MOST_NICE = 19
+SLOW = {
+    "log.cleaner.backoff.ms": "100",
+    "log.cleaner.io.max.bytes.per.second": "20000",
+    "log.cleaner.dedupe.buffer.size": str(2 << 20),
+}
+"""A compaction of half a megabyte takes about a minute."""
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path / "data", SLOW) as process:
+        yield process
+        nothing_to_regret(process)
+
+
+def workers(pid: int) -> list[int]:
+    """The child processes of a process."""
+    return [
+        int(child)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for child in (task / "children").read_text().split()
+    ]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def produce(bootstrap: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "batch.size": 20_000})
+    for number in range(count):
+        producer.produce("t", bytes(500), b"key %d" % (number % 10))
+    assert producer.flush(LIMIT_S) == 0
+
+
+def compacting(broker: BrokerProcess) -> int:
+    """Has the broker compact something for a good while; the worker's process id."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    config = {"cleanup.policy": "compact", "internal.segment.bytes": "100000"}
+    admin.create_topics([NewTopic("t", 1, 1, config=config)])["t"].result(LIMIT_S)
+    assert workers(broker.pid) == [], "nothing to do, nobody there"
+    produce(broker.bootstrap, 1200)
+    until(lambda: bool(workers(broker.pid)))
+    (worker,) = workers(broker.pid)
+    until(lambda: b"storage.worker" in Path(f"/proc/{worker}/cmdline").read_bytes())
+    return worker
+
+
+def files(broker: BrokerProcess, suffix: str) -> list[Path]:
+    return list(broker.data_dir.glob(f"t-0/*{suffix}"))
+
+
+def test_it_goes_when_the_broker_is_killed(broker: BrokerProcess) -> None:
+    worker = compacting(broker)
+    broker.kill()
+    until(lambda: is_gone(worker))
+
+
+def test_it_goes_when_the_broker_stops(broker: BrokerProcess) -> None:
+    worker = compacting(broker)
+    started = time.monotonic()
+    assert broker.stop() == 0
+    assert time.monotonic() - started < LIMIT_S / 2, "nobody waits for a compaction"
+    assert is_gone(worker)
+    assert not files(broker, ".cleaned")
+    assert not files(broker, ".swap")
+
+
+def test_the_broker_goes_on_when_it_is_killed(broker: BrokerProcess) -> None:
+    worker = compacting(broker)
+    os.kill(worker, signal.SIGKILL)
+    until(lambda: "was ended by signal 9" in broker.output)
+    assert "nothing is lost" in broker.output
+    produce(broker.bootstrap, 100)
+    until(lambda: not files(broker, ".cleaned"))
+    assert broker.stop() == 0
+
+
+def test_it_has_nothing_of_the_brokers_but_its_pipes(broker: BrokerProcess) -> None:
+    worker = compacting(broker)
+    until(
+        lambda: (
+            os.getpriority(os.PRIO_PROCESS, worker) > os.getpriority(os.PRIO_PROCESS, broker.pid)
+            or os.getpriority(os.PRIO_PROCESS, broker.pid) + NICENESS > MOST_NICE
+        )
+    )
+    open_files = {os.readlink(path) for path in Path(f"/proc/{worker}/fd").iterdir()}
+    allowed = ("pipe:", str(broker.data_dir / "t-0"))
+    assert all(name.startswith(allowed) for name in open_files), open_files
