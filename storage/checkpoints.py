@@ -134,6 +134,9 @@ class LeaderEpochCheckpointFile:
         """The same file where the directory is now."""
         return LeaderEpochCheckpointFile(self._env, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
 
+    def exists(self) -> bool:
+        return self._env.exists(self.path)
+
     def read(self) -> list[tuple[int, int]]:
         """(epoch, start offset) in order; empty when there is no file. Raises CorruptCheckpointError."""
         lines = _read_lines(self._env, self.path)
@@ -143,8 +146,11 @@ class LeaderEpochCheckpointFile:
             ]
         except ValueError as error:
             raise CorruptCheckpointError(f"{self.path} has an entry that is not two numbers") from error
-        if entries != sorted(entries):
+        starts = [offset for _, offset in entries]
+        if entries != sorted(entries) or starts != sorted(starts):
             raise CorruptCheckpointError(f"{self.path} has epochs out of order")
+        if entries and min(entries[0]) < 0:
+            raise CorruptCheckpointError(f"{self.path} has a number below zero")
         return entries
 
     def write(self, entries: Iterable[tuple[int, int]]) -> None:

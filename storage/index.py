@@ -441,11 +441,19 @@ class TransactionIndex:
             raise CorruptIndexError(
                 f"{self.path} has {len(data)} bytes, which is no multiple of {self.ENTRY.size}"
             )
-        entries = []
+        entries: list[AbortedTxn] = []
+        least = self.base_offset
         for version, *fields in self.ENTRY.iter_unpack(data):
             if version != 0:
                 raise CorruptIndexError(f"{self.path} has an entry of version {version}")
-            entries.append(AbortedTxn(*fields))
+            entry = AbortedTxn(*fields)
+            if entry.last_offset < least or not 0 <= entry.first_offset <= entry.last_offset:
+                raise CorruptIndexError(
+                    f"{self.path} has a transaction from {entry.first_offset} to {entry.last_offset} where it "
+                    f"should end at {least} or later"
+                )
+            least = entry.last_offset + 1
+            entries.append(entry)
         return entries
 
     def append(self, transaction: AbortedTxn) -> None:

@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from protocol.records.batch import CorruptRecordError
+from protocol.records.scanning import SegmentScanner
 from storage.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
@@ -45,6 +46,7 @@ logger = logging.getLogger("barnabas.storage")
 
 
 DEFAULT_PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
+_NEVER_MS: Final = 1 << 62
 
 
 def open_log(
@@ -73,7 +75,7 @@ def open_log(
         deletions = DeletionQueue(env)
     env.mkdir(directory)
     names = env.listdir(directory)
-    epochs = _load_epochs(env, directory)
+    epochs, lacks_epochs = _load_epochs(env, directory)
     snapshots = ProducerSnapshotFiles(env, directory, names)
     producers = ProducerStateManager(snapshots, f"{topic}-{partition}", producer_id_expiration_ms)
     loader = LogLoader(
@@ -84,6 +86,7 @@ def open_log(
         log_start_offset=log_start_offset,
         recovery_point=recovery_point,
         epochs=epochs,
+        lacks_epochs=lacks_epochs,
         producers=producers,
         open_segments=open_segments,
         names=names,
@@ -116,13 +119,15 @@ def open_log(
     return log
 
 
-def _load_epochs(env: Env, directory: str) -> LeaderEpochFileCache:
+def _load_epochs(env: Env, directory: str) -> tuple[LeaderEpochFileCache, bool]:
+    """What the file says, and whether it has to be found out from the batches because there is no such file."""
     checkpoint = LeaderEpochCheckpointFile(env, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
     try:
-        return LeaderEpochFileCache(checkpoint, checkpoint.read())
+        entries = checkpoint.read()
     except CorruptCheckpointError as error:
-        logger.warning("%s; leader epochs are known from the recovery point on only", error)
-        return LeaderEpochFileCache(checkpoint)
+        logger.warning("%s; the leader epochs are read from the batches", error)
+        return LeaderEpochFileCache(checkpoint), True
+    return LeaderEpochFileCache(checkpoint, entries), not entries and not checkpoint.exists()
 
 
 class LoadedLogOffsets:
@@ -148,6 +153,7 @@ class LogLoader:
         "_env",
         "_epochs",
         "_is_clean",
+        "_lacks_epochs",
         "_log_start_offset",
         "_names",
         "_on_progress",
@@ -170,6 +176,7 @@ class LogLoader:
         log_start_offset: int,
         recovery_point: int,
         epochs: LeaderEpochFileCache,
+        lacks_epochs: bool,
         producers: ProducerStateManager,
         open_segments: OpenSegments,
         names: list[str],
@@ -182,6 +189,7 @@ class LogLoader:
         self._log_start_offset = log_start_offset
         self._recovery_point = recovery_point
         self._epochs = epochs
+        self._lacks_epochs = lacks_epochs
         self._producers = producers
         self._open_segments = open_segments
         self._names = set(names)
@@ -195,6 +203,9 @@ class LogLoader:
         """Fills `segments`, epochs and producers. Raises OSError, and CorruptRecordError for what it cannot repair."""
         self._remove_leftovers()
         self._load_segments()
+        self._check_txn_indexes()
+        if self._lacks_epochs:
+            self._rebuild_epochs()
         if not self._is_clean:
             self._recover()
         if not len(self.segments):
@@ -241,10 +252,67 @@ class LogLoader:
         for stem in stems:
             segment = self._segment(int(stem), self._env.size(f"{self._directory}/{stem}{LOG_SUFFIX}"))
             missing = not {stem + OFFSET_INDEX_SUFFIX, stem + TIME_INDEX_SUFFIX} <= self._names
-            if missing and (self._is_clean or segment.base_offset < self._recovery_point):
-                logger.warning("%s lacks an index; building it anew", segment.path)
-                segment.rebuild_indexes()
+            if missing and self._is_trusted(segment):
+                self._recover_indexes(segment)
             self.segments.add(segment)
+
+    def _is_trusted(self, segment: LogSegment) -> bool:
+        """Whether recovery passes it over."""
+        return self._is_clean or segment.base_offset < self._recovery_point
+
+    def _recover_indexes(self, segment: LogSegment) -> None:
+        """An index is missing: who took it may have taken more. So the segment is checked as after a crash, and cut."""
+        logger.warning("%s lacks an index; it is read through and the indexes are built anew", segment.path)
+        scan = segment.new_scanner()
+        SegmentPass(self._on_progress).run(segment.file, segment.size, scan)
+        self._note_cut(segment, scan)
+        segment.complete_recovery(scan)
+        self.unsynced_paths += segment.paths_to_sync()
+
+    def _note_cut(self, segment: LogSegment, scan: SegmentScanner) -> None:
+        if scan.position < segment.size:
+            logger.warning(
+                "%s is cut from %d to %d bytes: %s", segment.path, segment.size, scan.position, scan.damage
+            )
+            self._truncated_bytes += segment.size - scan.position
+
+    def _check_txn_indexes(self) -> None:
+        """Reads the transaction indexes of the segments that recovery has passed over, as Kafka does it at loading."""
+        for segment in self.segments:
+            name = f"{segment.base_offset:020d}{TXN_INDEX_SUFFIX}"
+            if name in self._names and self._is_trusted(segment):
+                try:
+                    segment.txn_index.transactions  # noqa: B018
+                except CorruptIndexError as error:
+                    logger.warning("%s; it is built anew from the log", error)
+                    self._rebuild_txn_index(segment)
+
+    def _rebuild_txn_index(self, segment: LogSegment) -> None:
+        """Follows the producers up to the segment and through it: its aborted transactions come from its markers."""
+        base_offset = segment.base_offset
+        older = [name for name in self._names if name[:20].isdigit() and int(name[:20]) <= base_offset]
+        snapshots = ProducerSnapshotFiles(self._env, self._directory, older)
+        producers = ProducerStateManager(snapshots, self._directory, _NEVER_MS)
+        before = LogSegments([other for other in self.segments if other.base_offset < base_offset])
+        start = before[0].base_offset if len(before) else base_offset
+        rebuild_producer_state(producers, before, start, base_offset, self._env.now_ms())
+        segment.txn_index.reset()
+        scan = segment.new_scanner(check_crc=False, follow_from=segment.base_offset)
+        follow(SegmentPass(), segment, scan, producers, aborted_into=segment)
+        self.unsynced_paths += segment.paths_to_sync()
+
+    def _rebuild_epochs(self) -> None:
+        """The leader epochs of the segments that recovery passes over, from the headers of their batches."""
+        trusted = [segment for segment in self.segments if segment.size and self._is_trusted(segment)]
+        for segment in trusted:
+            scan = segment.new_scanner(check_crc=False, latest_epoch=self._epochs.latest_epoch)
+            SegmentPass(self._on_progress).run(segment.file, segment.size, scan)
+            for epoch, first_offset in scan.epochs:
+                self._epochs.assign(epoch, first_offset)
+            segment.release()
+        if trusted:
+            with suppress_no_space():
+                self._epochs.flush()  # without epochs too, or else it is all read again at the next start
 
     def _segment(self, base_offset: int, size: int) -> LogSegment:
         return LogSegment(
@@ -362,11 +430,7 @@ class LogLoader:
         for epoch, first_offset in scan.epochs:
             self._epochs.assign(epoch, first_offset)
         self._producers.map_end_offset = max(scan.next_offset, self._replay_from)
-        if scan.position < segment.size:
-            logger.warning(
-                "%s is cut from %d to %d bytes: %s", segment.path, segment.size, scan.position, scan.damage
-            )
-            self._truncated_bytes += segment.size - scan.position
+        self._note_cut(segment, scan)
         segment.complete_recovery(scan)
         self.unsynced_paths += segment.paths_to_sync()
         segment.release()

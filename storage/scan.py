@@ -9,8 +9,9 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from protocol.records.batch import MAGIC_V2, entry_header
+from protocol.records.batch import MAGIC_V2, CorruptRecordError, entry_header
 from storage.env import File, read_fully
+from storage.errors import CorruptIndexError
 from storage.offsets import NO_LEADER_EPOCH, NO_TIMESTAMP
 
 SCAN_CHUNK_BYTES: Final = 4096
@@ -72,13 +73,38 @@ def batch_headers(
         yield header
 
 
-def find_batch(file: File, position: int, end: int, target_offset: int) -> tuple[int, int, int] | None:
+def check_indexed_batch(file: File, position: int, end: int, least: int, most: int) -> None:
+    """Raises CorruptIndexError unless a batch begins at `position` whose first offset is one of `least`..`most`.
+
+    That is what an entry of an offset index claims, with the base offset of the segment and the offset of the entry.
+    """
+    header = file.pread(_PREFIX_BYTES, position) if position + _PREFIX_BYTES <= end else b""
+    try:
+        offset, size, _ = entry_header(header)
+    except (CorruptRecordError, struct.error):
+        raise CorruptIndexError(f"no batch begins at byte {position}") from None
+    if not least <= offset <= most or position + size > end:
+        raise CorruptIndexError(f"offset {offset} at byte {position} where offset {most} ends")
+
+
+def find_batch(
+    file: File, position: int, end: int, target_offset: int, indexed: tuple[int, int] | None = None
+) -> tuple[int, int, int] | None:
     """(position, size, last offset) of the first batch at or after `position` whose last offset reaches the target.
 
-    None when there is none before `end`. Raises CorruptRecordError where there is no header. `batch_headers` without
-    the objects: every fetch passes here.
+    None when there is none before `end`. Raises CorruptRecordError where there is no header; and CorruptIndexError
+    unless what `indexed` says of the first (see `check_indexed_batch`) is true. `batch_headers` without the objects:
+    every fetch passes here.
     """
     chunk, start = b"", position
+    if indexed is not None:
+        chunk = read_fully(file, min(SCAN_CHUNK_BYTES, end - position), position) if position < end else b""
+        try:
+            offset, size, _ = entry_header(chunk)
+        except (CorruptRecordError, struct.error):
+            raise CorruptIndexError(f"no batch begins at byte {position}") from None
+        if not indexed[0] <= offset <= indexed[1]:
+            raise CorruptIndexError(f"offset {offset} at byte {position} where offset {indexed[1]} ends")
     while position + _PREFIX_BYTES <= end:
         at = position - start
         if at + _V2_PREFIX_BYTES > len(chunk):

@@ -4,7 +4,9 @@ It knows positions and offsets, and nothing of leaders, producers or topics. The
 opened at first use; `release` gives them back, and what was read keeps its own hold on the file (`FileRecords`).
 """
 
+import logging
 from collections.abc import Sequence
+from contextlib import suppress
 
 from protocol.records.batch import CorruptRecordError
 from protocol.records.scanning import NOBODY, SegmentScanner
@@ -18,7 +20,7 @@ from storage.offsets import (
     LogOffsetMetadata,
 )
 from storage.open_segments import OpenSegments
-from storage.scan import batch_headers, find_batch
+from storage.scan import batch_headers, check_indexed_batch, find_batch
 from storage.segment_files import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
@@ -29,6 +31,8 @@ from storage.segment_files import (
     segment_path,
 )
 from storage.segment_pass import SegmentPass
+
+logger = logging.getLogger("barnabas.storage")
 
 AppendedBatch = tuple[int, int, int]
 """(last offset, size in bytes, max timestamp) of one batch of an append."""
@@ -53,6 +57,7 @@ class LogSegment:
         "_env",
         "_file",
         "_index_bytes",
+        "_indexes_are_unsynced",
         "_is_preallocated",
         "_max_timestamp",
         "_offset_index",
@@ -88,6 +93,7 @@ class LogSegment:
         self._open_segments = open_segments
         self._file: File | None = None
         self._index_bytes = index_bytes
+        self._indexes_are_unsynced = False
         self._is_preallocated = False
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
@@ -168,8 +174,8 @@ class LogSegment:
         try:
             self._offset_index = OffsetIndex.load(self._env, paths[0], self.base_offset, self._index_bytes)
             self._time_index = TimeIndex.load(self._env, paths[1], self.base_offset, self._index_bytes)
-        except (CorruptIndexError, FileNotFoundError):
-            self.rebuild_indexes()
+        except (CorruptIndexError, FileNotFoundError) as error:
+            self.rebuild_wrong_indexes(error)
 
     @property
     def txn_index(self) -> TransactionIndex:
@@ -194,7 +200,9 @@ class LogSegment:
         paths = [self._path(OFFSET_INDEX_SUFFIX), self._path(TIME_INDEX_SUFFIX)]
         if self._txn_index is not None:
             self._txn_index.write_pending()
-            paths.append(self._path(TXN_INDEX_SUFFIX))  # perhaps there is none, or a truncation has emptied it
+            paths.append(
+                self._path(TXN_INDEX_SUFFIX)
+            )  # perhaps there is none, or a truncation has emptied it
         return paths
 
     # -- appending --
@@ -206,7 +214,7 @@ class LogSegment:
         that worked. Until it returns, no reader sees anything of it.
         """
         position = self.size
-        self.was_used = True
+        self.was_used = self._indexes_are_unsynced = True
         try:
             write_fully(self._file or self.file, buffers, position, size)
             self._index(batches, position)
@@ -299,8 +307,26 @@ class LogSegment:
 
     def translate_offset(self, offset: int, start_position: int = 0) -> tuple[int, int, int] | None:
         """(position, size, last offset) of the batch with the offset, or else the first one after it."""
-        position = max(self.offset_index.lookup(offset)[1], start_position)
-        return find_batch(self._file or self.file, position, self.size, offset)
+        entry_offset, position = self.offset_index.lookup(offset)
+        if position <= start_position:  # and so for all that the index knows nothing of
+            return find_batch(self._file or self.file, start_position, self.size, offset)
+        try:
+            indexed = (self.base_offset, entry_offset)
+            return find_batch(self._file or self.file, position, self.size, offset, indexed)
+        except CorruptIndexError as error:
+            self.rebuild_wrong_indexes(error)
+            return self.translate_offset(offset, start_position)
+
+    def position_near(self, offset: int) -> int:
+        """Where a batch begins at or before the one with the offset, not far: by the offset index."""
+        entry_offset, position = self.offset_index.lookup(offset)
+        if position:
+            try:
+                check_indexed_batch(self.file, position, self.size, self.base_offset, entry_offset)
+            except CorruptIndexError as error:
+                self.rebuild_wrong_indexes(error)
+                return self.offset_index.lookup(offset)[1]
+        return position
 
     def read(
         self, start_offset: int, max_bytes: int, max_position: int, *, min_one_message: bool
@@ -340,8 +366,11 @@ class LogSegment:
     def _read_max_timestamp(self) -> None:
         """Finds the youngest batch: what the time index knows, then the headers after its last offset index entry."""
         index = self.time_index
+        # A time index that is full lags behind the offset index.
+        known_to = index.last_offset if index.is_full else self.offset_index.last_offset
+        position = self.position_near(known_to)
+        index = self.time_index  # perhaps built anew
         self._max_timestamp, self._offset_of_max_timestamp = index.last_timestamp, index.last_offset
-        position = self.offset_index.lookup(self.offset_index.last_offset)[1]
         for header in batch_headers(self.file, position, self.size):
             if header.max_timestamp > self._max_timestamp:
                 self._max_timestamp, self._offset_of_max_timestamp = header.max_timestamp, header.last_offset
@@ -369,6 +398,11 @@ class LogSegment:
 
     # -- repair, truncation, deletion --
 
+    def rebuild_wrong_indexes(self, why: Exception) -> None:
+        """Builds both anew because one of them was found missing, or not to be those of this .log."""
+        logger.warning("the indexes of %s are built anew: %s", self.path, why)
+        self.rebuild_indexes()
+
     def rebuild_indexes(self) -> None:
         """Builds offset and time index anew from the headers of the .log, and leaves them trimmed and synced.
 
@@ -382,7 +416,9 @@ class LogSegment:
             )
         self._take_indexes(scan)
         for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            sync_path(self._env, self._path(suffix))  # below the recovery point they are trusted after a crash
+            sync_path(
+                self._env, self._path(suffix)
+            )  # below the recovery point they are trusted after a crash
 
     def _new_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """Empty indexes in the place of those that there are, whose files are left as they are."""
@@ -448,6 +484,7 @@ class LogSegment:
 
     def truncate_to(self, offset: int) -> int:
         """Drops the batch with the offset and all after it; returns the bytes that went. Durable on return."""
+        self._indexes_are_unsynced = True
         found = self.translate_offset(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -503,15 +540,22 @@ class LogSegment:
         return doomed
 
     def close(self) -> None:
-        """Trims the indexes, and the .log where it was preallocated, and gives everything back."""
+        """Trims the indexes, and the .log where it was preallocated, and gives everything back.
+
+        The indexes are synced where they may not be: after a clean stop they are trusted, whatever happens then.
+        """
         self._trim_log()
         if self._offset_index is not None:
             self._trim_indexes()
         if self._txn_index is not None:
             self._txn_index.write_pending()
+        if self._indexes_are_unsynced:
+            for path in self.paths_to_sync():
+                with suppress(FileNotFoundError):
+                    sync_path(self._env, path)
+            self._indexes_are_unsynced = False
         self._open_segments.discard(self)
         self.release()
 
     def __repr__(self) -> str:
         return f"LogSegment({self.path}, size={self.size})"
-

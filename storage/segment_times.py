@@ -2,6 +2,7 @@
 
 from protocol.records.batch import batches
 from storage.env import read_fully
+from storage.errors import CorruptIndexError
 from storage.offsets import NO_LEADER_EPOCH, TimestampAndOffset
 from storage.scan import BatchHeader, batch_headers
 from storage.segment import LogSegment
@@ -14,14 +15,40 @@ def find_offset_by_timestamp(
 
     Raises CorruptRecordError, InvalidRecordError.
     """
-    offset = max(segment.time_index.lookup(timestamp_ms)[1], starting_offset)
-    position = segment.offset_index.lookup(offset)[1]
-    for header in batch_headers(segment.file, position, segment.size):
+    try:
+        return _find(segment, timestamp_ms, starting_offset)
+    except CorruptIndexError as error:
+        segment.rebuild_wrong_indexes(error)
+        return _find(segment, timestamp_ms, starting_offset)
+
+
+def _find(segment: LogSegment, timestamp_ms: int, starting_offset: int) -> TimestampAndOffset | None:
+    youngest, indexed = segment.time_index.lookup(timestamp_ms)
+    offset = max(indexed, starting_offset)
+    is_checked = youngest < 0 or offset > indexed
+    for header in batch_headers(segment.file, segment.position_near(offset), segment.size):
+        if not is_checked:
+            is_checked = _check_entry(header, youngest, indexed)
         if header.max_timestamp >= timestamp_ms and header.last_offset >= starting_offset:
             for record_timestamp, record_offset in _records_of(segment, header):
                 if record_timestamp >= timestamp_ms and record_offset >= starting_offset:
                     return TimestampAndOffset(record_timestamp, record_offset, header.leader_epoch)
+    if not is_checked:
+        raise CorruptIndexError(f"the time index knows of offset {indexed}, and the segment ends before")
     return None
+
+
+def _check_entry(header: BatchHeader, youngest: int, offset: int) -> bool:
+    """Holds a time index entry against the batches up to its offset; whether this one settled it.
+
+    Raises CorruptIndexError when the entry cannot be one of this segment.
+    """
+    is_there: bool = header.last_offset >= offset
+    if header.max_timestamp > youngest or (is_there and header.max_timestamp != youngest):
+        raise CorruptIndexError(
+            f"timestamp {header.max_timestamp} up to offset {offset}, and the index has {youngest}"
+        )
+    return is_there
 
 
 def find_offset_of_max_timestamp(segment: LogSegment) -> TimestampAndOffset | None:
