@@ -82,7 +82,9 @@ def kill_and_read(broker: BrokerProcess, rounds: int, seed: int) -> None:
                 time.sleep(dice.uniform(0.0, 0.5))
                 broker.kill()
             broker.start()
-            read_all(broker.bootstrap, writers, list(TOPICS), PARTITIONS).check()
+            reading = read_all(broker.bootstrap, writers, list(TOPICS), PARTITIONS)
+            reading.check()
+            print(f"kill {number + 1}: {reading.records} records there", flush=True)
         for writer in writers:
             writer.finish()
         read_all(broker.bootstrap, writers, list(TOPICS), PARTITIONS).check_that_all_is_over()
