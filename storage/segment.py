@@ -200,9 +200,7 @@ class LogSegment:
         paths = [self._path(OFFSET_INDEX_SUFFIX), self._path(TIME_INDEX_SUFFIX)]
         if self._txn_index is not None:
             self._txn_index.write_pending()
-            paths.append(
-                self._path(TXN_INDEX_SUFFIX)
-            )  # perhaps there is none, or a truncation has emptied it
+        paths.append(self._path(TXN_INDEX_SUFFIX))  # perhaps there is none, or a truncation has emptied it
         return paths
 
     # -- appending --
