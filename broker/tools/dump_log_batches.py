@@ -32,6 +32,7 @@ from protocol.records.layout import (
     TRANSACTIONAL_MASK,
 )
 from protocol.records.legacy import LegacyEntry
+from protocol.records.record import decode_records
 from storage.env import File, read_fully
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def _info(batch: RawBatch) -> BatchInfo:
         base_offset,
         count,
         base_sequence,
-        -1 if base_sequence == -1 else base_sequence + delta & MAX_SEQUENCE,
+        -1 if base_sequence == -1 else _increment_sequence(base_sequence, delta),
         producer_id,
         producer_epoch,
         leader_epoch,
@@ -160,6 +161,17 @@ def _info(batch: RawBatch) -> BatchInfo:
         attributes & CONTROL_MASK != 0,
         base_timestamp if attributes & DELETE_HORIZON_MASK else None,
     )
+
+
+def _increment_sequence(sequence: int, increment: int) -> int:
+    """In the 32 bits of Java: numbers that cannot be come out as they do there."""
+    if sequence > _int32(MAX_SEQUENCE - increment):
+        return _int32(increment - (MAX_SEQUENCE - sequence) - 1)
+    return _int32(sequence + increment)
+
+
+def _int32(number: int) -> int:
+    return (number + (1 << 31) & 0xFFFFFFFF) - (1 << 31)
 
 
 def _legacy_info(batch: RawBatch) -> BatchInfo:
@@ -203,8 +215,51 @@ def records(batch: RawBatch) -> Iterator[tuple[Record, LegacyCheck | None]]:
     if magic != MAGIC_V2:  # Kafka reads it as if it were right, and says only that the CRC is not
         buffer, at = bytearray(buffer[at : at + size]), 0  # type: ignore[assignment]
         buffer[_MAGIC_POSITION] = MAGIC_V2  # type: ignore[index]
-    for record in RecordBatch(buffer, at).records():
-        yield record, None
+    whole = RecordBatch(buffer, at)
+    try:
+        found = whole.records()
+    except InvalidRecordError:
+        if not whole.is_compressed:
+            yield from ((record, None) for record in _readable_records(whole))
+        raise
+    yield from ((record, None) for record in found)
+
+
+def _readable_records(batch: RecordBatch) -> Iterator[Record]:
+    """The records before the first that cannot be read, of a batch where there is one."""
+    payload = bytes(batch.payload())
+    appended = batch.max_timestamp if batch.attributes & TIMESTAMP_TYPE_MASK else None
+    position = 0
+    for number in range(1, batch.record_count + 1):
+        try:
+            length, start = _varint(payload, position)
+            position, start = start + length, position
+            if length < 0 or position > len(payload):
+                return
+            (record,) = decode_records(
+                payload[start:position],
+                1,
+                batch.base_offset,
+                batch.base_timestamp,
+                log_append_time=appended,
+                base_sequence=batch.base_sequence,
+            )
+        except (InvalidRecordError, IndexError):
+            return
+        if number == batch.record_count and position < len(payload):
+            return  # so far Kafka had read when it saw that more follows
+        yield record
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    raw = shift = 0
+    while shift < 35:
+        raw |= (data[position] & 0x7F) << shift
+        position += 1
+        if data[position - 1] < 0x80:
+            return (raw >> 1) ^ -(raw & 1), position
+        shift += 7
+    raise InvalidRecordError("a variable-length number has more than 32 bits")
 
 
 def _legacy_records(entry: LegacyEntry) -> Iterator[tuple[Record, LegacyCheck | None]]:

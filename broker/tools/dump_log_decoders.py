@@ -261,7 +261,9 @@ def _unframe(value: bytes | None, types: dict[int, type[Message]]) -> tuple[Mess
     version, position = _number_before(value, position, "version")
     message_type = types.get(kind)
     if message_type is None:
-        raise ProtocolError(f"Failed to deserialize record with type {kind}")
+        raise ProtocolError(
+            f"org.apache.kafka.common.errors.UnsupportedVersionException: Unknown metadata id {kind}"
+        )
     try:
         message, end = decoder(message_type, version)(value, position, len(value))
     except (ProtocolError, ValueError):

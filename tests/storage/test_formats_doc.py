@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.records.batch import RecordBatch, build_batch
+from protocol.records.batch import RecordBatch, batches, build_batch, empty_batch
 from storage.checkpoints import (
     CleanShutdownFile,
     LeaderEpochCheckpointFile,
@@ -15,6 +15,7 @@ from storage.checkpoints import (
 )
 from storage.index import AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex
 from storage.snapshots import ProducerSnapshotFiles, SnapshotEntry
+from tests.protocol.records.message_sets import message
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import end_txn
 
@@ -27,6 +28,11 @@ BASE = 4940
 
 def offset_checkpoint(env: FaultEnv) -> bytes:
     OffsetCheckpointFile(env, "/d/f").write({("orders", 0): 10310, ("orders", 1): 9690})
+    return env.read_file("/d/f")
+
+
+def cleaner_offset_checkpoint(env: FaultEnv) -> bytes:
+    OffsetCheckpointFile(env, "/d/f").write({("orders", 0): 4940})
     return env.read_file("/d/f")
 
 
@@ -66,6 +72,36 @@ def abort_marker(_env: FaultEnv) -> bytes:
     return end_txn(1000, 0, commit=False, coordinator_epoch=2, timestamp=STAMP)
 
 
+def delete_horizon(_env: FaultEnv) -> bytes:
+    return build_batch(
+        [(b"k", None, STAMP, [])],
+        base_offset=12,
+        partition_leader_epoch=3,
+        delete_horizon_ms=STAMP + 86_400_000,
+        last_offset_delta=3,
+    )
+
+
+def empty_batch_example(_env: FaultEnv) -> bytes:
+    return empty_batch(
+        base_offset=20,
+        last_offset=24,
+        timestamp=STAMP,
+        producer_id=1000,
+        producer_epoch=0,
+        base_sequence=6,
+        partition_leader_epoch=3,
+    )
+
+
+def message_v0(_env: FaultEnv) -> bytes:
+    return message(b"k", b"v", magic=0, offset=3)
+
+
+def message_v1(_env: FaultEnv) -> bytes:
+    return message(b"k", b"v", magic=1, offset=3, timestamp=STAMP)
+
+
 def offset_index(env: FaultEnv) -> bytes:
     index = OffsetIndex(env, "/d/i", BASE, 100)
     index.append(4996, 8064)
@@ -93,15 +129,20 @@ def snapshot(env: FaultEnv) -> bytes:
 
 
 WRITERS = {
-    writer.__name__.replace("_", "-"): writer
+    writer.__name__.removesuffix("_example").replace("_", "-"): writer
     for writer in (
         offset_checkpoint,
+        cleaner_offset_checkpoint,
         leader_epochs,
         partition_metadata,
         meta_properties,
         clean_shutdown,
         record_batch,
         abort_marker,
+        delete_horizon,
+        empty_batch_example,
+        message_v0,
+        message_v1,
         offset_index,
         time_index,
         txn_index,
@@ -132,3 +173,48 @@ def test_the_batch_is_what_the_text_says() -> None:
     (record,) = batch.records()
     assert (record.offset, record.key, record.value, record.headers) == (7, b"k", b"hello", [("h", b"1")])
     assert (batch.partition_leader_epoch, batch.producer_id, batch.base_sequence) == (3, 1000, 5)
+
+
+def block(name: str) -> bytes:
+    return bytes.fromhex("".join(BLOCKS[name][1].split()))
+
+
+@pytest.mark.parametrize("name", ["message-v0", "message-v1"])
+def test_the_messages_are_what_the_text_says(name: str) -> None:
+    (entry,) = batches(block(name))
+    entry.ensure_valid()
+    (record,) = entry.records()
+    assert (record.offset, record.key, record.value) == (3, b"k", b"v")
+    assert record.timestamp == (STAMP if name == "message-v1" else -1)
+
+
+def test_the_delete_horizon_is_what_the_text_says() -> None:
+    batch = RecordBatch(block("delete-horizon"))
+    batch.ensure_valid()
+    (record,) = batch.records()
+    assert (record.offset, record.timestamp, record.value) == (12, STAMP, None)
+    assert (batch.delete_horizon_ms, batch.last_offset) == (1795340045794, 15)
+
+
+def test_the_empty_batch_is_what_the_text_says() -> None:
+    batch = RecordBatch(block("empty-batch"))
+    batch.ensure_valid()
+    assert list(batch.records()) == []
+    assert (batch.base_offset, batch.last_offset, batch.base_sequence, batch.last_sequence) == (20, 24, 6, 10)
+
+
+def test_the_line_of_a_dump_is_what_is_printed(tmp_path: Path) -> None:
+    """Of the batch that the page has as its first example."""
+    from click.testing import CliRunner
+
+    from broker.cli import main
+
+    log = tmp_path / "00000000000000000007.log"
+    log.write_bytes(block("record-batch"))
+    printed = CliRunner().invoke(main, ["dump-log", str(log), "--print-data-log"]).stdout.splitlines()
+    told = [
+        line for line in DOCUMENT.read_text().splitlines() if line.startswith(("baseOffset: ", "| offset: "))
+    ]
+    assert len(told) == 2
+    assert printed[2].startswith(told[0].removesuffix("..."))
+    assert printed[3] == told[1]

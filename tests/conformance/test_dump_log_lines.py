@@ -1,0 +1,457 @@
+"""`barnabas dump-log` prints what Apache Kafka's DumpLogSegments prints, line by line, of the files of both.
+
+BARNABAS_DUMP_DAMAGES: how many files are damaged at random (by default 300). A seed is printed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from broker.tools.java_text import format_double
+from protocol.codec import encode
+from protocol.messages import (
+    cluster_records,
+    group_state,
+    remote_log_records,
+    share_coordinator_state,
+    share_group_state,
+    streams_group_state,
+    topic_records,
+    transaction_state,
+)
+from protocol.messages.control_records import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
+from protocol.records.batch import CompressionType, build_batch
+from protocol.records.control import ControlRecordType, control_record_key
+from protocol.schema import Message
+from protocol.wire import unsigned_varint
+from storage.env import RealEnv
+from tests.conformance.dump_log_peer import assert_same_dump, assert_same_dumps
+from tests.conformance.kafka_jars import require_classpath
+from tests.interop.clients.confluent import AdminClient, NewTopic
+from tests.protocol.records.message_sets import message, message_set
+from tests.protocol.samples import random_message
+from tests.storage.verified import written
+from tests.support.apache_kafka import ApacheKafka
+
+pytestmark = [pytest.mark.conformance, pytest.mark.timeout(400)]
+
+DAMAGES = int(os.environ.get("BARNABAS_DUMP_DAMAGES", "300"))
+T = 1_700_000_000_000
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+SMALL = {"segment.bytes": "1048576", "index.interval.bytes": "512"}
+COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "1000", **SMALL}
+SETTINGS = {
+    "log.cleaner.backoff.ms": "100",
+    "log.initial.task.delay.ms": "100",
+    "log.retention.check.interval.ms": "3600000",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "metadata.log.max.snapshot.interval.ms": "2000",
+}
+
+
+# -- what Apache Kafka has written --
+
+
+def produce(bootstrap: str, topic: str, count: int, codec: str = "none") -> None:
+    """Small batches of an idempotent producer, with headers, and timestamps that go back and forth."""
+    settings = {
+        "compression.type": codec,
+        "enable.idempotence": True,
+        "batch.num.messages": 25,
+        "log_level": 0,
+    }
+    producer = Producer({"bootstrap.servers": bootstrap, **settings})
+    for number in range(count):
+        value = b"%08d" % number + Random(number).randbytes(400)
+        when_ms = T + number + (500 if number % 50 == 0 else 0)
+        headers: list[tuple[str, str | bytes | None]] = [("n", b"%d" % number), ("\u20ac", None)]
+        producer.produce(topic, value, b"key-%d" % (number % 50), timestamp=when_ms, headers=headers)
+    assert producer.flush(60) == 0
+
+
+def transact(bootstrap: str, topic: str) -> None:
+    """Two transactions at a time, committed and aborted in turn."""
+    producers = [
+        Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "transactional.id": name,
+                "batch.num.messages": 10,
+                "log_level": 0,
+            }
+        )
+        for name in ("one", "two")
+    ]
+    for producer in producers:
+        producer.init_transactions(30)
+    for round_number in range(8):
+        for producer in producers:
+            producer.begin_transaction()
+            for number in range(50):
+                producer.produce(topic, b"%d " % number + b"t" * 400)
+            producer.flush(30)
+        for number, producer in enumerate(producers):
+            if (round_number + number) % 3:
+                producer.commit_transaction(30)
+            else:
+                producer.abort_transaction(30)
+
+
+def write_compacted(bootstrap: str) -> None:
+    """Keys that are written again, tombstones, transactions, text that is none: for the cleaner, with its horizons."""
+    plain = Producer({"bootstrap.servers": bootstrap, "batch.num.messages": 10, "log_level": 0})
+    transactional = Producer(
+        {"bootstrap.servers": bootstrap, "transactional.id": "compacted", "log_level": 0}
+    )
+    transactional.init_transactions(30)
+    for round_number in range(4):
+        for number in range(200):
+            value = (b"value" * 50, None, b"v\xff\xed\xa0\x80\n\xe4\xb8", "\u20ac".encode())[number % 4]
+            plain.produce("compacted", value, b"k%d" % (number % 41))
+        assert plain.flush(30) == 0
+        transactional.begin_transaction()
+        for number in range(20):
+            transactional.produce("compacted", b"t", b"t%d" % number)
+        if round_number % 2:
+            transactional.commit_transaction(30)
+        else:
+            transactional.abort_transaction(30)
+        time.sleep(1.1)  # segment.ms: the next record rolls, and what is before can be compacted
+
+
+def consume_in_groups(bootstrap: str) -> None:
+    """A classic and a new group that commit."""
+    for protocol in ("classic", "consumer"):
+        settings = {
+            "group.id": protocol,
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+        }
+        consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
+        consumer.subscribe(["codec-none", "codec-lz4"])
+        deadline = time.monotonic() + 30
+        while consumer.poll(1.0) is None:
+            assert time.monotonic() < deadline, "the group gets nothing"
+        consumer.commit(asynchronous=False)
+        consumer.close()
+
+
+def wait_for_compaction(directory: Path) -> None:
+    """Until the cleaner's checkpoint speaks of the topic."""
+    deadline = time.monotonic() + 30
+    while "compacted 0" not in (directory / "cleaner-offset-checkpoint").read_text():
+        assert time.monotonic() < deadline, "nothing is compacted"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def kafka_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The log directory of an Apache Kafka that has worked and stopped."""
+    kafka = ApacheKafka(tmp_path_factory.mktemp("kafka"), require_classpath(), SETTINGS)
+    with kafka:
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        topics = {
+            **{f"codec-{codec}": SMALL for codec in CODECS},
+            "transactions": SMALL,
+            "broker-time": {"message.timestamp.type": "LogAppendTime", **SMALL},
+            "compacted": COMPACTED,
+        }
+        new = [NewTopic(name, 1, 1, config=config) for name, config in topics.items()]
+        for future in admin.create_topics(new).values():
+            future.result(30)
+        write_compacted(kafka.bootstrap)
+        for codec in CODECS:
+            produce(kafka.bootstrap, f"codec-{codec}", 3000 if codec == "none" else 400, codec)
+        produce(kafka.bootstrap, "broker-time", 400, "lz4")
+        transact(kafka.bootstrap, "transactions")
+        consume_in_groups(kafka.bootstrap)
+        wait_for_compaction(kafka.data_dir)
+        kafka.stop()
+    return kafka.data_dir
+
+
+def test_what_kafka_wrote(kafka_data: Path) -> None:
+    assert_same_dumps(kafka_data)
+    names = {path.suffix for path in kafka_data.rglob("*")}
+    assert {".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint"} <= names
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--print-data-log", "--skip-record-metadata"),
+        ("--deep-iteration", "--skip-record-metadata"),
+        ("--max-bytes", "20000"),
+        ("--value-decoder-class", "org.apache.kafka.tools.api.LongDecoder"),
+        ("--key-decoder-class", "org.apache.kafka.tools.api.IntegerDecoder"),
+        ("--value-decoder-class",),
+        ("--offsets-decoder",),
+        ("--transaction-log-decoder",),
+        ("--cluster-metadata-decoder", "--skip-record-metadata"),
+        ("--remote-log-metadata-decoder",),
+    ],
+    ids=" ".join,
+)
+def test_flags_on_records_of_applications(kafka_data: Path, flags: tuple[str, ...]) -> None:
+    assert_same_dump(sorted(kafka_data.glob("codec-*/*.log")), *flags)
+
+
+def test_the_size_of_messages_and_files_that_are_none(kafka_data: Path) -> None:
+    indexes = sorted(kafka_data.glob("codec-*/*.index"))
+    assert_same_dump(indexes, "--max-message-size", "40000")
+    assert_same_dump(indexes, "--max-message-size", "100")
+    assert_same_dump(sorted(kafka_data.glob("*-0/*.*")))
+
+
+# -- what ours has written --
+
+
+def test_what_ours_wrote(tmp_path: Path) -> None:
+    written(RealEnv(), str(tmp_path / "stopped"))
+    assert_same_dumps(tmp_path / "stopped")
+    manager = written(RealEnv(), str(tmp_path / "at-work"), stop=False)
+    assert_same_dumps(tmp_path / "at-work")
+    manager.abandon()
+
+
+def test_message_sets(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020d}.log"
+    parts = [message(b"k", None, magic=0), message(None, b"", magic=1, offset=1, timestamp=T)]
+    offset = 2
+    for magic in (0, 1):
+        for codec in (CompressionType.GZIP, CompressionType.SNAPPY, CompressionType.LZ4):
+            packed = [(b"k%d" % number, b"v" * 50, T + number) for number in range(3)]
+            for log_append_time in (None, T + 99) if magic else (None,):
+                parts.append(
+                    message_set(
+                        packed,
+                        magic=magic,
+                        base_offset=offset,
+                        compression=codec,
+                        log_append_time=log_append_time,
+                    )
+                )
+                offset += 3
+    parts.append(build_batch([(b"k", b"v", T, [])], base_offset=offset))
+    path.write_bytes(b"".join(parts))
+    assert_same_dumps(tmp_path)
+
+
+# -- every type of record --
+
+
+def frame(record: Message, version: int) -> bytes:
+    """As KRaft and the remote log metadata manager write it."""
+    assert record.api_key is not None
+    return b"\1" + unsigned_varint(record.api_key) + unsigned_varint(version) + encode(record, version)
+
+
+def messages_in(*modules: object) -> list[type[Message]]:
+    return [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Message) and value is not Message
+    ]
+
+
+def write_log(path: Path, records: list[tuple[bytes | None, bytes | None]]) -> list[Path]:
+    path.mkdir()
+    log = path / f"{0:020d}.log"
+    log.write_bytes(build_batch([(key, value, T, []) for key, value in records], base_offset=0))
+    return [log]
+
+
+def every_version(message_type: type[Message]) -> range:
+    return range(message_type.versions.low, message_type.versions.high + 1)
+
+
+@pytest.mark.parametrize(
+    ("flag", "modules"),
+    [
+        ("--offsets-decoder", (group_state, share_group_state, streams_group_state)),
+        ("--transaction-log-decoder", (transaction_state,)),
+        ("--share-group-state-decoder", (share_coordinator_state,)),
+    ],
+)
+def test_every_record_of_a_coordinator(tmp_path: Path, flag: str, modules: tuple[object, ...]) -> None:
+    rng = Random(4)
+    found = {message.__name__: message for message in messages_in(*modules)}
+    records: list[tuple[bytes | None, bytes | None]] = []
+    for name, key_type in found.items():
+        value_type = found.get(name.removesuffix("Key") + "Value")
+        if not name.endswith("Key") or value_type is None:
+            continue
+        for version in every_version(value_type):
+            for _ in range(20):
+                key = struct.pack(">h", key_type.api_key) + encode(random_message(rng, key_type, 0), 0)
+                value = struct.pack(">h", version) + encode(random_message(rng, value_type, version), version)
+                records += [(key, value), (key, None)]
+    assert len(records) > 30
+    assert_same_dump(write_log(tmp_path / "x-0", records), flag)
+
+
+def test_members_of_a_classic_group(tmp_path: Path) -> None:
+    """Subscriptions and assignments are unfolded, and left as bytes where they are none."""
+    rng = Random(5)
+    from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+
+    records: list[tuple[bytes | None, bytes | None]] = []
+    key = b"\0\2" + encode(group_state.GroupMetadataKey(group="g"), 0)
+    for number in range(60):
+        version = number % 4
+        subscription = struct.pack(">h", version) + encode(
+            random_message(rng, ConsumerProtocolSubscription, version), version
+        )
+        assignment = struct.pack(">h", version) + encode(
+            random_message(rng, ConsumerProtocolAssignment, version), version
+        )
+        member = group_state.GroupMetadataValue.MemberMetadata(
+            subscription=(subscription, b"", b"\0", subscription[:-1])[number % 4], assignment=assignment
+        )
+        group = group_state.GroupMetadataValue(protocol_type="consumer", members=[member])
+        records.append((key, b"\0\3" + encode(group, 3)))
+    assert_same_dump(write_log(tmp_path / "x-0", records), "--offsets-decoder")
+
+
+def test_every_record_of_the_cluster(tmp_path: Path) -> None:
+    rng = Random(6)
+    values = [
+        frame(random_message(rng, message_type, version), version)
+        for message_type in messages_in(cluster_records, topic_records)
+        for version in every_version(message_type)
+        for _ in range(20)
+    ]
+    values += [b"\0\1\0", b"\2\1\0", b"\1\x7f\0", values[0] + b"x"]
+    records: list[tuple[bytes | None, bytes | None]] = [(None, value) for value in values]
+    assert_same_dump(write_log(tmp_path / "x-0", records), "--cluster-metadata-decoder")
+
+
+def test_every_record_of_remote_logs(tmp_path: Path) -> None:
+    rng = Random(7)
+    values = []
+    for _ in range(60):
+        for message_type in messages_in(remote_log_records):
+            record = random_message(rng, message_type, 0)
+            if message_type is remote_log_records.RemoteLogSegmentMetadataSnapshotRecord:
+                continue  # that is in a file of its own
+            for name in ("remote_log_segment_state", "remote_partition_delete_state"):
+                if hasattr(record, name):
+                    setattr(record, name, rng.randrange(4 if "segment" in name else 3))
+            if isinstance(record, remote_log_records.RemoteLogSegmentMetadataRecord):
+                record.start_offset, record.end_offset = 5, 9
+                record.remote_log_segment_state = 0
+                epoch = remote_log_records.RemoteLogSegmentMetadataRecord.SegmentLeaderEpochEntry
+                record.segment_leader_epochs = [
+                    epoch(leader_epoch=2, offset=7),
+                    epoch(leader_epoch=0, offset=5),
+                ]
+            values.append(frame(record, 0))
+    records: list[tuple[bytes | None, bytes | None]] = [(None, value) for value in values]
+    assert_same_dump(write_log(tmp_path / "x-0", records), "--remote-log-metadata-decoder")
+
+
+def test_every_control_record(tmp_path: Path) -> None:
+    rng = Random(8)
+    path = tmp_path / f"{0:020d}.log"
+    kinds: dict[ControlRecordType, type[Message]] = {
+        ControlRecordType.LEADER_CHANGE: LeaderChangeMessage,
+        ControlRecordType.SNAPSHOT_HEADER: SnapshotHeaderRecord,
+        ControlRecordType.SNAPSHOT_FOOTER: SnapshotFooterRecord,
+        ControlRecordType.KRAFT_VERSION: KRaftVersionRecord,
+        ControlRecordType.KRAFT_VOTERS: VotersRecord,
+    }
+    batches: list[bytes] = []
+    for kind, message_type in kinds.items():
+        for _ in range(5):
+            record = random_message(rng, message_type, 0)
+            record.version = 0  # type: ignore[attr-defined]
+            key, value = control_record_key(kind), encode(record, 0)
+            batches.append(build_batch([(key, value, T, [])], base_offset=len(batches), is_control=True))
+    batches.append(build_batch([(b"\0\0\0\x63", b"", T, [])], base_offset=len(batches), is_control=True))
+    path.write_bytes(b"".join(batches))
+    assert_same_dumps(tmp_path)
+
+
+def test_text_that_is_none(tmp_path: Path) -> None:
+    """U+FFFD as often as Java has it."""
+    rng = Random(9)
+    special = bytes(
+        [0x80, 0xBF, 0xC0, 0xC2, 0xE0, 0xA0, 0xED, 0x9F, 0xEF, 0xF0, 0x90, 0xF4, 0x8F, 0xF5, 0xFF, 0x41]
+    )
+    values = [bytes(rng.choices(special, k=rng.randrange(1, 12))) for _ in range(5000)]
+    assert_same_dump(write_log(tmp_path / "x-0", [(value, value) for value in values]), "--print-data-log")
+
+
+def test_numbers_with_a_fraction(tmp_path: Path) -> None:
+    """Java 17 and before may print a digit too many (JDK-4511638); values that it gets right are held against it."""
+    rng = Random(10)
+    quota = topic_records.ClientQuotaRecord
+    numbers = [float(f"{rng.randrange(1, 10_000)}e{rng.randrange(-12, 12)}") for _ in range(300)]
+    assert len({format_double(number) for number in numbers}) > 200
+    values = [frame(quota(entity=[], key="k", value=number), 0) for number in numbers]
+    records: list[tuple[bytes | None, bytes | None]] = [(None, value) for value in values]
+    assert_same_dump(write_log(tmp_path / "x-0", records), "--cluster-metadata-decoder")
+
+
+# -- damage --
+
+
+def test_damaged_copies(kafka_data: Path, tmp_path: Path) -> None:
+    """A bit, a byte, or the end of a file is another: both tools say the same, as far as Kafka's gets."""
+    seed = int.from_bytes(os.urandom(4), "big")
+    print(f"seed {seed}")
+    rng = Random(seed)
+    written(RealEnv(), str(tmp_path / "ours"))
+    suffixes = {".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint"}
+    candidates = [
+        path
+        for directory in (kafka_data, tmp_path / "ours")
+        for path in sorted(directory.glob("*-*/*"))
+        if path.suffix in suffixes and 0 < path.stat().st_size < 2_000_000
+    ]
+    for number in range(DAMAGES):
+        path = rng.choice(candidates)
+        copy = tmp_path / f"{number}" / path.parent.name
+        copy.mkdir(parents=True)
+        for beside in path.parent.glob(f"{path.name[:20]}.*"):
+            shutil.copy(beside, copy)
+        shutil.copy(path, copy)
+        damage(copy / path.name, rng)
+        flags = ("--deep-iteration",) if path.suffix in {".log", ".checkpoint"} else ()
+        try:
+            assert_same_dump([copy / path.name], *flags)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}, damage {number}: {error}") from error
+        shutil.rmtree(tmp_path / f"{number}")
+
+
+def damage(path: Path, rng: Random) -> None:
+    data = bytearray(path.read_bytes())
+    at = rng.randrange(min(len(data), 2000)) if rng.random() < 0.7 else rng.randrange(len(data))
+    kind = rng.randrange(4)
+    if kind == 0:
+        data[at] ^= 1 << rng.randrange(8)
+    elif kind == 1:
+        data[at] = rng.randrange(256)
+    elif kind == 2:
+        del data[at:]
+    else:
+        data += bytes(rng.randrange(1, 100))
+    path.write_bytes(data)
