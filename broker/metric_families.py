@@ -58,6 +58,10 @@ _declare(
     failedproducerequests_total="Partitions in produce requests that were refused.",
     failedfetchrequests_total="Partitions in fetch requests that could not be read.",
     invalidmessagecrcrecords_total="Record batches refused because they were damaged.",
+    invalidmagicnumberrecords_total="Appends refused because their batches were of different formats.",
+    invalidoffsetorsequencerecords_total="Record batches refused for a count, offsets or a sequence that cannot be.",
+    nokeycompactedtopicrecords_total="Records refused because their topic is compacted and they had no key.",
+    producemessageconversions_total="Records taken in batches that were built anew, for another format or codec.",
 )
 
 _declare(
@@ -71,6 +75,7 @@ _declare(
     atminisrpartitioncount="Partitions led here with just as many in-sync replicas as min.insync.replicas.",
     offlinereplicacount="Replicas on this broker that cannot be used because their disk has failed.",
     produceridcount="Producer ids that the partitions on this broker remember.",
+    partitionswithlatetransactionscount="Partitions with a transaction that was left open beyond its timeout.",
 )
 
 _declare(

@@ -39,6 +39,10 @@ def add_topics(metrics: Metrics, probe: BrokerTopicProbe) -> None:
         "failedproducerequests": "failed_produce_requests",
         "failedfetchrequests": "failed_fetch_requests",
         "invalidmessagecrcrecords": "invalid_message_crc_records",
+        "invalidmagicnumberrecords": "invalid_magic_number_records",
+        "invalidoffsetorsequencerecords": "invalid_offset_or_sequence_records",
+        "nokeycompactedtopicrecords": "no_key_compacted_topic_records",
+        "producemessageconversions": "produce_message_conversions",
     }.items():
         metrics.add(f"{TOPIC_PREFIX}_{metric}_total", _topic_source(probe, field))
 
@@ -194,6 +198,21 @@ def add_partitions(
     }.items():
         metrics.add(f"kafka_log_log_{metric}", _each_of(partitions, read))
     metrics.add_value("kafka_log_logmanager_offlinelogdirectorycount", offline_log_dirs)
+
+
+def add_late_transactions(
+    metrics: Metrics,
+    partitions: Callable[[], Iterable[Partition]],
+    now_ms: Callable[[], int],
+    max_transaction_timeout_ms: int,
+) -> None:
+    """Partitions whose readers of committed records wait for a transaction that nobody ends any more."""
+
+    def is_late(partition: Partition) -> int:
+        return partition.log.producer_state_manager.has_late_transaction(now_ms(), max_transaction_timeout_ms)
+
+    name = "kafka_server_replicamanager_partitionswithlatetransactionscount"
+    metrics.add_value(name, _sum_of(partitions, is_late))
 
 
 def add_disk_space(metrics: Metrics, spaces: Callable[[], Iterable[DiskSpace]]) -> None:

@@ -21,6 +21,7 @@ from broker.request_memory import RequestMemory
 from broker.socket_server import SocketServer
 from config.broker_config import BrokerConfig
 from config.catalogue.barnabas import BARNABAS_HTTP_HOST, BARNABAS_HTTP_PORT
+from config.catalogue.transactions import TRANSACTION_MAX_TIMEOUT_MS
 from storage.env import Env
 
 logger = logging.getLogger("barnabas.http")
@@ -62,6 +63,8 @@ class Observers:
         )
         metric_sources.add_fetch_sessions(metrics, server.fetch_manager.cache)
         metric_sources.add_partitions(metrics, replicas.partitions, lambda: len(replicas.offline_log_dirs))
+        timeout_ms = server.config[TRANSACTION_MAX_TIMEOUT_MS]
+        metric_sources.add_late_transactions(metrics, replicas.partitions, server.env.now_ms, timeout_ms)
         metric_sources.add_disk_space(metrics, lambda: [it.space for it in replicas.log_manager.dirs])
         add_cleaner(metrics, server.log_cleaner, replicas.log_manager, server.env.now_ms)
         metric_sources.add_controller(metrics, lambda: server.controller.image)

@@ -135,7 +135,9 @@ class Partition:
         self.check_leader()
         log = self.log
         if log.config.compact and not log.config.delete:
-            raise ApiError(ErrorCode.POLICY_VIOLATION, f"{self} is only compacted; nobody deletes its records.")
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION, f"{self} is only compacted; nobody deletes its records."
+            )
         if offset == HIGH_WATERMARK:
             offset = log.high_watermark
         if offset < 0:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 from protocol.errors import ErrorCode
+from storage.errors import InvalidMagicError, InvalidOffsetOrSequenceError, MissingKeyError
 
 WINDOW_SAMPLES = 1024
 RATE_WINDOW_S = 30
@@ -182,8 +183,12 @@ class TopicCounters:
         "bytes_rejected",
         "failed_fetch_requests",
         "failed_produce_requests",
+        "invalid_magic_number_records",
         "invalid_message_crc_records",
+        "invalid_offset_or_sequence_records",
         "messages_in",
+        "no_key_compacted_topic_records",
+        "produce_message_conversions",
         "total_fetch_requests",
         "total_produce_requests",
     )
@@ -195,7 +200,11 @@ class TopicCounters:
         self.bytes_rejected = 0
         self.failed_fetch_requests = 0
         self.failed_produce_requests = 0
+        self.invalid_magic_number_records = 0
         self.invalid_message_crc_records = 0
+        self.invalid_offset_or_sequence_records = 0
+        self.no_key_compacted_topic_records = 0
+        self.produce_message_conversions = 0
         self.total_fetch_requests = 0
         self.total_produce_requests = 0
 
@@ -232,6 +241,20 @@ class BrokerTopicProbe:
             counters.invalid_message_crc_records += 1
         elif code not in _NOT_FAILURES:
             counters.failed_produce_requests += 1
+
+    def batch_invalid(self, topic: str, error: Exception) -> None:
+        """Why a batch broke the rules, beside that it was refused."""
+        counters = self.topics.get(topic, self._others)
+        if isinstance(error, InvalidMagicError):
+            counters.invalid_magic_number_records += 1
+        elif isinstance(error, InvalidOffsetOrSequenceError):
+            counters.invalid_offset_or_sequence_records += 1
+        elif isinstance(error, MissingKeyError):
+            counters.no_key_compacted_topic_records += len(error.record_errors)
+
+    def converted(self, topic: str, records: int) -> None:
+        """Records were taken in batches that had to be built anew."""
+        (self.topics.get(topic) or self._add(topic)).produce_message_conversions += records
 
     def fetched(self, topic: str, size: int) -> None:
         counters = self.topics.get(topic) or self._add(topic)

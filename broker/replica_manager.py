@@ -62,6 +62,8 @@ class TopicProbe(Protocol):
 
     def produced(self, topic: str, records: int, size: int) -> None: ...
     def produce_failed(self, topic: str, code: ErrorCode, size: int) -> None: ...
+    def batch_invalid(self, topic: str, error: Exception) -> None: ...
+    def converted(self, topic: str, records: int) -> None: ...
     def fetched(self, topic: str, size: int) -> None: ...
     def fetch_failed(self, topic: str) -> None: ...
     def topic_deleted(self, topic: str) -> None: ...
@@ -95,6 +97,7 @@ class ReplicaManager:
         probe: TopicProbe,
         now_ms: Callable[[], int],
         log_dir_failed: Callable[[str], None],
+        verifies_transactions: bool = False,
     ) -> None:
         self.log_manager = log_manager
         self.produce_purgatory = produce_purgatory
@@ -104,6 +107,7 @@ class ReplicaManager:
         self._probe = probe
         self._now_ms = now_ms
         self._log_dir_failed = log_dir_failed
+        self._verifies_transactions = verifies_transactions
         log_manager.on_log_dir_failed = self._log_dir_went_offline
         self._partitions: dict[PartitionId, Partition] = {}
         self._without_log: set[PartitionId] = set()
@@ -214,6 +218,7 @@ class ReplicaManager:
             _say_offline(key, error)
             return
         self._without_log.discard(key)
+        log.producer_state_manager.verifies_transactions = self._verifies_transactions
         self._partitions[key] = Partition(topic.name, topic.topic_id, image, log, self._node_id)
 
     def _remove(self, topic: TopicImage) -> None:
@@ -300,6 +305,8 @@ class ReplicaManager:
             result.needs_flush = log.recovery_point < result.required_offset
         if not info.duplicate:
             self._probe.produced(partition.topic, info.record_count, len(records))
+            if info.conversion_count:
+                self._probe.converted(partition.topic, info.conversion_count)
         self.fetch_purgatory.check_and_complete((partition.topic, partition.index))
         return True
 
@@ -308,6 +315,8 @@ class ReplicaManager:
         message = error.message if isinstance(error, ApiError) else str(error)
         result.fail(code, message, getattr(error, "record_errors", ()))
         self._probe.produce_failed(topic, code, size)
+        if code is ErrorCode.INVALID_RECORD:
+            self._probe.batch_invalid(topic, error)
 
     # ---- deleting records
 

@@ -46,6 +46,7 @@ from config.catalogue.barnabas import (
 from config.catalogue.log import NUM_PARTITIONS
 from config.catalogue.replication import DEFAULT_REPLICATION_FACTOR
 from config.catalogue.server import BROKER_RACK, MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS
+from config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from config.checks import parse_connection_overrides
 from config.layers import InvalidConfigError
 from config.messages import MessageKind
@@ -110,6 +111,7 @@ class Server:
             probe=self.observers.topics,
             now_ms=lambda: int(loop.time() * 1000),
             log_dir_failed=self._log_dir_failed,
+            verifies_transactions=config[TRANSACTION_PARTITION_VERIFICATION_ENABLE],
         )
         self.log_cleaner = LogCleaner(
             config,

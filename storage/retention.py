@@ -60,11 +60,11 @@ def warn_of_the_future(
     if not config.delete or config.retention_ms < 0 or position >= len(local.segments):
         return warned_of
     segment = local.segments[position]
-    if segment.largest_timestamp <= now_ms or segment.base_offset == warned_of:
+    if segment.max_timestamp_so_far <= now_ms or segment.base_offset == warned_of:
         return warned_of
     logger.warning(
         "%s has timestamps from the future, up to %d ms; it is kept until they are too old",
         segment.path,
-        segment.largest_timestamp,
+        segment.max_timestamp_so_far,
     )
     return segment.base_offset

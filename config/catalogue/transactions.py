@@ -36,7 +36,7 @@ TRANSACTIONAL_ID_EXPIRATION_MS = keys.int_(
     "transactional.id.expiration.ms", 604_800_000, HIGH, TRANSACTIONS_LATER, at_least(1)
 ).doc("How long an unused transactional id is remembered.")
 TRANSACTION_PARTITION_VERIFICATION_ENABLE = keys.boolean(
-    "transaction.partition.verification.enable", True, LOW, TRANSACTIONS_LATER, None, CLUSTER_WIDE
+    "transaction.partition.verification.enable", True, LOW, ACTED, None, CLUSTER_WIDE
 ).doc(
     "Whether a partition checks with the coordinator that it belongs to a transaction before it takes records of it."
 )

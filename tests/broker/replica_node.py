@@ -100,6 +100,12 @@ class Probe:
     def produce_failed(self, topic: str, code: ErrorCode, size: int) -> None:
         self.lines.append(f"{topic} {code.name}")
 
+    def batch_invalid(self, topic: str, error: Exception) -> None:
+        self.lines.append(f"{topic} {type(error).__name__}")
+
+    def converted(self, topic: str, records: int) -> None:
+        self.lines.append(f"{topic} converted {records}")
+
     def fetched(self, topic: str, size: int) -> None:
         self.lines.append(f"{topic} gave {'something' if size else 'nothing'}")
 
