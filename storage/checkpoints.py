@@ -134,8 +134,9 @@ class LeaderEpochCheckpointFile:
         """The same file where the directory is now."""
         return LeaderEpochCheckpointFile(self._env, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
 
-    def exists(self) -> bool:
-        return self._env.exists(self.path)
+    def is_missing(self) -> bool:
+        """Whether nothing was ever written: no file, or an empty one as Kafka makes it for a new log."""
+        return not self._env.exists(self.path) or self._env.size(self.path) == 0
 
     def read(self) -> list[tuple[int, int]]:
         """(epoch, start offset) in order; empty when there is no file. Raises CorruptCheckpointError."""

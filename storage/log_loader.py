@@ -127,7 +127,7 @@ def _load_epochs(env: Env, directory: str) -> tuple[LeaderEpochFileCache, bool]:
     except CorruptCheckpointError as error:
         logger.warning("%s; the leader epochs are read from the batches", error)
         return LeaderEpochFileCache(checkpoint), True
-    return LeaderEpochFileCache(checkpoint, entries), not entries and not checkpoint.exists()
+    return LeaderEpochFileCache(checkpoint, entries), not entries and checkpoint.is_missing()
 
 
 class LoadedLogOffsets:

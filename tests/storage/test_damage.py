@@ -1,0 +1,295 @@
+"""What is damaged in a log directory, and what comes of it: never an error at the start, never a wrong answer later.
+
+One directory with three segments, transactions, an idempotent producer, two leader epochs and every checkpoint is made,
+stopped cleanly (or killed), damaged in one place, and opened again. What the log then answers is held against what the
+undamaged one answers.
+"""
+
+import logging
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from storage.checkpoints import OffsetCheckpointFile
+from storage.log_manager import LogManager
+from storage.offsets import AppendOrigin, FetchIsolation, LogStartOffsetIncrementReason
+from storage.unified_log import UnifiedLog
+from tests.storage.fault_env import FaultEnv
+from tests.storage.helpers import T0, TOPIC_ID, append, end_txn, make_batch, read_values, small_config
+
+LOG = "/a/t-0"
+CLIENT = LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION
+
+
+def opened(env: FaultEnv) -> LogManager:
+    manager = LogManager(env, ["/a"], lambda _topic: small_config())
+    manager.lock_dirs()
+    manager.load_meta_properties()
+    manager.format_dirs("cluster", 1, lambda: "AAAAAAAAAAAAAAAAAAAAAQ")
+    manager.load_logs()
+    return manager
+
+
+def fill(log: UnifiedLog) -> None:
+    """An aborted transaction in each segment, a committed one, and an idempotent producer throughout."""
+    for number in range(24):
+        epoch = 1 if number < 12 else 4
+        values = (b"%02d" % number + bytes(60),)
+        batch = make_batch(*values, timestamp=T0 + 10 * number, producer=(7, 0, number), epoch=epoch)
+        log.append_as_leader(batch, epoch)
+        if number % 5 == 0:
+            txn = make_batch(
+                b"txn", timestamp=T0 + 10 * number, producer=(8, 0, number // 5), transactional=True
+            )
+            log.append_as_leader(txn, epoch)
+        if number % 5 == 2:
+            marker = end_txn(8, 0, commit=number == 12, timestamp=T0 + 10 * number)
+            log.append_as_leader(marker, epoch, AppendOrigin.COORDINATOR)
+    log.update_high_watermark(log.log_end_offset)
+
+
+def made(*, clean: bool) -> FaultEnv:
+    env = FaultEnv()
+    manager = opened(env)
+    log = manager.get_or_create_log("t", 0, TOPIC_ID)
+    fill(log)
+    log.maybe_increment_log_start_offset(2, CLIENT)
+    manager.get_or_create_log("u", 0, bytes(15) + b"\1")
+    if clean:
+        manager.shutdown()
+    else:
+        log.flush()
+        manager.checkpoint_all()
+        append(log, b"late", epoch=4, timestamp=T0 + 300)
+    env.kill()
+    return env
+
+
+def answers(log: UnifiedLog) -> dict[str, object]:
+    """Everything that a reader or a producer could ask."""
+    end = log.log_end_offset
+    log.update_high_watermark(end)
+    aborted = {}
+    for offset in range(log.log_start_offset, end):
+        info = log.read(offset, 1 << 20, FetchIsolation.TXN_COMMITTED, min_one_message=True)
+        found = info.aborted_transactions or []
+        aborted[offset] = sorted((one.producer_id, one.first_offset) for one in found)
+    times = {}
+    for step in range(-1, 40):
+        found_at = log.fetch_offset_by_timestamp(T0 + 8 * step)
+        times[step] = None if found_at is None else (found_at.timestamp, found_at.offset)
+    producers = {
+        entry.producer_id: (entry.producer_epoch, entry.last_sequence, entry.last_offset)
+        for entry in log.producer_state_manager.producers.values()
+    }
+    return {
+        "offsets": (log.log_start_offset, log.high_watermark, end, log.last_stable_offset),
+        "values": read_values(log),
+        "aborted": aborted,
+        "times": times,
+        "producers": producers,
+        "epochs": log.leader_epoch_cache.entries,
+        "topic id": log.topic_id,
+        "ends": [log.end_offset_for_epoch(epoch) is None for epoch in range(6)],
+    }
+
+
+# -- what is done to a file --
+
+Damage = Callable[[bytes], bytes | None]
+
+
+def gone(_: bytes) -> None:
+    return None
+
+
+def emptied(_: bytes) -> bytes:
+    return b""
+
+
+def cut(data: bytes) -> bytes:
+    return data[: len(data) // 2 - 1] if len(data) > 3 else b""
+
+
+def over_long(data: bytes) -> bytes:
+    return data + bytes(len(data) + 13)
+
+
+def zeros(data: bytes) -> bytes:
+    return bytes(len(data) + 24)
+
+
+def nonsense(data: bytes) -> bytes:
+    return Random(len(data)).randbytes(max(len(data), 48))
+
+
+def shifted(data: bytes) -> bytes:
+    """Everything a byte further: all lengths are right and nothing else is."""
+    return data[-1:] + data[:-1]
+
+
+DAMAGES: dict[str, Damage] = {
+    "gone": gone,
+    "emptied": emptied,
+    "cut": cut,
+    "over-long": over_long,
+    "zeros": zeros,
+    "nonsense": nonsense,
+    "shifted": shifted,
+}
+
+SAME: frozenset[str] = frozenset()
+"""Nothing that anybody could notice."""
+
+# file                               what may be another answer than before, by damage; those not named: SAME
+EXPECTED: dict[str, dict[str, frozenset[str]]] = {
+    f"{LOG}/{0:020d}.index": {},
+    f"{LOG}/{0:020d}.timeindex": {},
+    f"{LOG}/{0:020d}.snapshot": {},
+    # A file that is not there says that nothing was aborted; nor can an empty one be told from that. Kafka's way too.
+    f"{LOG}/FIRST.txnindex": {"gone": frozenset({"aborted"}), "emptied": frozenset({"aborted"})},
+    f"{LOG}/MIDDLE.index": {},
+    f"{LOG}/MIDDLE.timeindex": {},
+    f"{LOG}/MIDDLE.snapshot": {},
+    f"{LOG}/LAST.index": {},
+    f"{LOG}/LAST.timeindex": {},
+    f"{LOG}/END.snapshot": {},
+    f"{LOG}/leader-epoch-checkpoint": {},
+    f"{LOG}/partition.metadata": dict.fromkeys(DAMAGES, frozenset({"topic id"})),
+    "/a/recovery-point-offset-checkpoint": {},
+    # Without it the log begins where its first segment does.
+    "/a/log-start-offset-checkpoint": dict.fromkeys(
+        DAMAGES, frozenset({"offsets", "values", "aborted", "times", "epochs"})
+    ),
+    "/a/replication-offset-checkpoint": {},
+    "/a/cleaner-offset-checkpoint": {},
+    "/a/.kafka_cleanshutdown": {},
+}
+
+
+def resolved(env: FaultEnv, name: str) -> str:
+    """The file's real name: FIRST, MIDDLE and LAST stand for segments, END for the log's end."""
+    directory, _, file = name.rpartition("/")
+    stem, _, suffix = file.partition(".")
+    if stem not in ("FIRST", "MIDDLE", "LAST", "END"):
+        return name
+    there = sorted(one for one in env.listdir(directory) if one.endswith("." + suffix))
+    at = {"FIRST": 0, "MIDDLE": len(there) // 2, "LAST": -1, "END": -1}[stem]
+    return f"{directory}/{there[at]}" if there else name
+
+
+def truth(*, clean: bool) -> dict[str, object]:
+    log = opened(made(clean=clean)).get_log("t", 0)
+    assert log is not None
+    return answers(log)
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["after a clean stop", "after a crash"])
+def clean(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture(scope="module")
+def wanted(clean: bool) -> dict[str, object]:
+    return truth(clean=clean)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", EXPECTED)
+def test_damage(
+    name: str, damage: str, clean: bool, wanted: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    env = made(clean=clean)
+    path = resolved(env, name)
+    before = env.read_file(path) if env.exists(path) else b""
+    after = DAMAGES[damage](before)
+    if after is None:
+        if env.exists(path):
+            env.remove(path)
+    else:
+        env.write_file(path, after)
+    with caplog.at_level(logging.WARNING, "barnabas.storage"):
+        log = opened(env).get_log("t", 0)
+        assert log is not None
+        found = answers(log)
+    different = {key for key in wanted if found[key] != wanted[key]}
+    assert different <= EXPECTED[name].get(damage, SAME)
+    about = [message for message in caplog.messages if path in message]
+    assert len(about) <= 1, "more than one warning about one file"
+    assert not [record for record in caplog.records if record.levelno > logging.WARNING]
+    # It goes on, and the next start finds nothing to say.
+    assert append(log, b"more", epoch=4, timestamp=T0 + 400) == wanted["offsets"][2]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("name", [name for name in EXPECTED if name.startswith(LOG)])
+def test_what_was_mended_stays_mended(
+    name: str, wanted: dict[str, object], clean: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    env = made(clean=clean)
+    path = resolved(env, name)
+    env.write_file(path, nonsense(env.read_file(path) if env.exists(path) else b""))
+    manager = opened(env)
+    log = manager.get_log("t", 0)
+    assert log is not None
+    answers(log)
+    log.assign_topic_id(TOPIC_ID)  # as the broker does it
+    manager.shutdown()
+    env.crash()
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "barnabas.storage"):
+        log = opened(env).get_log("t", 0)
+    assert log is not None
+    assert answers(log) == wanted
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+@pytest.mark.parametrize("seed", range(30))
+def test_single_entries_that_are_wrong_mislead_nobody(
+    suffix: str, seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The file is as long as it was and ends as it did; one entry in it points somewhere else."""
+    env = made(clean=True)
+    wanted = truth(clean=True)
+    rng = Random(seed)
+    name = rng.choice([name for name in env.listdir(LOG) if name.endswith("." + suffix)])
+    data = bytearray(env.read_file(f"{LOG}/{name}"))
+    if not data:
+        return
+    at = rng.randrange(len(data))
+    data[at] ^= 1 << rng.randrange(8)
+    env.write_file(f"{LOG}/{name}", bytes(data))
+    log = opened(env).get_log("t", 0)
+    assert log is not None
+    assert answers(log) == wanted
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"0\n", b"1\n0\n", b"0\n1\n", b"0\n1\nt 0\n", b"0\n1\nt x 5\n", b"\xff\xfe"]
+)
+def test_checkpoints_that_cannot_be_read(content: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    env = made(clean=False)
+    for name in ("recovery-point-offset", "replication-offset", "cleaner-offset"):
+        env.write_file(f"/a/{name}-checkpoint", content)
+    manager = opened(env)
+    log = manager.get_log("t", 0)
+    assert log is not None
+    assert answers(log) == truth(clean=False)
+    manager.shutdown()
+    assert (
+        OffsetCheckpointFile(env, "/a/recovery-point-offset-checkpoint").read()["t", 0] == log.log_end_offset
+    )
+
+
+def test_a_marker_of_nonsense_counts_as_one() -> None:
+    """Kafka looks whether the file is there, and no further."""
+    env = made(clean=True)
+    env.write_file("/a/.kafka_cleanshutdown", b"\xff nonsense")
+    segment = f"{LOG}/{0:020d}.log"
+    rotten = bytearray(env.read_file(segment))
+    rotten[100] ^= 1
+    env.write_file(segment, bytes(rotten))
+    log = opened(env).get_log("t", 0)
+    assert log is not None
+    assert log.truncated_bytes == 0
