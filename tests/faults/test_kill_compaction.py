@@ -24,6 +24,8 @@ PARTITIONS = 2
 KEYS = 40
 CODECS = ("none", "lz4", "zstd")
 PROGRESS_LIMIT_S = 60.0
+COMPACTED = "compacted "
+"""How the line about a compaction begins."""
 
 # Tiny segments and no rest, so that there is a compaction at almost every instant.
 SMALL = {
@@ -73,10 +75,11 @@ def kill_and_read(broker: BrokerProcess, rounds: int, seed: int) -> None:
         compactions = 0
         for number in range(rounds):
             wait_for_progress(broker, writers, dice.randrange(1, 8000))
+            wait_for_compactions(broker, dice.randrange(0, 4))
             time.sleep(dice.uniform(0.0, 0.1))
             broker.kill()
             nothing_to_regret(broker)
-            compactions += broker.output.count("compacted ")
+            compactions += broker.output.count(COMPACTED)
             if number % 5 == 4:
                 broker.spawn()
                 time.sleep(dice.uniform(0.0, 0.5))
@@ -122,6 +125,16 @@ def wait_for_progress(broker: BrokerProcess, writers: list[KeyedWriter], count: 
         assert time.monotonic() < deadline, f"no progress in {PROGRESS_LIMIT_S:g} s:\n{broker.output[-4000:]}"
         for writer in writers:
             assert not writer.failures, f"{writer.name}: {writer.failures[:3]}"
+        time.sleep(0.001)
+
+
+def wait_for_compactions(broker: BrokerProcess, count: int) -> None:
+    """Returns once the broker that runs now has told of so many compactions."""
+    deadline = time.monotonic() + PROGRESS_LIMIT_S
+    while broker.output.count(COMPACTED) < count:
+        assert time.monotonic() < deadline, (
+            f"no compaction in {PROGRESS_LIMIT_S:g} s:\n{broker.output[-4000:]}"
+        )
         time.sleep(0.001)
 
 
