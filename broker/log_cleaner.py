@@ -153,7 +153,10 @@ class LogCleaner:
         if self._handle is not None:
             self._handle.cancel()
         for cleaning in self.running:
-            self.manager.abort_cleaning(cleaning.found.key)
+            try:
+                self.manager.abort_cleaning(cleaning.found.key)
+            except KafkaStorageError as error:  # the next start does what is left
+                logger.warning("%s", error)
         await self._workers.close()
 
     @property

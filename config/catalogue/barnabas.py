@@ -17,8 +17,8 @@ BARNABAS_HTTP_HOST = keys.string("barnabas.http.host", "localhost", MEDIUM, ACTE
     "The address on which metrics and health are served over HTTP; empty means every interface."
 )
 BARNABAS_HTTP_PORT = keys.int_("barnabas.http.port", 9644, MEDIUM, ACTED, between(-1, 65_535)).doc(
-    "The port for /metrics, /health/live and /health/ready; 0 takes a free port and says which, -1 serves "
-    "none of them."
+    "The port for /metrics, /health/live, /health/ready and compaction on request; 0 takes a free port and says which, "
+    "-1 serves none of them. Whoever reaches it may use all of it."
 )
 BARNABAS_LOG_DIR_MIN_FREE_BYTES = keys.long(
     "barnabas.log.dir.min.free.bytes", -1, HIGH, ACTED, at_least(-1)
