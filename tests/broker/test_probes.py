@@ -15,6 +15,8 @@ from broker.probes import (
     SocketServerProbe,
 )
 from protocol.errors import ErrorCode
+from protocol.records.errors import InvalidRecordError
+from storage.errors import InvalidMagicError, InvalidOffsetOrSequenceError, MissingKeyError
 
 
 def test_a_rate_is_over_the_last_half_minute() -> None:
@@ -130,3 +132,18 @@ def test_the_sum_keeps_what_deleted_topics_had() -> None:
     probe.topic_deleted("never there")
     assert "a" not in probe.topics
     assert probe.all_topics().messages_in == 10
+
+
+def test_batches_that_break_the_rules_are_counted_by_rule() -> None:
+    probe = BrokerTopicProbe()
+    probe.produced("a", 1, 1)
+    probe.batch_invalid("a", InvalidMagicError("formats"))
+    probe.batch_invalid("a", InvalidOffsetOrSequenceError("count"))
+    probe.batch_invalid("a", MissingKeyError("keys", [(0, "no key"), (3, "no key")]))
+    probe.batch_invalid("nowhere", InvalidRecordError("something else"))
+    counters = probe.all_topics()
+    assert counters.invalid_magic_number_records == 1
+    assert counters.invalid_offset_or_sequence_records == 1
+    assert counters.no_key_compacted_topic_records == 2
+    probe.converted("a", 5)
+    assert probe.topics["a"].produce_message_conversions == 5

@@ -135,3 +135,19 @@ def test_it_agrees_with_a_list_of_every_offset(steps: list[tuple[str, int, int]]
             assert found is not None
             if later or asked == cache.latest_epoch:
                 assert found == EpochEndOffset(asked, min(later, default=end))
+
+
+def test_odd_epochs_and_offsets() -> None:
+    _, cache = new_cache([(0, 0), (2, 10)])
+    assert cache.end_offset_for(-1, 20) is None
+    assert cache.end_offset_for(-2, 20) == EpochEndOffset(-2, 0)  # below all that there are, as Kafka answers
+    assert cache.end_offset_for(-(1 << 31), 20) == EpochEndOffset(-(1 << 31), 0)
+    assert cache.end_offset_for((1 << 31) - 1, 20) is None
+    for offset in (-1, -5):
+        cache.truncate_from_end(offset)
+        cache.truncate_from_start(offset)
+    assert cache.entries == [(0, 0), (2, 10)]
+    assert cache.epoch_for_offset(-1) == -1
+    cache.truncate_from_end(0)
+    assert (cache.entries, cache.latest_epoch) == ([], -1)
+    assert cache.end_offset_for(0, 20) is None

@@ -18,7 +18,13 @@ from protocol.records.batch import (
 )
 from protocol.records.record import Record
 from storage.env import Buffer
-from storage.errors import InvalidTimestampError, RecordTooLargeError
+from storage.errors import (
+    InvalidMagicError,
+    InvalidOffsetOrSequenceError,
+    InvalidTimestampError,
+    MissingKeyError,
+    RecordTooLargeError,
+)
 from storage.log_validator import LogValidator, ValidatedRecords
 from storage.offsets import AppendOrigin
 from tests.storage.helpers import T0, end_txn, make_batch
@@ -295,3 +301,55 @@ def test_old_message_sets_become_batches() -> None:
     batch = written(validate(data))
     assert [record.value for record in batch.records()] == [b"zero", b"one"]
     assert (batch.base_offset, batch.partition_leader_epoch) == (40, 5)
+
+
+def test_every_record_has_its_own_fault_and_times_weigh_more() -> None:
+    """As Apache Kafka has it: one answer names them all, and it is about times if one of them is."""
+    data = build_batch([(b"k", b"v", T0, []), (None, b"v", T0 - 200, []), (b"k", b"v", T0 - 200, [])])
+    config: dict[str, Any] = {
+        "cleanup_policy": frozenset({"compact"}),
+        "message_timestamp_before_max_ms": 100,
+    }
+    with pytest.raises(InvalidTimestampError) as caught:
+        validate(data, **config)
+    assert [(index, "key" in message) for index, message in caught.value.record_errors] == [
+        (1, True),
+        (2, False),
+    ]
+
+
+def test_a_claim_to_the_time_of_the_append_without_a_time_is_refused() -> None:
+    data = bytearray(make_batch(b"a", b"b", timestamp=-1))
+    stamp_max_timestamp(data, 0, TimestampType.LOG_APPEND_TIME, -1)
+    with pytest.raises(InvalidTimestampError, match="only a broker can know") as caught:
+        validate(bytes(data))
+    assert [index for index, _ in caught.value.record_errors] == [0, 1]
+
+
+def test_what_is_wrong_with_a_batch_is_told_by_kind() -> None:
+    with pytest.raises(InvalidOffsetOrSequenceError):
+        validate(end_txn(9, 0, commit=True))
+    with pytest.raises(InvalidOffsetOrSequenceError):
+        validate(with_field(make_batch(b"a"), ">i", 23, 3))
+    with pytest.raises(InvalidOffsetOrSequenceError):
+        validate(make_batch(b"a", producer=(9, 0, -1)))
+    with pytest.raises(MissingKeyError):
+        validate(make_batch(b"a", key=None), cleanup_policy=frozenset({"compact"}))
+    with pytest.raises(InvalidMagicError):
+        validate(old_message(0, b"zero", 0) + make_batch(b"a"))
+
+
+def test_records_that_were_built_anew_are_counted() -> None:
+    assert validate(make_batch(b"a", b"b")).conversion_count == 0
+    assert validate(make_batch(b"a", b"b"), compression_type="gzip").conversion_count == 2
+    assert validate(old_message(0, b"zero", 0) + old_message(1, b"one", 0)).conversion_count == 2
+
+
+@pytest.mark.parametrize(("codec", "levels"), [("gzip", (1, 9)), ("lz4", (1, 12)), ("zstd", (1, 19))])
+def test_the_level_of_the_topics_codec_is_used(codec: str, levels: tuple[int, int]) -> None:
+    text = b"".join(b"%d %d;" % (number, number * number % 97) for number in range(3000))
+    configs: list[dict[str, Any]] = [
+        {"compression_type": codec, f"compression_{codec}_level": level} for level in levels
+    ]
+    sizes = [written(validate(make_batch(text), **config)).size_in_bytes for config in configs]
+    assert sizes[1] < sizes[0] < len(text)

@@ -11,8 +11,9 @@ from storage.errors import (
 )
 from storage.offsets import AppendOrigin
 from storage.producer_entry import MAX_SEQUENCE, CompletedTxn
-from storage.producer_state import ProducerStateManager
+from storage.producer_state import LATE_TRANSACTION_BUFFER_MS, ProducerStateManager
 from storage.snapshots import ProducerSnapshotFiles
+from storage.verification import VerificationGuard
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, end_txn, make_batch
 
@@ -317,3 +318,149 @@ def test_emptied_logs_know_nobody(log: Producers) -> None:
     assert log.manager.is_empty
     assert log.manager.first_unstable_offset is None
     assert (log.manager.map_end_offset, log.manager.snapshots.offsets) == (10, [])
+
+
+# -- verified transactions (KIP-890) --
+
+
+@pytest.fixture
+def verified(log: Producers) -> Producers:
+    log.manager.verifies_transactions = True
+    return log
+
+
+def guard(
+    log: Producers, sequence: int = 0, epoch: int = 0, *, bumps: bool = False
+) -> VerificationGuard | None:
+    return log.manager.start_verification(PID, sequence, epoch, supports_epoch_bump=bumps, now_ms=T0)
+
+
+def take(log: Producers, sequence: int, held: VerificationGuard | None, epoch: int = 0) -> None:
+    """A transactional batch that comes with a guard."""
+    data = make_batch(b"v", producer=(PID, epoch, sequence), transactional=True)
+    batch = RecordBatch(data)
+    assert log.manager.check_append(batch, CLIENT, held) is None
+    log.manager.update(batch, log.end, log.end)
+    log.end += 1
+
+
+def test_a_transaction_begins_with_its_guard_and_goes_on_without(verified: Producers) -> None:
+    held = guard(verified)
+    with pytest.raises(InvalidTxnStateError, match="outside of any transaction"):
+        take(verified, 0, None)
+    take(verified, 0, held)
+    assert guard(verified) is None  # it is open
+    take(verified, 1, None)
+    verified.end_txn(commit=True)
+    with pytest.raises(InvalidTxnStateError):
+        take(verified, 2, None)
+    with pytest.raises(InvalidTxnStateError):
+        take(verified, 2, held)  # that was for the transaction before
+    take(verified, 2, guard(verified, 2))
+
+
+def test_an_abort_overtakes_the_verification(verified: Producers) -> None:
+    held = guard(verified)
+    verified.end_txn(commit=False)
+    with pytest.raises(InvalidTxnStateError):
+        take(verified, 0, held)
+
+
+def test_an_open_transaction_of_another_epoch_is_not_ours(verified: Producers) -> None:
+    take(verified, 0, guard(verified))
+    with pytest.raises(InvalidTxnStateError):
+        take(verified, 0, None, epoch=1)
+
+
+def test_who_is_ahead_of_a_batch_that_is_to_be_sent_again_has_to_wait(verified: Producers) -> None:
+    held = guard(verified, 3)
+    assert guard(verified, 8) is held
+    with pytest.raises(OutOfOrderSequenceError, match=r"sequence 8 .* where 3 is the first"):
+        take(verified, 8, held)
+    take(verified, 3, held)
+
+
+def test_with_an_epoch_for_each_transaction_an_unknown_producer_begins_at_zero(verified: Producers) -> None:
+    held = guard(verified, 3, bumps=True)
+    with pytest.raises(OutOfOrderSequenceError, match="where 0 is the first"):
+        take(verified, 3, held)
+    guard(verified, 0, bumps=True)
+    take(verified, 0, held)
+
+
+def test_what_is_not_transactional_needs_no_guard(verified: Producers) -> None:
+    assert verified.append(0) == (0, 0)
+    assert verified.append(1, origin=AppendOrigin.COORDINATOR) == (1, 1)
+
+
+def test_a_repeated_batch_needs_no_guard(verified: Producers) -> None:
+    take(verified, 0, guard(verified))
+    verified.end_txn(commit=True)
+    assert verified.append(0, transactional=True) == (0, 0)
+
+
+# -- markers --
+
+
+def marker(log: Producers, epoch: int, version: int, coordinator_epoch: int = 3) -> None:
+    batch = RecordBatch(end_txn(PID, epoch, commit=True, coordinator_epoch=coordinator_epoch))
+    log.manager.check_append(batch, AppendOrigin.COORDINATOR, None, version)
+    completed = log.manager.update(batch, log.end, log.end)
+    log.end += 1
+    if completed is not None:
+        log.manager.complete_txn(completed)
+
+
+@pytest.mark.parametrize(
+    ("version", "epoch", "fine"),
+    [(0, 4, False), (0, 5, True), (0, 6, True), (1, 5, True), (2, 4, False), (2, 5, False), (2, 6, True)],
+)
+def test_a_marker_of_version_two_has_a_higher_epoch(
+    log: Producers, version: int, epoch: int, fine: bool
+) -> None:
+    log.append(0, epoch=5, transactional=True)
+    if fine:
+        marker(log, epoch, version)
+        assert not log.manager.has_ongoing_transaction(PID, 5)
+    else:
+        with pytest.raises(InvalidProducerEpochError):
+            marker(log, epoch, version)
+        assert log.manager.has_ongoing_transaction(PID, 5)
+
+
+def test_a_repeated_marker_is_let_through_once_the_transaction_is_over(log: Producers) -> None:
+    log.append(0, epoch=5, transactional=True)
+    marker(log, 6, 2)
+    marker(log, 6, 2)
+    with pytest.raises(InvalidProducerEpochError):
+        marker(log, 5, 2)
+
+
+def test_a_marker_of_a_coordinator_that_was_replaced_is_refused(log: Producers) -> None:
+    log.append(0, transactional=True)
+    marker(log, 0, 0, coordinator_epoch=3)
+    with pytest.raises(TransactionCoordinatorFencedError):
+        marker(log, 0, 0, coordinator_epoch=2)
+    marker(log, 0, 0, coordinator_epoch=4)
+
+
+def test_a_transaction_is_late_five_minutes_after_the_longest_timeout(log: Producers) -> None:
+    limit_ms = 60_000
+    assert not log.manager.has_late_transaction(T0 + 10**9, limit_ms)
+    log.append(0, transactional=True)
+    log.append(1, transactional=True, timestamp=T0 + 50)
+    log.append(0, pid=PID + 1, transactional=True)
+    assert not log.manager.has_late_transaction(T0 + 50 + limit_ms + LATE_TRANSACTION_BUFFER_MS, limit_ms)
+    assert log.manager.has_late_transaction(T0 + 51 + limit_ms + LATE_TRANSACTION_BUFFER_MS, limit_ms)
+    log.end_txn(commit=True)
+    log.end_txn(commit=True, pid=PID + 1)
+    assert not log.manager.has_late_transaction(T0 + 10**9, limit_ms)
+
+
+def test_the_time_after_which_producers_are_forgotten_may_change(log: Producers) -> None:
+    log.append(0)
+    assert log.manager.remove_expired_producers(T0 + 999) == 0
+    guard(log)
+    log.manager.expiration_ms = 500
+    assert log.manager.remove_expired_producers(T0 + 999) == 1
+    assert len(log.manager.verifications) == 0

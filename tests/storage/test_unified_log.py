@@ -6,6 +6,8 @@ from protocol.records.batch import CorruptRecordError, InvalidRecordError, Recor
 from storage.deletion import DeletionQueue
 from storage.errors import (
     InconsistentTopicIdError,
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
     KafkaStorageError,
     OffsetOutOfRangeError,
     OffsetsOutOfOrderError,
@@ -13,6 +15,7 @@ from storage.errors import (
     RecordBatchTooLargeError,
     UnexpectedAppendOffsetError,
 )
+from storage.log_manager import LogManager
 from storage.offsets import (
     AppendOrigin,
     EpochEndOffset,
@@ -691,3 +694,87 @@ def test_a_closed_log_is_as_it_was(env: FaultEnv, log: UnifiedLog) -> None:
     assert again.append_as_leader(make_batch(b"x", producer=(7, 0, 0)), 3).duplicate
     again.close()
     assert {name: env.read_file(f"{DIRECTORY}/{name}") for name in names(env)} == files
+
+
+def test_an_epoch_without_records_goes_when_the_log_is_cut_at_its_end(log: UnifiedLog) -> None:
+    """A leader that was replaced before it appended anything."""
+    fill(log, 3, epoch=1)
+    log.assign_epoch_start_offset(2, 3)
+    assert not log.truncate_to(7)
+    assert log.leader_epoch_cache.entries == [(1, 0)]
+
+
+def test_a_raft_leader_numbers_its_batches_itself(log: UnifiedLog) -> None:
+    batch = make_batch(b"a", b"b", base_offset=0, epoch=4)
+    info = log.append_as_leader(batch, 4, AppendOrigin.RAFT_LEADER)
+    assert (info.first_offset, info.last_offset, log.latest_epoch) == (0, 1, 4)
+    with pytest.raises(InvalidRecordError, match="of epoch 3"):
+        log.append_as_leader(make_batch(b"c", base_offset=2, epoch=3), 4, AppendOrigin.RAFT_LEADER)
+    with pytest.raises(UnexpectedAppendOffsetError):
+        log.append_as_leader(make_batch(b"c", base_offset=1, epoch=4), 4, AppendOrigin.RAFT_LEADER)
+    assert log.log_end_offset == 2
+
+
+def test_a_transaction_is_verified_before_its_first_batch(log: UnifiedLog) -> None:
+    log.producer_state_manager.verifies_transactions = True
+    batch = make_batch(b"v", producer=(7, 0, 0), transactional=True)
+    guard = log.start_transaction_verification(7, 0, 0)
+    with pytest.raises(InvalidTxnStateError):
+        log.append_as_leader(batch, 0)
+    assert log.log_end_offset == 0
+    log.append_as_leader(batch, 0, verification_guard=guard)
+    assert log.start_transaction_verification(7, 1, 0) is None
+    marker = end_txn(7, 0, commit=True)
+    with pytest.raises(InvalidProducerEpochError):
+        log.append_as_leader(marker, 0, AppendOrigin.COORDINATOR, transaction_version=2)
+    log.append_as_leader(end_txn(7, 1, commit=True), 0, AppendOrigin.COORDINATOR, transaction_version=2)
+    assert log.first_unstable_offset is not None  # until the marker is replicated
+    log.update_high_watermark(2)
+    assert log.last_stable_offset == 2
+
+
+def test_timestamps_from_the_future_are_told_once(env: FaultEnv, caplog: pytest.LogCaptureFixture) -> None:
+    """They keep their segment, and all behind it, from being deleted by age."""
+    log = new_log(env, small_config(retention_ms=1000))
+    append(log, b"old", timestamp=T0 - 5000)
+    log.roll()
+    append(log, b"from the future", timestamp=T0 + 10**9)
+    log.roll()
+    append(log, b"old", timestamp=T0 - 5000)
+    log.roll()
+    assert log.delete_old_segments() == 1
+    for _ in range(3):
+        assert log.delete_old_segments() == 0
+    said = [message for message in caplog.messages if "from the future" in message]
+    assert len(said) == 1
+    assert f"{1:020d}.log" in said[0]
+    env.time_ms += 10**9 + 2000
+    assert log.delete_old_segments() == 2
+
+
+def test_deleted_records_stay_away_after_a_stop_and_may_come_back_after_a_crash(env: FaultEnv) -> None:
+    """The start offset is in its checkpoint now and then, not at once: that is how Apache Kafka has it."""
+
+    def opened() -> tuple[LogManager, UnifiedLog]:
+        manager = LogManager(env, ["/logs"], lambda _topic: small_config())
+        manager.lock_dirs()
+        manager.load_logs()
+        return manager, manager.get_or_create_log("t", 0, TOPIC_ID)
+
+    env.mkdir("/logs")
+    manager, log = opened()
+    fill(log, 30)
+    log.update_high_watermark(30)
+    log.maybe_increment_log_start_offset(5, DELETED)
+    for job in manager.log_start_offset_jobs():
+        job()
+    log.maybe_increment_log_start_offset(6, DELETED)
+    env.kill()
+    manager, log = opened()
+    assert log.log_start_offset == 5
+    log.update_high_watermark(30)
+    log.maybe_increment_log_start_offset(6, DELETED)
+    manager.shutdown()
+    manager, log = opened()
+    assert log.log_start_offset == 6
+    assert min(read_values(log)) == 6

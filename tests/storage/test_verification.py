@@ -1,0 +1,45 @@
+"""VerificationStates: which guard lets a transaction's first batch in, and what is forgotten when."""
+
+from storage.verification import VerificationGuard, VerificationStates
+from tests.storage.helpers import T0
+
+PID = 9
+
+
+def start(
+    states: VerificationStates, sequence: int = 0, epoch: int = 0, now_ms: int = T0
+) -> VerificationGuard:
+    return states.start(PID, sequence, epoch, supports_epoch_bump=False, now_ms=now_ms)
+
+
+def test_a_guard_lasts_until_it_is_cleared() -> None:
+    states = VerificationStates()
+    first = start(states)
+    assert start(states) is first  # a second request while the coordinator is asked
+    assert states.allows(PID, first)
+    assert not states.allows(PID, None)
+    assert not states.allows(PID + 1, first)
+    states.clear(PID)
+    assert not states.allows(PID, first)
+    assert start(states) is not first  # what was answered for the old one opens nothing
+    assert not states.allows(PID, first)
+
+
+def test_the_lowest_sequence_of_the_newest_epoch_is_kept() -> None:
+    states = VerificationStates()
+    seen = []
+    for sequence, epoch in [(5, 1), (7, 1), (3, 1), (9, 2), (1, 1), (12, 2)]:
+        start(states, sequence, epoch)
+        entry = states.get(PID)
+        assert entry is not None
+        seen.append((entry.lowest_sequence, entry.epoch))
+    assert seen == [(5, 1), (5, 1), (3, 1), (9, 2), (9, 2), (9, 2)]
+
+
+def test_what_was_never_answered_expires() -> None:
+    states = VerificationStates()
+    start(states)
+    states.remove_expired(T0 + 999, 1000)
+    assert len(states) == 1
+    states.remove_expired(T0 + 1000, 1000)
+    assert len(states) == 0
