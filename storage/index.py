@@ -144,6 +144,11 @@ class SparseIndex:
             self._env.unmap(self._map)
             self._map = None
 
+    @property
+    def is_trimmed(self) -> bool:
+        """Whether the file is just as long as its entries: nothing was appended since it was opened or trimmed."""
+        return self._tail is None and not self._is_preallocated
+
     def trim_to_valid_size(self) -> None:
         """Cuts the file to its entries: the segment takes no more appends, or not soon. Leaves it unmapped."""
         if self._tail:

@@ -56,6 +56,7 @@ def open_log(
     partition: int,
     config: "LogConfig",
     *,
+    is_there: bool = False,
     is_clean: bool = False,
     log_start_offset: int = 0,
     recovery_point: int = 0,
@@ -64,7 +65,7 @@ def open_log(
     producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS,
     on_progress: OnProgress | None = None,
 ) -> UnifiedLog:
-    """Opens the log in `directory`, which is made when missing, and recovers it unless `is_clean`.
+    """Opens the log in `directory`, which is made unless it `is_there`, and recovers it unless `is_clean`.
 
     `log_start_offset` and `recovery_point` are what the checkpoints of the log directory say. The high watermark
     is the log start offset until it is updated. Raises OSError, and CorruptRecordError for what cannot be repaired.
@@ -73,7 +74,8 @@ def open_log(
         open_segments = OpenSegments()
     if deletions is None:
         deletions = DeletionQueue(env)
-    env.mkdir(directory)
+    if not is_there:
+        env.mkdir(directory)
     names = env.listdir(directory)
     epochs, lacks_epochs = _load_epochs(env, directory)
     snapshots = ProducerSnapshotFiles(env, directory, names)

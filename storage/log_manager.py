@@ -150,6 +150,7 @@ class LogManager(LogDirs):
             task.path,
             *key,
             self._config_of(task.name.topic),
+            is_there=True,
             is_clean=directory.had_clean_shutdown,
             log_start_offset=directory.log_start_offsets.get(key, 0),
             recovery_point=directory.recovery_points.get(key, 0),

@@ -157,7 +157,11 @@ class LogSegment:
     def offset_index(self) -> OffsetIndex:
         """The offset index, opened at first use; built anew when it is missing or contradicts itself."""
         if self._offset_index is None:
-            self._open_indexes()
+            path = self._path(OFFSET_INDEX_SUFFIX)
+            try:
+                self._offset_index = OffsetIndex.load(self._env, path, self.base_offset, self._index_bytes)
+            except (CorruptIndexError, FileNotFoundError) as error:
+                self.rebuild_wrong_indexes(error)
         assert self._offset_index is not None
         return self._offset_index
 
@@ -165,17 +169,13 @@ class LogSegment:
     def time_index(self) -> TimeIndex:
         """The time index, in the same way."""
         if self._time_index is None:
-            self._open_indexes()
+            path = self._path(TIME_INDEX_SUFFIX)
+            try:
+                self._time_index = TimeIndex.load(self._env, path, self.base_offset, self._index_bytes)
+            except (CorruptIndexError, FileNotFoundError) as error:
+                self.rebuild_wrong_indexes(error)
         assert self._time_index is not None
         return self._time_index
-
-    def _open_indexes(self) -> None:
-        paths = self._path(OFFSET_INDEX_SUFFIX), self._path(TIME_INDEX_SUFFIX)
-        try:
-            self._offset_index = OffsetIndex.load(self._env, paths[0], self.base_offset, self._index_bytes)
-            self._time_index = TimeIndex.load(self._env, paths[1], self.base_offset, self._index_bytes)
-        except (CorruptIndexError, FileNotFoundError) as error:
-            self.rebuild_wrong_indexes(error)
 
     @property
     def txn_index(self) -> TransactionIndex:
@@ -543,7 +543,8 @@ class LogSegment:
         The indexes are synced where they may not be: after a clean stop they are trusted, whatever happens then.
         """
         self._trim_log()
-        if self._offset_index is not None:
+        indexes = (self._offset_index, self._time_index)
+        if any(index is not None and not index.is_trimmed for index in indexes):
             self._trim_indexes()
         if self._txn_index is not None:
             self._txn_index.write_pending()

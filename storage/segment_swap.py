@@ -119,6 +119,8 @@ def complete_swaps(env: Env, directory: str, names: set[str]) -> None:
     Those at or after a .cleaned were not fully prepared (or are part of a split that did not end) and are taken back,
     the others are completed. May be interrupted and repeated. Raises OSError, CorruptRecordError.
     """
+    if not any(name.endswith(SWAP_SUFFIX) for name in names):
+        return
     swaps = sorted((name for name in names if _is_of_segment(name, SWAP_SUFFIX)), key=_log_first)
     if not swaps:
         return

@@ -325,6 +325,7 @@ def test_a_damaged_index_is_built_anew(env: FaultEnv, suffix: str, damage: bytes
     found = again.read(BASE + 11, 1000, again.size, min_one_message=True)
     assert found is not None
     assert RecordBatch(found.records.read()).base_offset == BASE + 11
+    assert again.max_timestamp_so_far > 0
     again.close()
     assert contents(env) == good
 
