@@ -31,7 +31,7 @@ from storage.log_cleaner_manager import LogCleanerManager
 from storage.log_dir import LogDir
 from storage.log_manager import LogManager
 from storage.log_to_clean import CleanerLimits, LogToClean, SegmentSurvey, cleaning_plan
-from storage.segment_swap import SwapPreparation, remove_cleaned
+from storage.segment_swap import DirectoryBusyError, SwapClaim, SwapPreparation, remove_cleaned
 from storage.unified_log import UnifiedLog
 from storage.worker_messages import Done, Failed, FailureKind, Job
 
@@ -72,7 +72,18 @@ class Phase(Enum):
 class Cleaning:
     """One cleaning that is going on."""
 
-    __slots__ = ("directory", "found", "fraction", "phase", "said_s", "slot", "started_s", "swap", "worker")
+    __slots__ = (
+        "claim",
+        "directory",
+        "found",
+        "fraction",
+        "phase",
+        "said_s",
+        "slot",
+        "started_s",
+        "swap",
+        "worker",
+    )
 
     def __init__(self, found: LogToClean, slot: int, now_s: float) -> None:
         self.found = found
@@ -82,6 +93,7 @@ class Cleaning:
         self.phase = Phase.SURVEY
         self.fraction = 0.0
         self.worker: WorkerHandle | None = None
+        self.claim: SwapClaim | None = None
         self.swap: SwapPreparation | None = None
 
     @property
@@ -239,9 +251,23 @@ class LogCleaner:
         elif isinstance(answer, Failed):
             self._failed(cleaning, answer)
         else:
-            result: CleaningResult = answer.result
-            cleaning.phase = Phase.SWAP
-            self._swap_next(cleaning, result, iter(result.segments))
+            self._claim(cleaning, answer.result)
+
+    def _claim(self, cleaning: Cleaning, result: CleaningResult) -> None:
+        """Has the directory to itself for the time of the swap."""
+        cleaning.phase = Phase.SWAP
+        claim = cleaning.claim = SwapClaim(self._env, cleaning.directory, result.segments)
+
+        def claimed(error: BaseException | None) -> None:
+            if self.manager.is_aborted(cleaning.found.key):
+                self._end(cleaning)
+            elif error is not None:
+                kind = FailureKind.BUSY if isinstance(error, DirectoryBusyError) else FailureKind.DISK
+                self._failed(cleaning, Failed(kind, str(error), ""))
+            else:
+                self._swap_next(cleaning, result, iter(result.segments))
+
+        self._runner.submit(claim.run, claimed)
 
     def _swap_next(
         self, cleaning: Cleaning, result: CleaningResult, segments: Iterator[CleanedSegment]
@@ -329,6 +355,8 @@ class LogCleaner:
         )
 
     def _finish(self, cleaning: Cleaning, next_dirty_offset: int | None) -> None:
+        if cleaning.claim is not None:
+            cleaning.claim.release()
         self.manager.done_cleaning(cleaning.found, next_dirty_offset)
         del self._running[cleaning.found.key]
         self.look_soon()

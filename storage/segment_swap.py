@@ -2,6 +2,7 @@
 
 In Kafka's order (LocalLog.replaceSegments), so that a crash at any step leaves what loading completes or takes back:
 
+    0  the directory is locked, and a .cleaned that is not of this cleaning goes (`SwapClaim`)
     1  the worker has written and synced `<base offset>.log.cleaned` and its indexes
     2  all of them are renamed to .swap, the .log last; the directory is synced (`SwapPreparation`, off the event loop)
     3  the old segments' files are renamed to .deleted, oldest first
@@ -14,11 +15,12 @@ In Kafka's order (LocalLog.replaceSegments), so that a crash at any step leaves 
     an .index.swap and the like alone     | gives it its name: its .log has it already
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from storage.env import Env, remove_if_exists
+from storage.env import Lock as DirectoryLock
 from storage.scan import batch_headers
 from storage.segment_files import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, segment_path
 
@@ -27,6 +29,48 @@ if TYPE_CHECKING:
 
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
+
+
+class DirectoryBusyError(OSError):
+    """Another process works in the partition's directory: the worker of a broker that was killed just now."""
+
+
+class SwapClaim:
+    """Step 0. `run` is safe in a thread.
+
+    A stray .cleaned would be fatal: it would have loading take back a swap of which the old segments are gone already.
+    Workers hold the same lock while they write, so that none can come once this has been run.
+    """
+
+    __slots__ = ("_base_offsets", "_directory", "_env", "_lock")
+
+    def __init__(self, env: Env, directory: str, cleaned: "Sequence[CleanedSegment]") -> None:
+        self._env = env
+        self._directory = directory
+        self._base_offsets = {segment.base_offset for segment in cleaned}
+        self._lock: DirectoryLock | None = None
+
+    def run(self) -> None:
+        """Raises DirectoryBusyError, OSError."""
+        self._lock = lock_directory(self._env, self._directory)
+        for name in _listed(self._env, self._directory):
+            is_ours = name[:20].isdigit() and int(name[:20]) in self._base_offsets
+            if name.endswith(CLEANED_SUFFIX) and not is_ours:
+                self._env.remove(f"{self._directory}/{name}")
+
+    def release(self) -> None:
+        """Gives the directory back. Idempotent."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
+
+
+def lock_directory(env: Env, directory: str) -> DirectoryLock:
+    """Keeps other processes that clean out of a partition's directory. Raises DirectoryBusyError, OSError."""
+    lock = env.lock_dir(directory)
+    if lock is None:
+        raise DirectoryBusyError(f"another process is compacting {directory}")
+    return lock
 
 
 class SwapPreparation:

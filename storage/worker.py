@@ -17,6 +17,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from storage.env import Env, RealEnv
+from storage.segment_swap import DirectoryBusyError, lock_directory
 from storage.worker_messages import (
     Done,
     Failed,
@@ -38,10 +39,6 @@ NICENESS: Final = 5
 EXIT_PARENT_GONE: Final = 0
 
 
-class DirectoryBusyError(Exception):
-    """Another process works in the directory."""
-
-
 OnProgress = Callable[[float], None]
 JobFunction = Callable[[Env, Any, OnProgress], Any]
 """Takes what the job is about and tells now and then which part of it is done; its result must pickle."""
@@ -51,9 +48,7 @@ def _clean(env: Env, plan: "CleaningPlan", on_progress: OnProgress) -> "Cleaning
     """Compacts one log: see `log_cleaner.clean`. The lock keeps a worker away whose broker was killed just now."""
     from storage.log_cleaner import clean
 
-    lock = env.lock_dir(plan.directory)
-    if lock is None:
-        raise DirectoryBusyError(f"another process is compacting {plan.directory}")
+    lock = lock_directory(env, plan.directory)
     try:
         return clean(env, plan, on_progress)
     finally:

@@ -182,6 +182,39 @@ def test_a_directory_that_another_worker_still_has_is_tried_again_soon(
     assert "another process" not in caplog.text
 
 
+def test_nothing_is_swapped_while_another_worker_may_write(house: CleanerHouse) -> None:
+    """One that a dead broker has left behind: what it leaves would have a crash take back the wrong files."""
+    worker = house.begin()
+    answer = worker.work()
+    lock = house.broker.env.lock_dir(str(house.directory / "t-0"))
+    assert lock is not None
+    worker.answer(answer)
+    house.settle()
+    assert house.offsets() == list(range(22))
+    assert house.leftovers() == []
+    lock.release()
+    house.advance()
+    house.runner.release_all()
+    house.workers.last.finish()
+    house.settle()
+    assert house.offsets() == LAST_OFFSETS
+
+
+def test_what_such_a_worker_has_left_goes_before_the_swap(house: CleanerHouse) -> None:
+    worker = house.begin()
+    answer = worker.work()
+    (house.directory / "t-0" / f"{1:020d}.log.cleaned").write_bytes(b"a stray")
+    worker.answer(answer)
+    house.runner.release()
+    assert f"{1:020d}.log.cleaned" not in house.leftovers()
+    house.settle()
+    assert house.offsets() == LAST_OFFSETS
+    assert house.leftovers() == []
+    lock = house.broker.env.lock_dir(str(house.directory / "t-0"))
+    assert lock is not None, "the directory was given back"
+    lock.release()
+
+
 def test_what_would_fail_again_is_left_alone(house: CleanerHouse, caplog: pytest.LogCaptureFixture) -> None:
     house.begin().answer(Failed(FailureKind.JOB, "CorruptRecordError: rot", "Traceback: here"))
     house.settle()
@@ -268,6 +301,7 @@ def test_a_topic_that_is_deleted_and_comes_back(house: CleanerHouse, moment: str
             worker.answer(answer)
             if moment != "swap":
                 # The thread has done its part, and the loop does not know yet.
+                house.runner.release()  # the directory is claimed
                 swap = house.cleaner.running[0].swap
                 assert swap is not None
                 swap.run()
@@ -295,6 +329,7 @@ def test_a_log_that_is_truncated(house: CleanerHouse, moment: str) -> None:
     if moment != "clean":
         worker.answer(answer)
         if moment != "swap":
+            house.runner.release()  # the directory is claimed
             swap = house.cleaner.running[0].swap
             assert swap is not None
             swap.run()

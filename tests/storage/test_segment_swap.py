@@ -10,7 +10,13 @@ import pytest
 from storage.cleaning_plan import CleanedSegment
 from storage.errors import KafkaStorageError
 from storage.offsets import AppendOrigin, FetchIsolation
-from storage.segment_swap import SwapPreparation, complete_swaps, remove_cleaned
+from storage.segment_swap import (
+    DirectoryBusyError,
+    SwapClaim,
+    SwapPreparation,
+    complete_swaps,
+    remove_cleaned,
+)
 from tests.storage.compacting import ABORTED, Compacted, compacted, contents, last_values, put
 from tests.storage.fault_env import Fault, FaultEnv, PowerCut, nth, power_cut
 from tests.storage.helpers import append, end_txn, make_batch, names
@@ -175,6 +181,33 @@ def test_a_disk_that_fails_in_the_swap_takes_the_log_offline(house: Compacted, e
     again = Compacted(env)
     assert last_values(again.log) == before
     assert bases(again) == [0, 20]
+
+
+# -- the directory to itself --
+
+
+def test_strays_go_before_a_swap(house: Compacted, env: FaultEnv) -> None:
+    result = house.clean(house.grab())
+    ours = [name for name in names(env, DIRECTORY) if name.endswith(".cleaned")]
+    env.write_file(path(3, "log.cleaned"), b"stray")
+    env.write_file(f"{DIRECTORY}/odd.cleaned", b"stray")
+    claim = SwapClaim(env, DIRECTORY, result.segments)
+    claim.run()
+    assert [name for name in names(env, DIRECTORY) if name.endswith(".cleaned")] == ours
+    assert env.lock_dir(DIRECTORY) is None
+    claim.release()
+    claim.release()
+    assert env.lock_dir(DIRECTORY) is not None
+
+
+def test_a_directory_that_somebody_has_is_not_claimed(house: Compacted, env: FaultEnv) -> None:
+    lock = env.lock_dir(DIRECTORY)
+    assert lock is not None
+    claim = SwapClaim(env, DIRECTORY, ())
+    with pytest.raises(DirectoryBusyError):
+        claim.run()
+    claim.release()
+    assert env.lock_dir(DIRECTORY) is None
 
 
 # -- the first step, and taking it back --
