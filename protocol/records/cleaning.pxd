@@ -4,7 +4,8 @@ from libc.stdint cimport int64_t
 
 from protocol.records.key_table cimport KeyTable
 
-cdef unsigned long long _MASK64
+cdef unsigned long long _MASK64, _MASK32
+cdef long long _SIGN_32, _TWO_TO_32
 cdef int _HEADER_BYTES, _LOG_OVERHEAD, _CODEC_MASK, _LOG_APPEND_TIME, _TRANSACTIONAL_OR_CONTROL, _DELETE_HORIZON
 cdef int _GROWTH_OF_A_RECORD
 
@@ -17,17 +18,19 @@ cdef class KeyMapper:
     cdef public long long messages_read
     cdef public bint is_full
 
-    @cython.locals(end=Py_ssize_t, size=Py_ssize_t, base_offset=cython.longlong, last_offset=cython.longlong)
+    @cython.locals(
+        end=Py_ssize_t, size=Py_ssize_t, base_offset=cython.longlong, last_offset=cython.longlong, count=cython.longlong,
+    )
     cdef Py_ssize_t _map_plain(self, const unsigned char[::1] data, object view, Py_ssize_t position) except -1
 
     @cython.locals(
         length=cython.longlong, stop=Py_ssize_t, offset_delta=cython.longlong, key_length=cython.longlong,
         offset=cython.longlong, index=cython.longlong,
     )
-    cdef void _map(
+    cdef bint _map(
         self, const unsigned char[::1] data, Py_ssize_t position, Py_ssize_t end, long long record_count,
         long long base_offset,
-    ) except *
+    ) except -1
 
 @cython.final
 cdef class RecordFilter:
@@ -96,18 +99,19 @@ cdef Py_ssize_t _plain_batch_size(const unsigned char[::1] data, Py_ssize_t posi
 cdef void _check_crc(const unsigned char[::1] data, object view, Py_ssize_t position, Py_ssize_t size) except *
 
 @cython.locals(number=cython.longlong)
-cdef int64_t _int32(const unsigned char[::1] data, Py_ssize_t at) except? -1
+cdef int64_t _int32(const unsigned char[::1] data, Py_ssize_t at) noexcept
 
-@cython.locals(high=cython.longlong, low=cython.longlong)
-cdef int64_t _int64(const unsigned char[::1] data, Py_ssize_t at) except? -1
+@cython.locals(low=cython.longlong)
+cdef int64_t _int64(const unsigned char[::1] data, Py_ssize_t at) noexcept
 
-@cython.locals(raw=cython.ulonglong, byte=cython.ulonglong, shift=int)
-cdef (long long, Py_ssize_t) _number(const unsigned char[::1] data, Py_ssize_t position, int max_bits)
+@cython.locals(raw=cython.ulonglong, byte=cython.ulonglong, shift=int, end=Py_ssize_t)
+cdef (long long, Py_ssize_t) _number(const unsigned char[::1] data, Py_ssize_t position, int max_bits) noexcept
 
-cdef Py_ssize_t _skip_number(const unsigned char[::1] data, Py_ssize_t position) except -1
+@cython.locals(end=Py_ssize_t)
+cdef Py_ssize_t _skip_number(const unsigned char[::1] data, Py_ssize_t position) noexcept
 
 @cython.locals(position=Py_ssize_t, delta=cython.longlong)
-cdef int64_t _timestamp_delta(const unsigned char[::1] data, Py_ssize_t start) except? -1
+cdef int64_t _timestamp_delta(const unsigned char[::1] data, Py_ssize_t start) noexcept
 
 @cython.locals(raw=cython.ulonglong)
 cdef int _number_bytes(long long number) noexcept

@@ -28,6 +28,9 @@ COMPILED: bool = not __file__.endswith((".py", ".pyc"))
 
 _PAST_THE_END = "the records run past the end of the batch"
 _MASK64 = 0xFFFFFFFFFFFFFFFF
+_MASK32 = 0xFFFFFFFF
+_SIGN_32 = 0x80000000
+_TWO_TO_32 = 0x100000000
 _HEADER_BYTES = 61
 _LOG_OVERHEAD = 12
 _CODEC_MASK = 0x07
@@ -79,17 +82,16 @@ class KeyMapper:
                 return position
             _check_crc(data, view, position, size)
             base_offset = _int64(data, position)
-            self._map(
-                data, position + _HEADER_BYTES, position + size, _int32(data, position + 57), base_offset
-            )
-            if self.is_full:
+            count = _int32(data, position + 57)
+            if not self._map(data, position + _HEADER_BYTES, position + size, count, base_offset):
                 return position
             last_offset = base_offset + _int32(data, position + 23)
             if last_offset >= self.first_offset:
                 self.table.latest_offset = last_offset
             position += size
 
-    def _map(self, data: Buffer, position: int, end: int, record_count: int, base_offset: int) -> None:
+    def _map(self, data: Buffer, position: int, end: int, record_count: int, base_offset: int) -> bool:
+        """False when there was no room."""
         index = 0
         while index < record_count:
             length, position = _number(data, position, 32)
@@ -106,13 +108,14 @@ class KeyMapper:
                 if self.first_offset <= offset < self.end_offset:
                     if self.table.size >= self.max_entries:
                         self.is_full = True
-                        return
+                        return False
                     self.table._put(data, position, position + key_length, offset)
             position = stop
             index += 1
             self.messages_read += 1
         if position != end:
             raise InvalidRecordError(f"{end - position} bytes are left after {record_count} records")
+        return True
 
 
 class RecordFilter:
@@ -422,7 +425,7 @@ def _plain_batch_size(data: Buffer, position: int, end: int) -> int:
 
 def _check_crc(data: Buffer, view: memoryview, position: int, size: int) -> None:
     """Raises CorruptRecordError unless the checksum is right: what is damaged must not get a new, valid one."""
-    if crc32c(view[position + 21 : position + size]) != _int32(data, position + 17) & 0xFFFFFFFF:
+    if crc32c(view[position + 21 : position + size]) != _int32(data, position + 17) & _MASK32:
         raise CorruptRecordError(
             f"the batch at offset {_int64(data, position)} ({size} bytes) does not have the checksum it claims"
         )
@@ -431,36 +434,41 @@ def _check_crc(data: Buffer, view: memoryview, position: int, size: int) -> None
 def _int32(data: Buffer, at: int) -> int:
     number = data[at]
     number = number << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3]
-    return number - 0x100000000 if number > 0x7FFFFFFF else number
+    return (number ^ _SIGN_32) - _SIGN_32
 
 
 def _int64(data: Buffer, at: int) -> int:
-    high = _int32(data, at)
-    low = _int32(data, at + 4)
-    return high * 0x100000000 + (low & 0xFFFFFFFF)
+    low = _int32(data, at + 4) & _MASK32
+    return _int32(data, at) * _TWO_TO_32 + low
+
+
+# The next two return a position beyond the buffer where it ends too early or there is no such number: compiled, to
+# look for an exception after each of these calls would take longer than the calls. Who calls checks the position.
 
 
 def _number(data: Buffer, position: int, max_bits: int) -> tuple[int, int]:
     """A zigzag varint of at most 32 or 64 bits, and the position after it."""
-    byte = data[position]
-    position += 1
-    raw = byte & 0x7F
-    shift = 7
-    while byte > 0x7F:
-        if shift >= max_bits:
-            raise InvalidRecordError(f"a variable-length number has more than {max_bits} bits")
+    end = len(data)
+    raw = shift = 0
+    while position < end and shift < max_bits:
         byte = data[position]
         position += 1
         raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            raw &= _MASK32 if max_bits == 32 else _MASK64
+            return (raw >> 1) ^ -(raw & 1), position
         shift += 7
-    raw &= 0xFFFFFFFF if max_bits == 32 else _MASK64
-    return (raw >> 1) ^ -(raw & 1), position
+    return 0, end + 1
 
 
 def _skip_number(data: Buffer, position: int) -> int:
-    while data[position] > 0x7F:
+    """The position after a varint."""
+    end = len(data)
+    while position < end:
         position += 1
-    return position + 1
+        if data[position - 1] < 0x80:
+            return position
+    return end + 1
 
 
 def _timestamp_delta(data: Buffer, start: int) -> int:

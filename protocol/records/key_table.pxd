@@ -2,7 +2,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-cdef unsigned long long _MASK64
+cdef unsigned long long _MASK64, _START_0, _START_1, _START_2, _START_3
 
 @cython.final
 cdef class KeyTable:
@@ -16,17 +16,19 @@ cdef class KeyTable:
     cdef unsigned long long[::1] _words
 
     @cython.locals(at=Py_ssize_t, end=Py_ssize_t, words="unsigned long long[::1]")
-    cdef Py_ssize_t _slot(self, unsigned long long first, unsigned long long second) except -1
+    cdef Py_ssize_t _slot(self, unsigned long long first, unsigned long long second) noexcept
 
     cdef (unsigned long long, unsigned long long) _hash(
         self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end
-    )
+    ) noexcept
 
     @cython.locals(first=cython.ulonglong, second=cython.ulonglong, at=Py_ssize_t)
-    cdef void _put(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end, long long offset) except *
+    cdef int _put(
+        self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end, long long offset
+    ) except -1
 
     @cython.locals(first=cython.ulonglong, second=cython.ulonglong)
-    cdef int64_t _get(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end) except -2
+    cdef int64_t _get(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end) noexcept
 
 cdef (unsigned long long, unsigned long long, unsigned long long, unsigned long long) _rounds(
     unsigned long long v0, unsigned long long v1, unsigned long long v2, unsigned long long v3, int count
@@ -34,9 +36,12 @@ cdef (unsigned long long, unsigned long long, unsigned long long, unsigned long 
 
 @cython.locals(
     v0=cython.ulonglong, v1=cython.ulonglong, v2=cython.ulonglong, v3=cython.ulonglong, word=cython.ulonglong,
-    byte=cython.ulonglong, first=cython.ulonglong, position=Py_ssize_t, shift=int,
+    first=cython.ulonglong, size=cython.ulonglong, position=Py_ssize_t, at=Py_ssize_t,
 )
 cdef (unsigned long long, unsigned long long) _siphash(
     const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end, unsigned long long secret_0,
     unsigned long long secret_1,
-)
+) noexcept
+
+@cython.locals(word=cython.ulonglong)
+cdef unsigned long long _word(const unsigned char[::1] data, Py_ssize_t at) noexcept

@@ -1,4 +1,4 @@
-# cython: annotation_typing=False, wraparound=False, boundscheck=True, initializedcheck=False
+# cython: annotation_typing=False, wraparound=False, boundscheck=False, initializedcheck=False
 """KeyTable: the offset at which a key was seen last, for as many keys as fit into a given memory.
 
 It holds a hash of 128 bits and an offset for each key, 24 bytes, by open addressing with linear probing. The hash is
@@ -7,12 +7,13 @@ one key to the log cleaner, and the older one's value would go. Compiled it is S
 Python, where that would take forever, it is BLAKE2b. A table lives as long as one cleaning, so the two never meet.
 
 This module runs as it stands, and is also what Cython compiles with the types of key_table.pxd beside it. `COMPILED`
-says which of the two this is.
+says which of the two this is. Nothing here checks positions: who calls has seen that a key lies within its buffer.
 """
 
 from __future__ import annotations
 
 import mmap
+from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,10 @@ COMPILED: bool = not __file__.endswith((".py", ".pyc"))
 ENTRY_BYTES = 24
 
 _MASK64 = 0xFFFFFFFFFFFFFFFF
+_START_0 = 0x736F6D6570736575  # "somepseudorandomlygeneratedbytes", SipHash's own
+_START_1 = 0x646F72616E646F6D
+_START_2 = 0x6C7967656E657261
+_START_3 = 0x7465646279746573
 
 
 class KeyTable:
@@ -43,7 +48,7 @@ class KeyTable:
         self._secret_0: int = int.from_bytes(secret[:8], "little")
         self._secret_1: int = int.from_bytes(secret[8:16], "little")
         # In an entry: the two halves of the hash, and the offset + 1, so that zeros are an empty slot.
-        self._words = memoryview(mmap.mmap(-1, self.slots * ENTRY_BYTES)).cast("Q")
+        self._words = memoryview(_zeros(self.slots * ENTRY_BYTES)).cast("Q")
 
     def put(self, key: Buffer, offset: int) -> None:
         """Notes a later offset of a key. Raises ValueError when the table is full."""
@@ -91,6 +96,16 @@ class KeyTable:
         return self._words[self._slot(first, second) + 2] - 1
 
 
+def _zeros(size: int) -> mmap.mmap:
+    """Memory from the system, in large pages where it has them: every look at the table is in another page."""
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    advice = getattr(mmap, "MADV_HUGEPAGE", None)
+    if advice is not None:
+        with suppress(OSError):  # a kernel without them
+            memory.madvise(advice)
+    return memory
+
+
 # -- SipHash --
 
 
@@ -113,26 +128,38 @@ def _rounds(v0: int, v1: int, v2: int, v3: int, count: int) -> tuple[int, int, i
 
 def _siphash(data: Buffer, start: int, end: int, secret_0: int, secret_1: int) -> tuple[int, int]:
     """SipHash-2-4 with 128 bits (Aumasson and Bernstein) of data[start:end]: its two halves."""
-    v0 = secret_0 ^ 0x736F6D6570736575
-    v1 = secret_1 ^ 0x646F72616E646F6D ^ 0xEE
-    v2 = secret_0 ^ 0x6C7967656E657261
-    v3 = secret_1 ^ 0x7465646279746573
+    v0 = secret_0 ^ _START_0
+    v1 = secret_1 ^ _START_1 ^ 0xEE
+    v2 = secret_0 ^ _START_2
+    v3 = secret_1 ^ _START_3
     position = start
-    while True:
-        word = 0
-        shift = 0
-        while shift < 64 and position < end:
-            byte = data[position]
-            word |= byte << shift
-            position += 1
-            shift += 8
-        if shift < 64:
-            word |= ((end - start) & 0xFF) << 56
+    while end - position >= 8:
+        word = _word(data, position)
         v0, v1, v2, v3 = _rounds(v0, v1, v2, v3 ^ word, 2)
         v0 ^= word
-        if shift < 64:
-            break
+        position += 8
+    word = 0
+    at = end
+    while at > position:  # the bytes that are left, the last one first
+        at -= 1
+        word = word << 8 | data[at]
+    size = end - start & 0xFF
+    word |= size << 56
+    v0, v1, v2, v3 = _rounds(v0, v1, v2, v3 ^ word, 2)
+    v0 ^= word
     v0, v1, v2, v3 = _rounds(v0, v1, v2 ^ 0xEE, v3, 4)
     first = v0 ^ v1 ^ v2 ^ v3
     v0, v1, v2, v3 = _rounds(v0, v1 ^ 0xDD, v2, v3, 4)
     return first, v0 ^ v1 ^ v2 ^ v3
+
+
+def _word(data: Buffer, at: int) -> int:
+    """Eight bytes as a number, the first one lowest."""
+    word = data[at + 7]
+    word = word << 8 | data[at + 6]
+    word = word << 8 | data[at + 5]
+    word = word << 8 | data[at + 4]
+    word = word << 8 | data[at + 3]
+    word = word << 8 | data[at + 2]
+    word = word << 8 | data[at + 1]
+    return word << 8 | data[at]

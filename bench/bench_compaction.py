@@ -1,0 +1,248 @@
+"""Compaction of a log with 10 % live keys, beside Apache Kafka's own cleaner on the same files, one worker each.
+
+    python -m bench.bench_compaction [--gib 1] [--directory DIR]
+
+Kafka's Cleaner is called by a small Java class, without the broker around it; the start of neither process counts.
+Memory is the peak of the whole process: Kafka's heap is limited to what its offset map and buffers need.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from config.log_config import LogConfig
+from protocol.records.batch import CompressionType, build_batch
+from storage.cleaned_segment import CleanedSegmentWriter
+from storage.cleaning_plan import CleaningPlan, SegmentToClean
+from storage.env import RealEnv
+from storage.log_cleaner import clean
+from tests.conformance.kafka_jars import KafkaMissingError, classpath, require_compiled
+
+GIB = 1 << 30
+SEGMENT_BYTES = 128 << 20
+BATCH_BYTES = 16 << 10
+NOW_MS = 1_700_000_000_000
+DEDUPE_BUFFER_BYTES = 128 << 20
+IO_BUFFER_BYTES = 256 << 10
+LIVE_PART = 0.1
+CONFIG = LogConfig()
+ENV = RealEnv()
+PEER = Path(__file__).parents[1] / "tests" / "conformance" / "java" / "CleanerPeer.java"
+KAFKA_HEAP = "512m"
+
+
+class Shape(NamedTuple):
+    """What a log is made of; values are half noise, half digits."""
+
+    value_bytes: int
+    codec: CompressionType
+
+    @property
+    def name(self) -> str:
+        return f"{self.value_bytes} B, {self.codec.label}"
+
+
+SHAPES = [Shape(size, codec) for codec in (CompressionType.NONE, CompressionType.LZ4) for size in (100, 1024)]
+
+
+class Figures(NamedTuple):
+    """Of one cleaning."""
+
+    seconds: float
+    index_seconds: float
+    messages_read: int
+    messages_written: int
+    peak_mib: float
+
+
+def write_log(directory: Path, shape: Shape, total_bytes: int) -> None:
+    """Closed segments of `total_bytes` in all and an empty active one, as a broker leaves them."""
+    directory.mkdir(parents=True)
+    rng = random.Random(shape.value_bytes)
+    values = [
+        (rng.randbytes(shape.value_bytes // 2) + b"%d " % number * shape.value_bytes)[: shape.value_bytes]
+        for number in range(512)
+    ]
+    per_batch = max(BATCH_BYTES // (shape.value_bytes + 30), 1)
+    packed = len(_batch(shape, rng.random, values, range(per_batch), 1 << 40)) / per_batch
+    keys = max(int(total_bytes / packed * LIVE_PART), 1)
+    offset = written = 0
+    while written < total_bytes:
+        writer = CleanedSegmentWriter(
+            ENV,
+            str(directory),
+            offset,
+            index_interval_bytes=CONFIG.index_interval_bytes,
+            index_bytes=CONFIG.segment_index_bytes,
+        )
+        while writer.size < min(SEGMENT_BYTES - 2 * BATCH_BYTES, total_bytes - written):
+            batch = _batch(shape, rng.random, values, range(offset, offset + per_batch), keys)
+            offset += per_batch
+            writer.append(batch, [(offset - 1, len(batch), NOW_MS + offset - 1)])
+        written += writer.size
+        writer.finish((), NOW_MS)
+    CleanedSegmentWriter(ENV, str(directory), offset, index_interval_bytes=0, index_bytes=64).finish(
+        (), NOW_MS
+    )
+    for path in directory.glob("*.cleaned"):
+        path.rename(path.with_suffix(""))
+
+
+def _batch(shape: Shape, pick: Callable[[], float], values: list[bytes], offsets: range, keys: int) -> bytes:
+    records = [
+        (b"user-%012d" % int(pick() * keys), values[int(pick() * 512)], NOW_MS + offset, ())
+        for offset in offsets
+    ]
+    return build_batch(records, base_offset=offsets.start, compression=shape.codec, partition_leader_epoch=0)
+
+
+def plan_for(directory: Path) -> CleaningPlan:
+    """All but the active segment, in one go."""
+    logs = sorted(directory.glob("*.log"))
+    segments = tuple(
+        SegmentToClean(
+            int(log.stem),
+            log.stat().st_size,
+            log.with_suffix(".index").stat().st_size,
+            log.with_suffix(".timeindex").stat().st_size,
+            NOW_MS,
+        )
+        for log in logs[:-1]
+    )
+    return CleaningPlan(
+        directory=str(directory),
+        topic="t",
+        partition=0,
+        segments=segments,
+        first_dirty_offset=0,
+        first_uncleanable_offset=int(logs[-1].stem),
+        log_start_offset=0,
+        now_ms=NOW_MS,
+        last_records_of_producers={},
+        segment_bytes=SEGMENT_BYTES,
+        segment_index_bytes=CONFIG.segment_index_bytes,
+        index_interval_bytes=CONFIG.index_interval_bytes,
+        max_message_bytes=CONFIG.max_message_bytes,
+        delete_retention_ms=86_400_000,
+        dedupe_buffer_bytes=DEDUPE_BUFFER_BYTES,
+        load_factor=0.9,
+        io_buffer_bytes=IO_BUFFER_BYTES,
+        max_io_bytes_per_second=float("inf"),
+    )
+
+
+def clean_here(directory: Path) -> Figures:
+    """By ours, in this process."""
+    stats = clean(ENV, plan_for(directory)).stats
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return Figures(
+        stats.elapsed_seconds,
+        stats.index_seconds,
+        stats.messages_read,
+        stats.messages_written,
+        peak / (1 << 20 if sys.platform == "darwin" else 1 << 10),
+    )
+
+
+def clean_by_ours(directory: Path) -> Figures:
+    """The same in a process of its own, as a worker is."""
+    command = [sys.executable, "-m", "bench.bench_compaction", "--clean", str(directory)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    for path in directory.glob("*.cleaned"):
+        path.unlink()
+    return Figures(*json.loads(ran.stdout))
+
+
+def clean_by_kafka(directory: Path) -> Figures:
+    """By Kafka, on a copy, which it changes."""
+    copy = directory.with_name("kafka-0")
+    shutil.copytree(directory, copy)
+    plan = plan_for(directory)
+    command = ["java", f"-Xmx{KAFKA_HEAP}", "-cp", require_compiled(PEER), PEER.stem, str(copy), "0", "-1"]
+    command += [str(NOW_MS), str(DEDUPE_BUFFER_BYTES), str(IO_BUFFER_BYTES)]
+    command += ["cleanup.policy=compact", f"segment.bytes={plan.segment_bytes}"]
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    finally:
+        shutil.rmtree(copy)
+    line = next(line for line in ran.stdout.splitlines() if line.startswith("next="))
+    said = dict(word.split("=") for word in line.split())
+    return Figures(
+        float(said["seconds"]),
+        float(said["index_seconds"]),
+        int(said["messages_read"]),
+        int(said["messages_written"]),
+        int(said["peak_kib"]) / 1024,
+    )
+
+
+def with_kafka() -> bool:
+    """Whether there is one to compare with."""
+    try:
+        classpath()
+    except KafkaMissingError as error:
+        print(f"without Apache Kafka: {error}")
+        return False
+    return True
+
+
+def report(base: Path, gib: float, rounds: int) -> bool:
+    """Prints the figures, the best of some rounds; False when ours is slower anywhere."""
+    has_kafka = with_kafka()
+    print(f"{gib:g} GiB, {LIVE_PART:.0%} live keys; seconds (of them for the map), MiB/s, peak memory in MiB")
+    kept = True
+    for shape in SHAPES:
+        directory = base / shape.name.replace(", ", "-").replace(" ", "") / "t-0"
+        if not directory.exists():
+            write_log(directory, shape, int(gib * GIB))
+        size = sum(segment.size for segment in plan_for(directory).segments)
+        ours, kafka = [], []
+        for _ in range(rounds):
+            ours.append(clean_by_ours(directory))
+            kafka += [clean_by_kafka(directory)] if has_kafka else []
+        _print(shape, "Barnabas", min(ours), size)
+        if kafka:
+            _print(shape, "Kafka", min(kafka), size)
+            kept = kept and min(ours).seconds <= min(kafka).seconds
+            assert min(ours).messages_written == min(kafka).messages_written
+    return kept
+
+
+def _print(shape: Shape, who: str, figures: Figures, size: int) -> None:
+    print(
+        f"{shape.name:14} {who:9} {figures.seconds:7.2f} s ({figures.index_seconds:5.2f}) "
+        f"{size / figures.seconds / (1 << 20):7.0f} MiB/s  {figures.peak_mib:6.0f} MiB  "
+        f"{figures.messages_written:,} of {figures.messages_read:,} records stay",
+        flush=True,
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Ends with a status where ours is slower than Kafka's."""
+    parser = argparse.ArgumentParser(prog="python -m bench.bench_compaction", description=__doc__)
+    parser.add_argument("--gib", type=float, default=1.0, help="how large each log is")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--directory", type=Path, help="where the logs are kept for the next time")
+    parser.add_argument("--clean", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    if options.clean:
+        print(json.dumps(clean_here(options.clean)))
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        kept = report(options.directory or Path(temporary), options.gib, options.rounds)
+    if not kept:
+        sys.exit("compaction is slower than Apache Kafka's")
+
+
+if __name__ == "__main__":
+    main()
