@@ -8,7 +8,10 @@ leaves.
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+
+from config.catalogue.network import MAX_CONNECTIONS_PER_IP_OVERRIDES
+from config.layers import InvalidConfigError
 
 UNLIMITED = 2**31 - 1
 
@@ -66,23 +69,23 @@ class ConnectionQuotas:
             self._by_ip[client_host] = left
 
 
-def parse_overrides(entries: Sequence[str]) -> dict[str, int]:
-    """max.connections.per.ip.overrides, "host:count" each, by address. A name stands for all of its addresses.
+def limits_by_address(limits_by_host: Mapping[str, int]) -> dict[str, int]:
+    """max.connections.per.ip.overrides by address; a name stands for all of its addresses, which takes a look-up.
 
-    Raises ValueError for an entry that is not of this form, or a name that is not known.
+    Raises InvalidConfigError for a name that is not known.
     """
-    overrides: dict[str, int] = {}
-    for entry in entries:
-        host, _, count = entry.strip().rpartition(":")
-        if not host or not count.isdecimal():
-            raise ValueError(f"{entry!r} in max.connections.per.ip.overrides is not of the form host:count")
+    limits: dict[str, int] = {}
+    for host, count in limits_by_host.items():
         try:
             found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
         except socket.gaierror as error:
-            raise ValueError(f"{host} in max.connections.per.ip.overrides is not known: {error}") from error
+            wrong = MAX_CONNECTIONS_PER_IP_OVERRIDES.error(
+                f"{host}:{count}", f"of hosts that are known ({error})"
+            )
+            raise InvalidConfigError([wrong]) from error
         for _, _, _, _, address in found:
-            overrides[plain_address(str(address[0]))] = int(count)
-    return overrides
+            limits[plain_address(str(address[0]))] = count
+    return limits
 
 
 def plain_address(address: str) -> str:

@@ -109,20 +109,3 @@ class RequestMemory:
         waiter = next(iter(self._waiters))
         del self._waiters[waiter]
         return waiter
-
-
-def default_limit_bytes() -> int:
-    """The budget where none is configured: a quarter of the memory there is, 1 GiB at most, 64 MiB at least."""
-    return max(64 << 20, min(1 << 30, _available_memory_bytes() // 4))
-
-
-def _available_memory_bytes() -> int:
-    """Memory of the machine, or of the container (cgroup version 2) if that is less."""
-    import os
-
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        with open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:
-            return min(available, int(file.read()))
-    except (OSError, ValueError):  # no such file, or "max"
-        return available

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from broker import log_setup
 from broker.blocking import ThreadRunner
-from broker.connection_quotas import ConnectionQuotas
+from broker.connection_quotas import ConnectionQuotas, limits_by_address
 from broker.controller import Controller
 from broker.directory_assignment import assign_directories
 from broker.fetch_session import FetchManager, FetchSessionCache
@@ -148,6 +148,7 @@ class Server:
                 (storage.node_id,),
                 partition_count=config[NUM_PARTITIONS],
                 replication_factor=replicas_of(config, DEFAULT_REPLICATION_FACTOR),
+                config=config,
             ),
             new_topic_id=lambda: random_uuid(self.env.random_bytes),
             error_probe=self.observers.requests,
@@ -201,8 +202,8 @@ def _socket_server(
         quotas=ConnectionQuotas(
             max_connections=config[network.MAX_CONNECTIONS],
             max_connections_per_ip=config[network.MAX_CONNECTIONS_PER_IP],
-            max_connections_per_ip_overrides=parse_connection_overrides(
-                config[network.MAX_CONNECTIONS_PER_IP_OVERRIDES]
+            max_connections_per_ip_overrides=limits_by_address(
+                parse_connection_overrides(config[network.MAX_CONNECTIONS_PER_IP_OVERRIDES])
             ),
         ),
         memory=memory,

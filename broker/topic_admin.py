@@ -12,7 +12,7 @@ from typing import Final
 
 from broker.metadata_image import TOPIC_RESOURCE, MetadataImage, PartitionImage
 from config.keys import ConfigError
-from config.log_config import validate_topic_overrides
+from config.log_config import BrokerValues, validate_topic_overrides
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import ConfigRecord, RemoveTopicRecord, TopicRecord
 from protocol.schema import Message
@@ -54,10 +54,19 @@ class TopicSpec:
 class TopicDefaults:
     """What USE_DEFAULT stands for, and the brokers that replicas can be put on, this one first."""
 
-    __slots__ = ("brokers", "partition_count", "replication_factor")
+    __slots__ = ("brokers", "config", "partition_count", "replication_factor")
 
-    def __init__(self, brokers: tuple[int, ...], *, partition_count: int, replication_factor: int) -> None:
+    def __init__(
+        self,
+        brokers: tuple[int, ...],
+        *,
+        partition_count: int,
+        replication_factor: int,
+        config: BrokerValues | None = None,
+    ) -> None:
+        """`config` is the broker's, with which a topic's own settings have to agree; without it, Kafka's defaults."""
         self.brokers = brokers
+        self.config = config
         self.partition_count = partition_count
         self.replication_factor = replication_factor
 
@@ -154,7 +163,7 @@ def _check_partition_count(partition_count: int) -> None:
 def _new_topic(spec: TopicSpec, defaults: TopicDefaults, new_topic_id: Callable[[], Uuid]) -> NewTopic:
     """The topic with its replicas placed and its settings checked. Raises ApiError."""
     replicas = _assigned(spec, defaults.brokers) if spec.assignments else _placed(spec, defaults)
-    configs = _checked_configs(spec.configs)
+    configs = _checked_configs(spec.configs, defaults.config)
     partitions = [
         PartitionImage(
             index,
@@ -244,13 +253,13 @@ def _assigned(spec: TopicSpec, brokers: Sequence[int]) -> list[Sequence[int]]:
     return [replicas for _, replicas in sorted(spec.assignments, key=lambda assignment: assignment[0])]
 
 
-def _checked_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
+def _checked_configs(configs: Mapping[str, str | None], broker: BrokerValues | None) -> dict[str, str]:
     for name, value in configs.items():
         if value is None:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"Setting '{name}' has no value.")
     checked = {name: value for name, value in configs.items() if value is not None}
     try:
-        validate_topic_overrides(checked)
+        validate_topic_overrides(checked, broker)
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
     return checked

@@ -122,7 +122,10 @@ class InProcessBroker:
             ),
             producer_ids=ProducerIdManager(self.controller, storage.node_id),
             topic_defaults=TopicDefaults(
-                (storage.node_id,), partition_count=self.config[NUM_PARTITIONS], replication_factor=1
+                (storage.node_id,),
+                partition_count=self.config[NUM_PARTITIONS],
+                replication_factor=1,
+                config=self.config,
             ),
             new_topic_id=lambda: next(topic_ids).to_bytes(16, "big"),
             error_probe=self.requests,

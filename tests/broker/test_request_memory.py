@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from broker.request_memory import READ_BYTES, SCARCE_READ_BYTES, RequestMemory, default_limit_bytes
+from broker.request_memory import READ_BYTES, SCARCE_READ_BYTES, RequestMemory
 
 
 class Waiter:
@@ -108,7 +108,3 @@ def test_somebody_can_always_go_on() -> None:
                 other.turns = 0
                 reading.add(other)
         assert memory.used_bytes == sum(held.values())
-
-
-def test_the_default_limit_is_sane() -> None:
-    assert 64 << 20 <= default_limit_bytes() <= 1 << 30

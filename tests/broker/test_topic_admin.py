@@ -18,6 +18,7 @@ from broker.topic_admin import (
     new_topics,
     removal_record,
 )
+from config.broker_config import BrokerConfig
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from protocol.wire import ZERO_UUID, Uuid
@@ -227,3 +228,27 @@ def test_a_topic_that_is_not_there_cannot_be_removed(name: str | None, code: Err
     with pytest.raises(ApiError) as caught:
         removal_record(having("t"), name=name, topic_id=b"?" * 16)
     assert caught.value.code is code
+
+
+def test_a_topics_own_settings_have_to_agree_with_the_brokers() -> None:
+    """min.compaction.lag.ms against a maximum that only the broker sets."""
+    broker = BrokerConfig.of(None, overrides=["log.cleaner.max.compaction.lag.ms=1000"])
+    defaults = TopicDefaults((1,), partition_count=1, replication_factor=1, config=broker)
+    outcomes: dict[str, NewTopic | ApiError] = {}
+    for lag in ("1000", "1001"):
+        spec = TopicSpec(f"lag-{lag}", configs={"min.compaction.lag.ms": lag})
+        outcomes |= decide(spec, defaults=defaults)
+    assert isinstance(outcomes["lag-1000"], NewTopic)
+    refused = outcomes["lag-1001"]
+    assert isinstance(refused, ApiError)
+    assert refused.code is ErrorCode.INVALID_CONFIG
+
+
+def test_where_there_is_no_room_what_is_wrong_is_still_told_first() -> None:
+    full = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "Every log directory is full.")
+    specs = [TopicSpec("fine"), TopicSpec("no name")]
+    outcomes = new_topics(MetadataImage.empty(), specs, ALONE, ids().__next__, full)
+    assert outcomes["fine"] is full
+    wrong = outcomes["no name"]
+    assert isinstance(wrong, ApiError)
+    assert wrong.code is ErrorCode.INVALID_TOPIC_EXCEPTION

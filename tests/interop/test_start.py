@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -34,9 +37,22 @@ def test_two_brokers_share_a_machine(tmp_path: Path) -> None:
         assert one.stop() == two.stop() == 0
 
 
+REFERENCE = "import asyncio, http.client, sqlite3, unittest, xml.dom.minidom"
+SLOWDOWN = 7.0
+"""How many times as long as an interpreter that imports these modules a broker may take; about 3.5 is usual.
+
+`make bench` measures the half second that is claimed, on a machine that does nothing else; here others may be at work.
+"""
+
+
 @pytest.mark.slow
-def test_it_starts_as_fast_and_as_small_as_claimed() -> None:
-    found = startup.measure(barnabas)
-    # `make bench` prints the median, which is what is claimed; here other work may slow down most of the starts.
-    assert min(found.seconds) < startup.CLAIMED_S, found
+def test_it_starts_as_fast_as_an_interpreter_lets_it_and_as_small_as_claimed() -> None:
+    interpreter, broker = [], []
+    for _ in range(startup.STARTS):
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-c", REFERENCE], check=True)
+        interpreter.append(time.perf_counter() - started)
+        broker.append(startup.start_once(barnabas))
+    assert min(broker) < SLOWDOWN * min(interpreter), (broker, interpreter)
+    found = startup.measure(barnabas, 1)
     assert found.idle_mib < startup.CLAIMED_MIB, found
