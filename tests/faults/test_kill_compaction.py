@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from tests.conformance.kafka_jars import require_classpath
+from tests.conformance.test_dump_log import KINDS, complaints, dump
 from tests.faults.conftest import nothing_to_regret
 from tests.faults.keyed_ledger import KeyedWriter, Place, read_all
 from tests.interop.clients.confluent import NewTopic
@@ -58,6 +60,19 @@ def test_three_kills(tmp_path: Path) -> None:
 @pytest.mark.timeout(120 + 20 * KILLS)
 def test_many_kills_in_a_row(tmp_path: Path) -> None:
     kill_and_read(BrokerProcess(tmp_path / "data", BROKER), rounds=KILLS, seed=time.time_ns() % 10_000)
+
+
+@pytest.mark.conformance
+@pytest.mark.timeout(300)
+def test_apache_kafka_has_nothing_to_complain_about_what_is_left(tmp_path: Path) -> None:
+    """Its DumpLogSegments over every file, but for the gaps between offsets, which are what compaction is for."""
+    require_classpath()
+    broker = BrokerProcess(tmp_path / "data", BROKER)
+    kill_and_read(broker, rounds=3, seed=4)
+    for kind in KINDS:
+        files = sorted(broker.data_dir.glob(f"*-[0-9]*/{kind}"))
+        if files:
+            assert not [line for line in complaints(dump(files)) if not line.startswith("Non-consecutive")]
 
 
 def kill_and_read(broker: BrokerProcess, rounds: int, seed: int) -> None:
