@@ -38,13 +38,14 @@ R = TypeVar("R")
 class BreakableEnv(ManualEnv):
     """A disk whose syncs, writes, renames or new directories fail when the test says so."""
 
-    __slots__ = ("broken", "errno", "space")
+    __slots__ = ("broken", "errno", "space", "synced")
 
     def __init__(self) -> None:
         super().__init__()
         self.broken: set[str] = set()
         self.errno = errno.EIO
         self.space = (1 << 40, 1 << 39)
+        self.synced: list[str] = []
 
     def check(self, what: str) -> None:
         if what in self.broken:
@@ -55,7 +56,7 @@ class BreakableEnv(ManualEnv):
 
     def open(self, path: str, *, create: bool = False, write: bool = True) -> RealFile:
         real = super().open(path, create=create, write=write)
-        file = BreakableFile(self, real.fd)
+        file = BreakableFile(self, real.fd, path)
         real.fd = -1
         return file
 
@@ -73,14 +74,16 @@ class BreakableEnv(ManualEnv):
 
 
 class BreakableFile(RealFile):
-    __slots__ = ("env",)
+    __slots__ = ("env", "path")
 
-    def __init__(self, env: BreakableEnv, fd: int) -> None:
+    def __init__(self, env: BreakableEnv, fd: int, path: str) -> None:
         super().__init__(fd)
         self.env = env
+        self.path = path
 
     def sync(self) -> None:
         self.env.check("sync")
+        self.env.synced.append(self.path)
         super().sync()
 
     def pwritev(self, buffers: Sequence[bytes | bytearray | memoryview], position: int) -> int:

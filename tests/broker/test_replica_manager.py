@@ -568,3 +568,40 @@ def test_a_deletion_ends_with_the_partition(
     happens(node)
     (deleted,) = result(answer)
     assert (deleted.error, deleted.low_watermark) == (code, -1)
+
+
+# ---- group commit
+
+
+def syncs(node: Node) -> list[str]:
+    """The partitions whose segments were synced, in order."""
+    return [path.split("/")[-2] for path in node.env.synced if path.endswith(".log")]
+
+
+def test_many_requests_on_one_partition_are_answered_by_one_fsync(durable: Node) -> None:
+    first = durable.append(("t", 0, batch("a")))
+    others = [durable.append(("t", 0, batch("b"))) for _ in range(20)]
+    assert syncs(durable) == []  # the loop has not touched the disk
+    assert durable.disk.held == 1
+    durable.disk.release()
+    assert first.done
+    assert not any(answer.done for answer in others)  # they came after that round had begun
+    durable.disk.release()
+    assert all(errors(answer) == [ErrorCode.NONE] for answer in others)
+    assert syncs(durable) == ["t-0", "t-0"]
+    assert durable.disk.held == 0
+
+
+def test_many_partitions_have_one_fsync_each_in_a_round(tmp_path: Path) -> None:
+    durable = Node(tmp_path, config=LogConfig(flush_messages=1))
+    count = 20
+    durable.create("t", T, *(partition_image(partition=index) for index in range(count)))
+    answers = [durable.append(*(("t", index, batch("a")) for index in range(count))) for _ in range(10)]
+    assert syncs(durable) == []
+    for _ in range(count):
+        durable.disk.release()
+    assert sorted(syncs(durable)) == sorted(f"t-{index}" for index in range(count))
+    assert [answer.done for answer in answers] == [True] + [False] * 9
+    durable.disk.release_all()
+    assert all(set(errors(answer)) == {ErrorCode.NONE} for answer in answers)
+    assert len(syncs(durable)) == 2 * count  # ten requests for each partition, and two syncs
