@@ -36,7 +36,9 @@ class ProducersVerifier:
         "_env",
         "_findings",
         "_first_offset",
+        "_has_gaps",
         "_markers",
+        "_next_offset",
         "_producers",
         "_situation",
         "_snapshots",
@@ -56,7 +58,8 @@ class ProducersVerifier:
             ProducerSnapshotFiles(env, directory, []), directory, _NEVER_MS
         )
         self._waiting: dict[int, list[SnapshotEntry]] = {}
-        self._first_offset = 0
+        self._first_offset = self._next_offset = 0
+        self._has_gaps = False  # between the batches: compaction has taken some of them
         self._aborted: list[Aborted] = []
         self._markers: set[tuple[int, int]] = set()  # (producer id, offset) of each abort in this segment
         self.is_trusted = True  # no batch has been missed
@@ -82,11 +85,13 @@ class ProducersVerifier:
 
     def begin(self, first_offset: int) -> None:
         """The log begins at `first_offset`."""
-        self._first_offset = first_offset
+        self._first_offset = self._next_offset = first_offset
 
     def take(self, batch: Batch) -> None:
         """Follows a batch, after the snapshots that stand before it have been held against what was so far."""
         first = batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
+        self._has_gaps = self._has_gaps or first > self._next_offset
+        self._next_offset = batch.next_offset
         self._check_snapshots(first)
         if batch.magic != MAGIC_V2 or batch.producer_id < 0 or not isinstance(batch, RecordBatch):
             return
@@ -121,7 +126,10 @@ class ProducersVerifier:
                     self._check_entry(entry, offset)
 
     def _check_entry(self, saved: SnapshotEntry, offset: int) -> None:
-        """Producers that are not in the snapshot may have expired, what they did before the log's start is unknown."""
+        """Producers that are not in the snapshot may have expired, what they did before the log's start is unknown.
+
+        With gaps, the batches that a snapshot speaks of may have been compacted away since.
+        """
         path = self._snapshots.path(offset)
         known = self._producers.producers.get(saved.producer_id)
         problem = expected = ""
@@ -129,9 +137,11 @@ class ProducersVerifier:
             problem = f"producer {saved.producer_id} has last offset {saved.last_offset}"
             expected = f"one below {offset}"
         elif known is None:
-            if saved.last_offset >= self._first_offset:
+            if saved.last_offset >= self._first_offset and not self._has_gaps:
                 problem = f"producer {saved.producer_id} has last offset {saved.last_offset}"
                 expected = "a batch of that producer there"
+        elif self._has_gaps and known.last_offset < saved.last_offset:
+            return
         elif saved.last_offset >= self._first_offset or known.last_offset >= 0:
             problem, expected = self._difference(saved, known)
         if problem:
@@ -152,13 +162,16 @@ class ProducersVerifier:
         )
         for name, text in _FIELDS:
             said, found = getattr(saved, name), getattr(replayed, name)
-            is_older = name == "current_txn_first_offset" and 0 <= said < self._first_offset
+            # Of an open transaction, the beginning may be gone.
+            bound = found + 1 if self._has_gaps else self._first_offset
+            is_older = name == "current_txn_first_offset" and 0 <= said < bound
             if said != found and not is_older:
                 return f"producer {saved.producer_id}: {text} {said}", f"{found}, by its batches"
         return "", ""
 
     def end(self, end_offset: int) -> None:
         """The log ends at `end_offset`."""
+        self._has_gaps = self._has_gaps or end_offset > self._next_offset
         self._check_snapshots(end_offset)
         if not self.is_trusted:
             return

@@ -83,6 +83,13 @@ def test_nothing_is_changed(env: FaultEnv) -> None:
     assert len(findings(env)) > 1
 
 
+def test_snapshots_may_know_what_compaction_has_taken(env: FaultEnv) -> None:
+    written(env)
+    for path in files(env, ".log")[:-1]:
+        env.write_file(path, env.read_file(path)[: positions(env, path)[-3]])
+    assert [finding for finding in findings(env) if finding.path.endswith(".snapshot")] == []
+
+
 def test_what_is_no_log_directory_is_refused(env: FaultEnv) -> None:
     env.mkdir("/nothing")
     for path in ("/nothing", "/missing"):
