@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from storage.cleaning_plan import CleaningResult, CleaningStats
+from typing import TYPE_CHECKING
+
 from storage.log_to_clean import LogToClean
 from storage.worker_messages import Failed, FailureKind
+
+if TYPE_CHECKING:
+    from storage.cleaning_plan import CleaningResult, CleaningStats
 
 MIB = 1 << 20
 

@@ -17,14 +17,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.blocking import BlockingRunner, Work
 from broker.cleaner_reports import LastCleanings, cleaning_line
 from broker.timer import Timer, TimerHandle
 from config.broker_config import BrokerConfig
 from config.catalogue import log as keys
-from storage.cleaning_plan import CleanedSegment, CleaningResult, CleaningStats
 from storage.env import Env
 from storage.errors import KafkaStorageError
 from storage.log_cleaner_manager import LogCleanerManager
@@ -34,6 +33,9 @@ from storage.log_to_clean import CleanerLimits, LogToClean, SegmentSurvey, clean
 from storage.segment_swap import DirectoryBusyError, SwapClaim, SwapPreparation, remove_cleaned
 from storage.unified_log import UnifiedLog
 from storage.worker_messages import Done, Failed, FailureKind, Job
+
+if TYPE_CHECKING:
+    from storage.cleaning_plan import CleanedSegment, CleaningResult, CleaningStats
 
 logger = logging.getLogger("barnabas.cleaner")
 

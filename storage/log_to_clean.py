@@ -7,12 +7,12 @@ import logging
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from storage.cleaning_plan import CleaningPlan, SegmentToClean
 from storage.segment import LogSegment
 from storage.segment_files import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
 
 if TYPE_CHECKING:
     from storage.checkpoints import TopicPartition
+    from storage.cleaning_plan import CleaningPlan, SegmentToClean
     from storage.env import Env
     from storage.log_dir import LogDir
     from storage.unified_log import UnifiedLog
@@ -151,9 +151,11 @@ class CleanerLimits(NamedTuple):
 
 
 def cleaning_plan(
-    found: LogToClean, segments: tuple[SegmentToClean, ...], limits: CleanerLimits, now_ms: int
-) -> CleaningPlan:
+    found: LogToClean, segments: "tuple[SegmentToClean, ...]", limits: CleanerLimits, now_ms: int
+) -> "CleaningPlan":
     """The order for the worker."""
+    from storage.cleaning_plan import CleaningPlan  # a broker that never compacts does without
+
     log, config = found.log, found.log.config
     return CleaningPlan(
         directory=log.directory,
@@ -191,7 +193,9 @@ class SegmentSurvey:
     def run(self) -> None:
         self.segments = tuple(self._look_at(base_offset) for base_offset in self._base_offsets)
 
-    def _look_at(self, base_offset: int) -> SegmentToClean:
+    def _look_at(self, base_offset: int) -> "SegmentToClean":
+        from storage.cleaning_plan import SegmentToClean
+
         log, index, time_index = (
             segment_path(self._directory, base_offset, suffix)
             for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
