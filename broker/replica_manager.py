@@ -247,11 +247,12 @@ class ReplicaManager:
         entries: Sequence[tuple[str | None, int, Uuid, bytes | memoryview]],
         required_acks: int,
         timeout_ms: int,
-        check: Callable[[bytes | memoryview], None],
+        check: Callable[[str, bytes | memoryview], None],
     ) -> list[AppendResult] | Pending[list[AppendResult]]:
         """Appends each (topic or None, index, topic id or ZERO_UUID, records) and answers in the same order.
 
-        `check` looks at each partition's records first and raises one of the MAPPED_ERRORS if they cannot be appended.
+        `check` looks at each topic and its records first and raises one of the MAPPED_ERRORS if they are not to be
+        appended.
         The answer is pending while acks=all waits for replicas, or a flush policy for the disk.
         """
         results: list[AppendResult] = []
@@ -261,7 +262,7 @@ class ReplicaManager:
             results.append(result)
             try:
                 partition = self.partition(topic, index, topic_id)
-                check(records)
+                check(partition.topic, records)
             except MAPPED_ERRORS as error:
                 self._refused(topic or "", error, len(records), result)
                 continue

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.partition_io import AppendResult
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, NoResponse, Pending, RequestContext, api
+from broker.topic_admin import is_internal
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -32,6 +33,9 @@ Records = bytes | memoryview
 PartitionData = tuple[str | None, int, Uuid, Records]
 
 _ZSTD_SINCE: Final = 7
+_ADMIN_CLIENT_ID: Final = "__admin_client"
+"""By this client id Apache Kafka's own tools may write to the broker's topics (AdminUtils)."""
+
 _LENGTH, _MAGIC, _ATTRIBUTES_LOW = 8, 16, ATTRIBUTES_POSITION + 1
 """Where a batch has its length, its format, and the bits of its attributes (the low byte of two)."""
 
@@ -49,7 +53,15 @@ def produce(
     check = _check_batch if version >= _ZSTD_SINCE else _check_batch_without_zstd
     if request.acks not in (-1, 0, 1):
         check = _check_acks
-    results = broker.replica_manager.append_records(entries, request.acks, request.timeout_ms, check)
+
+    def check_all(topic: str, records: Records) -> None:
+        check(records)
+        if is_internal(topic) and context.client_id != _ADMIN_CLIENT_ID:
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to '{topic}', it is the broker's."
+            )
+
+    results = broker.replica_manager.append_records(entries, request.acks, request.timeout_ms, check_all)
     if isinstance(results, Pending):
         return results.then(lambda appended: _response(broker, request, appended))
     if request.acks == 0:

@@ -176,7 +176,7 @@ class Node:
         *entries: tuple[str | None, int, bytes],
         acks: int = ACKS_ALL,
         topic_id: Uuid = ZERO_UUID,
-        check: Callable[[bytes | memoryview], None] = lambda records: None,
+        check: Callable[[str, bytes | memoryview], None] = lambda topic, records: None,
     ) -> Pending[list[AppendResult]]:
         """Appends to each (topic, partition), and waits 500 ms at most."""
         wanted = [(topic, index, topic_id, records) for topic, index, records in entries]

@@ -165,7 +165,7 @@ def test_an_unknown_id_is_answered_as_such(node: Node) -> None:
 
 
 def test_what_the_check_refuses_is_not_appended(node: Node) -> None:
-    def check(records: bytes | memoryview) -> None:
+    def check(topic: str, records: bytes | memoryview) -> None:
         raise InvalidRecordError("no", [(0, "not this one")])
 
     node.create()

@@ -298,3 +298,17 @@ def test_too_large_a_batch(broker: InProcessBroker) -> None:
         >> produce("t", batch(b"x" * 100))
         << answered({**refused(ErrorCode.MESSAGE_TOO_LARGE), "log_start_offset": -1})
     )
+
+
+# ---- topics of the broker's own
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state", "__share_group_state"])
+def test_clients_do_not_write_to_topics_of_the_broker(broker: InProcessBroker, name: str) -> None:
+    broker.create_topic(name)
+    refusal = refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    assert broker.client(BY_NAME) >> produce(name, batch("a")) << answered(refusal)
+    # What is wrong with the records comes first.
+    assert broker.client(BY_NAME) >> produce(name, b"") << answered(refused(ErrorCode.INVALID_RECORD))
+    tool = broker.client(BY_NAME, "__admin_client")
+    assert tool >> produce(name, batch("a")) << answered(appended(0))

@@ -7,7 +7,9 @@ import time
 
 from protocol.api_keys import ApiKey
 from protocol.messages.fetch import FetchResponse
+from protocol.messages.offsets import DeleteRecordsRequest
 from protocol.messages.produce import ProduceRequest
+from protocol.messages.topics import CreateTopicsRequest
 from protocol.records.batch import (
     RecordBatch,
     TimestampType,
@@ -441,3 +443,18 @@ def the_same_topic_twice(client: Speaker) -> None:
     request = produce(name, batch(b"a"))
     request.topic_data += produce(name, batch(b"b"), first_partition=1).topic_data
     client.ask(request)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, 12)
+def topics_of_the_broker(client: Speaker) -> None:
+    """Which anybody may create, and nobody but an administrator's tool may write to."""
+    name = "__share_group_state"
+    topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    client.peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)  # it may be there already
+    client.until(list_offsets(name, 0), lambda answer: answer.topics[0].partitions[0].error_code == 0, 7)
+    client.ask(produce(name, batch(b"a", key=b"k")))
+    client.ask(produce(name, b""))
+    deletion = DeleteRecordsRequest.DeleteRecordsTopic(
+        name=name, partitions=[DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=0)]
+    )
+    client.ask(DeleteRecordsRequest(topics=[deletion], timeout_ms=1000), 2)
