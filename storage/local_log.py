@@ -384,6 +384,8 @@ class LocalLog:
             if doomed:
                 self.delete_segments(doomed[::-1])
                 self._env.sync_dir(self.directory)
+            if self.active_segment in self._sealed_since_flush:
+                self._sealed_since_flush.remove(self.active_segment)
             self.active_segment.truncate_to(offset)
         finally:
             self._set_log_end_offset(offset)
