@@ -397,7 +397,7 @@ def group_segments_by_size(
     """
     groups: list[list[SegmentToClean]] = []
     ends = [segment.base_offset for segment in segments[1:]] + [first_uncleanable_offset]
-    for segment, end_offset in zip(segments, ends, strict=True):
+    for segment, end_offset in zip(segments, ends, strict=False):
         if groups and _fits(groups[-1], segment, end_offset - 1, max_size, max_index_size):
             groups[-1].append(segment)
         else:

@@ -1,0 +1,628 @@
+"""Cleaner: what stays of a log and what goes, the files that it leaves, how it fails; its loops plain and compiled."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from protocol.records.batch import CompressionType, CorruptRecordError, RecordBatch, empty_batch
+from protocol.records.errors import InvalidRecordError
+from storage.cleaning_plan import CleaningResult, SegmentToClean
+from storage.errors import LogCleaningAbortedError, SegmentOverflowError
+from storage.log_cleaner import Cleaner, clean, group_segments_by_size, legacy_delete_horizon_ms
+from storage.offsets import AppendOrigin
+from storage.segment_files import segment_path
+from storage.unified_log import UnifiedLog
+from tests.protocol.records.message_sets import message_set
+from tests.storage.cleaning import (
+    FORMS,
+    aborted_transactions,
+    base_offsets,
+    plan_for,
+    running,
+    stored_batches,
+    stored_records,
+    swap_in,
+)
+from tests.storage.fault_env import FaultEnv, PowerCut, nth, power_cut
+from tests.storage.helpers import DIRECTORY, T0, end_txn, make_batch, names, new_log, small_config
+
+RETENTION_MS = 100_000
+HORIZON = T0 + 1_000_000 + RETENTION_MS  # of what the plans of these tests clean first
+
+
+@pytest.fixture(params=FORMS, autouse=True)
+def _form(request: pytest.FixtureRequest) -> Iterator[None]:
+    with running(request.param):
+        yield
+
+
+class Compacted:
+    """A log under test, in memory."""
+
+    def __init__(self, **settings: object) -> None:
+        self.env = FaultEnv()
+        self.log: UnifiedLog = new_log(self.env, small_config(**settings))
+
+    def put(self, key: bytes | None, value: bytes | None, **how: Any) -> int:
+        return self.log.append_as_leader(make_batch(value, key=key, **how), 0).first_offset
+
+    def end(self, producer_id: int, *, commit: bool, epoch: int = 0) -> int:
+        marker = end_txn(producer_id, epoch, commit=commit)
+        return self.log.append_as_leader(marker, 0, origin=AppendOrigin.COORDINATOR).first_offset
+
+    def roll(self) -> None:
+        self.log.update_high_watermark(self.log.log_end_offset)
+        self.log.roll()
+
+    def clean(self, **changes: Any) -> CleaningResult:
+        """Cleans all but the active segment, and puts the result in place."""
+        self.log.close()
+        result = clean(self.env, plan_for(self.env, self.log, **changes))
+        swap_in(self.env, DIRECTORY, result)
+        return result
+
+    @property
+    def contents(self) -> dict[int, tuple[bytes | None, bytes | None]]:
+        return {
+            offset: (record.key, record.value)
+            for offset, record in stored_records(self.env, DIRECTORY).items()
+        }
+
+    @property
+    def batches(self) -> list[Any]:
+        return stored_batches(self.env, DIRECTORY)
+
+
+# -- what stays --
+
+
+def test_the_last_value_of_each_key_stays_where_it_was() -> None:
+    log = Compacted()
+    for key, value in ((b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"c", b"4"), (b"b", b"5")):
+        log.put(key, value)
+    log.roll()
+    result = log.clean()
+    assert log.contents == {2: (b"a", b"3"), 3: (b"c", b"4"), 4: (b"b", b"5")}
+    assert result.next_first_dirty_offset == 5
+    stats = result.stats
+    assert (stats.messages_read, stats.messages_written, stats.map_messages_read) == (5, 3, 5)
+    assert stats.bytes_read == stats.map_bytes_read > stats.bytes_written > 0
+
+
+def test_records_of_the_active_segment_stay_and_hide_nothing() -> None:
+    log = Compacted()
+    log.put(b"a", b"1")
+    log.roll()
+    log.put(b"a", b"2")
+    log.clean()
+    assert log.contents == {0: (b"a", b"1"), 1: (b"a", b"2")}
+
+
+def test_only_the_dirty_part_decides() -> None:
+    log = Compacted()
+    for value in (b"1", b"2"):
+        log.put(b"a", value)
+    log.roll()
+    log.put(b"b", b"3")
+    log.roll()
+    log.clean(first_dirty_offset=2)
+    assert log.contents == {0: (b"a", b"1"), 1: (b"a", b"2"), 2: (b"b", b"3")}
+
+
+def test_records_without_a_key_go() -> None:
+    log = Compacted()
+    log.put(None, b"1")
+    log.put(b"a", b"2")
+    log.roll()
+    assert log.clean().stats.invalid_messages_read == 1
+    assert log.contents == {1: (b"a", b"2")}
+
+
+@pytest.mark.parametrize("codec", list(CompressionType))
+def test_a_batch_that_loses_records_is_rebuilt(codec: CompressionType) -> None:
+    log = Compacted()
+    log.log.append_as_leader(make_batch(b"1", b"2", b"3", compression=codec, producer=(7, 0, 5), epoch=0), 0)
+    log.roll()
+    log.clean()
+    (batch,) = log.batches
+    assert (batch.base_offset, batch.last_offset, batch.record_count) == (0, 2, 1)
+    assert (batch.producer_id, batch.base_sequence, batch.last_sequence) == (7, 5, 7)
+    assert batch.compression_type == codec
+    assert log.contents == {2: (b"k", b"3")}
+
+
+def test_a_batch_that_loses_nothing_is_copied_as_it_stands() -> None:
+    log = Compacted()
+    log.put(b"a", b"1", compression=CompressionType.GZIP)
+    log.roll()
+    before = bytes(log.env.file(segment_path(DIRECTORY, 0, ".log")).data)
+    log.clean()
+    assert log.env.file(segment_path(DIRECTORY, 0, ".log")).data == before
+
+
+def test_a_tombstone_gets_a_delete_horizon_and_goes_after_it() -> None:
+    log = Compacted()
+    log.put(b"a", b"1")
+    log.put(b"a", None)
+    log.put(b"b", b"2")
+    log.roll()
+    log.clean()
+    assert log.contents == {1: (b"a", None), 2: (b"b", b"2")}
+    assert [batch.delete_horizon_ms for batch in log.batches] == [HORIZON, None]
+    log.clean(now_ms=HORIZON - 1)
+    assert [batch.delete_horizon_ms for batch in log.batches] == [HORIZON, None]
+    log.clean(now_ms=HORIZON)
+    assert log.contents == {2: (b"b", b"2")}
+
+
+def test_times_survive_the_delete_horizon() -> None:
+    log = Compacted()
+    log.put(b"a", None, timestamp=T0 + 77)
+    log.roll()
+    log.clean()
+    (record,) = stored_records(log.env, DIRECTORY).values()
+    (batch,) = log.batches
+    assert (record.timestamp, batch.max_timestamp, batch.base_timestamp) == (T0 + 77, T0 + 77, HORIZON)
+
+
+def test_the_last_batch_of_a_cleaning_stays_empty() -> None:
+    log = Compacted()
+    log.put(b"a", b"1")
+    log.put(None, b"2")
+    log.roll()
+    log.clean()
+    assert [(batch.last_offset, batch.record_count) for batch in log.batches] == [(0, 1), (1, 0)]
+
+
+# -- producers and transactions --
+
+
+def test_the_last_batch_of_a_producer_stays_empty() -> None:
+    log = Compacted()
+    for sequence in range(3):
+        log.put(b"a", b"1", producer=(7, 0, sequence))
+    log.put(b"a", b"2")
+    log.roll()
+    log.clean()
+    first, second = log.batches
+    assert (first.producer_id, first.last_sequence, first.record_count) == (7, 2, 0)
+    assert (second.base_offset, second.record_count) == (3, 1)
+    expected = empty_batch(
+        base_offset=2,
+        last_offset=2,
+        timestamp=T0,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=2,
+        partition_leader_epoch=0,
+    )
+    assert first.record_count == RecordBatch(expected).record_count
+    assert first.base_timestamp == -1
+    log.clean(last_records_of_producers={})
+    assert [batch.base_offset for batch in log.batches] == [3]
+
+
+def test_aborted_data_go_at_once_and_their_marker_two_cleanings_later() -> None:
+    log = Compacted()
+    log.put(b"a", b"1")
+    log.put(b"a", b"2", producer=(7, 0, 0), transactional=True)
+    log.end(7, commit=False)
+    log.put(b"b", b"3")
+    log.roll()
+    forgotten: dict[str, Any] = {"last_records_of_producers": {}}
+    log.clean(**forgotten)
+    assert log.contents == {0: (b"a", b"1"), 3: (b"b", b"3")}
+    assert [batch.is_control for batch in log.batches] == [False, True, False]
+    assert len(aborted_transactions(log.env, DIRECTORY)) == 1  # there were data until now
+
+    log.clean(**forgotten)
+    assert [batch.delete_horizon_ms for batch in log.batches] == [None, HORIZON, None]
+    assert aborted_transactions(log.env, DIRECTORY) == []
+
+    log.clean(now_ms=HORIZON, **forgotten)
+    assert [batch.base_offset for batch in log.batches] == [0, 3]
+
+
+def test_the_marker_of_a_commit_stays_while_its_data_do() -> None:
+    log = Compacted()
+    log.put(b"a", b"1", producer=(7, 0, 0), transactional=True)
+    log.end(7, commit=True)
+    log.put(b"b", b"2")
+    log.roll()
+    for now_ms in (T0 + 1_000_000, HORIZON * 2):
+        log.clean(now_ms=now_ms)
+        assert [batch.is_control for batch in log.batches] == [False, True, False]
+        assert log.batches[1].delete_horizon_ms is None
+
+
+def test_a_producer_of_whom_only_a_marker_is_left_keeps_it() -> None:
+    log = Compacted()
+    log.put(b"a", b"1", producer=(7, 0, 0), transactional=True)
+    log.end(7, commit=False)
+    log.put(b"b", b"2")
+    log.roll()
+    changes: dict[str, Any] = {"last_records_of_producers": {7: (0, None)}}
+    log.clean(**changes)
+    log.clean(**changes)
+    log.clean(now_ms=HORIZON, **changes)
+    marker, _ = log.batches
+    assert (marker.is_control, marker.record_count, marker.producer_id) == (True, 0, 7)
+
+
+def test_an_abort_whose_marker_lies_beyond_what_is_cleaned() -> None:
+    log = Compacted()
+    log.put(b"a", b"1")
+    log.put(b"a", b"2", producer=(7, 0, 0), transactional=True)
+    log.put(b"b", b"3")
+    log.log.update_high_watermark(log.log.log_end_offset)
+    log.log.roll()
+    log.end(7, commit=False)
+    log.clean(last_records_of_producers={})
+    assert log.contents == {0: (b"a", b"1"), 2: (b"b", b"3")}
+
+
+# -- older formats --
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [CompressionType.NONE, CompressionType.GZIP, CompressionType.LZ4])
+def test_message_sets_become_batches(magic: int, codec: CompressionType) -> None:
+    log = Compacted()
+    log.put(b"z", b"9")
+    log.roll()
+    rows: list[Any] = [(b"a", b"1", 5), (b"a", b"2", 6), (b"b", None, 7)]
+    data = message_set(rows, magic=magic, base_offset=0, compression=codec)
+    log.env.write_file(segment_path(DIRECTORY, 0, ".log"), data)
+    log.log.close()
+    plan = plan_for(log.env, log.log)
+    segment = plan.segments[0]._replace(size=len(data), last_modified_ms=T0)
+    result = clean(
+        log.env, plan._replace(segments=(segment,), first_uncleanable_offset=10, first_dirty_offset=0)
+    )
+    swap_in(log.env, DIRECTORY, result)
+    assert log.contents == {1: (b"a", b"2"), 2: (b"b", None)}
+    assert {batch.magic for batch in log.batches} == {2}
+    assert log.batches[-1].delete_horizon_ms == HORIZON
+    assert {batch.compression_type for batch in log.batches} == {codec}
+
+
+def test_the_horizon_of_older_formats_follows_the_last_clean_segment() -> None:
+    log = Compacted()
+    plan = plan_for(log.env, log.log)
+    segments = tuple(SegmentToClean(base, 10, 0, 0, 1_000_000 + base) for base in (0, 10, 20))
+    plan = plan._replace(segments=segments, first_uncleanable_offset=30)
+    assert legacy_delete_horizon_ms(plan, 0) == 0
+    assert legacy_delete_horizon_ms(plan, 15) == 1_000_010 - RETENTION_MS
+
+
+# -- groups --
+
+
+def segment(base_offset: int, size: int = 10, index: int = 8, time_index: int = 12) -> SegmentToClean:
+    return SegmentToClean(base_offset, size, index, time_index, 0)
+
+
+def grouped(*segments: SegmentToClean, size: int = 100, index: int = 100, end: int = 1000) -> list[list[int]]:
+    groups = group_segments_by_size(segments, size, index, end)
+    return [[each.base_offset for each in group] for group in groups]
+
+
+def test_segments_are_grouped_by_the_size_of_log_and_indexes() -> None:
+    assert grouped() == []
+    assert grouped(segment(0), segment(10), segment(20)) == [[0, 10, 20]]
+    assert grouped(segment(0, 60), segment(10, 40), segment(20, 1)) == [[0, 10], [20]]
+    assert grouped(segment(0, 500), segment(10, 40)) == [[0], [10]]
+    assert grouped(segment(0, index=60), segment(10, index=41)) == [[0], [10]]
+    assert grouped(segment(0, time_index=60), segment(10, time_index=41)) == [[0], [10]]
+
+
+def test_groups_reach_no_further_than_relative_offsets_do() -> None:
+    far = (1 << 31) - 1
+    assert grouped(segment(0), segment(5), end=far + 1) == [[0, 5]]
+    assert grouped(segment(0), segment(5), end=far + 2) == [[0], [5]]
+    assert grouped(segment(0), segment(5), segment(far + 1), end=far + 9) == [[0, 5], [far + 1]]
+    assert grouped(segment(0), segment(5, 0), end=far + 2) == [[0, 5]]
+
+
+def test_small_segments_become_one() -> None:
+    log = Compacted()
+    for number in range(40):
+        log.put(b"%d" % (number % 5), bytes(100))
+    log.roll()
+    assert len(base_offsets(log.env, DIRECTORY)) > 3
+    log.clean()
+    result = log.clean()
+    assert [cleaned.base_offset for cleaned in result.segments] == [0]
+    assert len(base_offsets(log.env, DIRECTORY)) == 2
+
+
+# -- the map is small --
+
+
+def test_a_map_that_is_full_ends_the_round_within_a_segment() -> None:
+    log = Compacted(segment_bytes=1 << 20)
+    for number in range(20):
+        log.put(b"%d" % (number % 10), b"%d" % number)
+    log.roll()
+    result = log.clean(dedupe_buffer_bytes=24 * 5, load_factor=0.8)
+    assert result.next_first_dirty_offset == 4
+    assert len(log.contents) == 20
+    first_dirty = 4
+    while first_dirty < 20:
+        first_dirty = log.clean(
+            first_dirty_offset=first_dirty, dedupe_buffer_bytes=24 * 5, load_factor=0.8
+        ).next_first_dirty_offset
+    assert log.contents == {offset: (b"%d" % (offset % 10), b"%d" % offset) for offset in range(10, 20)}
+
+
+def test_nothing_dirty_is_nothing_to_do() -> None:
+    log = Compacted()
+    log.put(b"a", b"1")
+    log.roll()
+    result = log.clean(first_dirty_offset=1)
+    assert (result.segments, result.next_first_dirty_offset) == ((), 1)
+
+
+def test_offsets_below_the_log_start_are_not_dirty() -> None:
+    log = Compacted()
+    log.put(b"a", b"1")
+    log.put(b"a", b"2")
+    log.put(b"b", b"3")
+    log.roll()
+    result = log.clean(log_start_offset=2)
+    assert result.next_first_dirty_offset == 3
+    assert sorted(log.contents) == [0, 1, 2]
+
+
+# -- files --
+
+
+def test_indexes_are_those_that_appending_leaves() -> None:
+    log = Compacted(segment_bytes=1 << 20)
+    for number in range(30):
+        log.put(b"%d" % number, bytes(60), timestamp=T0 + number % 7)
+    log.roll()
+    log.log.close()
+    files = {name: bytes(log.env.file(f"{DIRECTORY}/{name}").data) for name in names(log.env)}
+    log.clean()
+    assert files == {name: bytes(log.env.file(f"{DIRECTORY}/{name}").data) for name in names(log.env)}
+    assert len(files["00000000000000000000.index"]) > 24
+
+
+def test_cleaned_segments_keep_the_age_of_the_last_source() -> None:
+    log = Compacted()
+    for number in range(30):
+        log.env.time_ms += 1000
+        log.put(b"%d" % (number % 3), bytes(50))
+    log.roll()
+    log.log.close()
+    segments = plan_for(log.env, log.log).segments
+    log.env.time_ms += 1_000_000
+    result = log.clean()
+    ages = {segment.base_offset: segment.last_modified_ms for segment in segments}
+    for cleaned in result.segments:
+        for suffix in (".log", ".index", ".timeindex"):
+            path = segment_path(DIRECTORY, cleaned.base_offset, suffix)
+            assert log.env.mtime_ms(path) == ages[cleaned.replaces[-1]]
+
+
+def test_a_cleaned_segment_without_records_is_there_and_empty() -> None:
+    log = Compacted()
+    log.put(b"a", b"1")
+    log.roll()
+    log.put(b"a", b"2")
+    log.roll()
+    result = log.clean(segment_bytes=80)
+    assert [(cleaned.base_offset, cleaned.size > 0) for cleaned in result.segments] == [(0, False), (1, True)]
+
+
+def test_what_an_earlier_try_left_is_overwritten() -> None:
+    log = Compacted()
+    log.put(b"a", b"1")
+    log.roll()
+    for suffix in (".log", ".index", ".timeindex", ".txnindex"):
+        log.env.write_file(segment_path(DIRECTORY, 0, suffix) + ".cleaned", bytes(5000))
+    log.clean()
+    assert log.contents == {0: (b"a", b"1")}
+    assert not log.env.exists(segment_path(DIRECTORY, 0, ".txnindex"))
+    assert not log.env.exists(segment_path(DIRECTORY, 0, ".txnindex") + ".cleaned")
+
+
+def test_batches_larger_than_the_buffers() -> None:
+    log = Compacted(segment_bytes=1 << 20, max_message_bytes=1 << 20)
+    for number in range(6):
+        log.put(b"%d" % (number % 4), bytes(30_000))
+    log.roll()
+    log.clean(io_buffer_bytes=64)
+    assert sorted(log.contents) == [2, 3, 4, 5]
+
+
+# -- stopping and failing --
+
+
+def filled() -> Compacted:
+    log = Compacted()
+    for number in range(40):
+        log.put(b"%d" % (number % 7), bytes(60), producer=(9, 0, number), transactional=number % 3 == 0)
+        if number % 3 == 0:
+            log.end(9, commit=number % 2 == 0)
+    log.roll()
+    log.log.close()
+    return log
+
+
+def cleaned_files(log: Compacted) -> list[str]:
+    return [name for name in names(log.env) if name.endswith(".cleaned")]
+
+
+def test_progress_grows_to_the_end() -> None:
+    log = filled()
+    heard: list[float] = []
+    clean(log.env, plan_for(log.env, log.log, io_buffer_bytes=200), heard.append)
+    assert heard == sorted(set(heard))
+    assert len(heard) > 10
+    assert heard[-1] == 1.0
+
+
+def test_stopping_leaves_nothing() -> None:
+    log = filled()
+    before = names(log.env)
+    for allowed in range(0, 60, 7):
+        left = iter(range(allowed))
+
+        def stops(left: Iterator[int] = left) -> bool:
+            return next(left, None) is None
+
+        with pytest.raises(LogCleaningAbortedError):
+            clean(log.env, plan_for(log.env, log.log, io_buffer_bytes=100), should_stop=stops)
+        assert names(log.env) == before
+
+
+def test_a_fault_at_any_operation_leaves_nothing_and_the_log_as_it_was() -> None:
+    log = filled()
+    plan = plan_for(log.env, log.log)
+    files = {name: bytes(log.env.file(f"{DIRECTORY}/{name}").data) for name in names(log.env)}
+    log.env.inject(None)
+    clean(log.env, plan)
+    operations = log.env.operations
+    assert operations > 50
+    for number in range(operations):
+        for name in cleaned_files(log):
+            log.env.remove(f"{DIRECTORY}/{name}")
+        log.env.inject(nth(number))
+        with pytest.raises(OSError, match="injected"):
+            clean(log.env, plan)
+        log.env.inject(None)
+        assert names(log.env) == sorted(files)
+        assert all(log.env.file(f"{DIRECTORY}/{name}").data == data for name, data in files.items())
+
+
+def test_after_a_power_cut_the_next_try_comes_out_the_same() -> None:
+    log = filled()
+    log.env.sync_dir(DIRECTORY)
+    for name in names(log.env):
+        log.env.open(f"{DIRECTORY}/{name}").sync()
+    plan = plan_for(log.env, log.log)
+    expected = clean(log.env, plan)
+    wanted = {name: bytes(log.env.file(f"{DIRECTORY}/{name}").data) for name in cleaned_files(log)}
+    log.env.inject(None)
+    clean(log.env, plan)
+    for number in range(0, log.env.operations, 9):
+        log.env.inject(power_cut(number))
+        with pytest.raises(PowerCut):
+            clean(log.env, plan)
+        log.env.inject(None)
+        log.env.crash(log.env.random)
+        result = clean(log.env, plan)
+        assert result.segments == expected.segments
+        assert wanted == {
+            name: bytes(log.env.file(f"{DIRECTORY}/{name}").data) for name in cleaned_files(log)
+        }
+
+
+def test_when_it_is_done_all_is_on_stable_storage() -> None:
+    log = filled()
+    result = clean(log.env, plan_for(log.env, log.log))
+    wanted = {name: bytes(log.env.file(f"{DIRECTORY}/{name}").data) for name in cleaned_files(log)}
+    log.env.crash()
+    assert {name: bytes(log.env.file(f"{DIRECTORY}/{name}").data) for name in cleaned_files(log)} == wanted
+    assert len(result.segments) >= 1
+
+
+@pytest.mark.parametrize("codec", [CompressionType.NONE, CompressionType.GZIP])
+def test_damaged_bytes_are_not_copied(codec: CompressionType) -> None:
+    log = Compacted()
+    for number in range(4):
+        log.put(b"%d" % number, bytes(40), compression=codec)
+    log.roll()
+    log.log.close()
+    data = log.env.file(segment_path(DIRECTORY, 0, ".log")).data
+    for position in range(12, len(data), 13):
+        if position % (len(data) // 4) < 17:
+            continue  # no checksum covers the offset and the leader epoch
+        data[position] ^= 0x10
+        with pytest.raises((CorruptRecordError, InvalidRecordError)):
+            clean(log.env, plan_for(log.env, log.log))
+        data[position] ^= 0x10
+        assert cleaned_files(log) == []
+
+
+def test_a_segment_that_ends_within_a_batch() -> None:
+    log = Compacted()
+    log.put(b"a", b"1")
+    log.roll()
+    log.log.close()
+    plan = plan_for(log.env, log.log)
+    (only,) = plan.segments
+    for size in (only.size - 1, 30, 5):
+        with pytest.raises(CorruptRecordError):
+            clean(log.env, plan._replace(segments=(only._replace(size=size),)))
+
+
+def test_offsets_too_far_from_the_base_offset() -> None:
+    log = Compacted()
+    log.put(b"a", b"1")
+    log.roll()
+    log.log.close()
+    batch = make_batch(b"1", base_offset=1 << 31, epoch=0)
+    log.env.write_file(segment_path(DIRECTORY, 0, ".log"), batch)
+    plan = plan_for(log.env, log.log)._replace(first_uncleanable_offset=1 << 32)
+    with pytest.raises(SegmentOverflowError) as caught:
+        clean(log.env, plan)
+    assert caught.value.base_offset == 0
+    assert cleaned_files(log) == []
+
+
+def test_a_disk_that_is_full() -> None:
+    log = filled()
+    log.env.inject(
+        lambda _number, kind, path: (
+            nth(0)(0, kind, path) if kind == "pwritev" and path.endswith(".log.cleaned") else None
+        )
+    )
+    with pytest.raises(OSError) as caught:
+        clean(log.env, plan_for(log.env, log.log))
+    assert caught.value.errno == errno.EIO
+    log.env.inject(None)
+    assert cleaned_files(log) == []
+
+
+# -- the throttle --
+
+
+class Clock:
+    """Time that passes only when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds <= 0.5  # so that a stop is heard
+        self.now += seconds
+
+
+def test_the_throttle_keeps_the_rate() -> None:
+    log = filled()
+    clock = Clock()
+    plan = plan_for(log.env, log.log, max_io_bytes_per_second=500.0, io_buffer_bytes=100)
+    result = Cleaner(log.env, plan, clock=clock, sleep=clock.sleep).clean()
+    stats = result.stats
+    through = stats.map_bytes_read + stats.bytes_read + stats.bytes_written
+    assert through / 500 * 0.9 < clock.now < through / 500 * 1.5
+    assert stats.elapsed_seconds == pytest.approx(clock.now)
+
+
+def test_a_stop_is_heard_while_the_throttle_waits() -> None:
+    log = filled()
+    clock = Clock()
+    plan = plan_for(log.env, log.log, max_io_bytes_per_second=0.001)
+    with pytest.raises(LogCleaningAbortedError):
+        Cleaner(log.env, plan, clock=clock, sleep=clock.sleep, should_stop=lambda: clock.now > 100).clean()
+    assert clock.now < 102

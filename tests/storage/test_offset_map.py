@@ -1,0 +1,89 @@
+"""OffsetMap: every key's last offset in bounded memory, whoever chose the keys; the same plain and compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.records.key_table import ENTRY_BYTES
+from storage.errors import OffsetMapTooSmallError
+from storage.offset_map import OffsetMap
+from tests.storage.cleaning import FORMS, forms_of_the_loops, running
+
+SECRET = bytes(range(16))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(puts=st.lists(st.tuples(st.binary(max_size=20), st.integers(0, 1 << 62)), max_size=60))
+def test_the_last_offset_of_every_key(form: str, puts: list[tuple[bytes, int]]) -> None:
+    with running(form):
+        offset_map = OffsetMap(ENTRY_BYTES * 64, 1.0, SECRET)
+        for key, offset in puts:
+            offset_map.put(key, offset)
+        known = dict(puts)
+        assert {key: offset_map.get(key) for key in known} == known
+        assert len(offset_map) == len(known)
+        assert offset_map.get(b"a key that nobody has put there") == -1
+        assert offset_map.latest_offset == (puts[-1][1] if puts else -1)
+        assert offset_map.utilization == len(known) / 64
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_full_map_refuses_new_keys_and_finds_all(form: str) -> None:
+    with running(form):
+        offset_map = OffsetMap(ENTRY_BYTES * 8, 1.0, SECRET)
+        assert offset_map.max_entries == 7  # one slot stays empty, where searches end
+        for number in range(7):
+            offset_map.put(b"%d" % number, number)
+        with pytest.raises(ValueError, match="full"):
+            offset_map.put(b"one more", 8)
+        offset_map.put(b"3", 9)
+        assert [offset_map.get(b"%d" % number) for number in range(8)] == [0, 1, 2, 9, 4, 5, 6, -1]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_other_secrets_make_other_hashes(form: str) -> None:
+    tables, _ = forms_of_the_loops(form)
+    first = tables.KeyTable(1000, SECRET).hash_of(b"key")
+    assert first == tables.KeyTable(1000, SECRET).hash_of(b"key")
+    assert first != tables.KeyTable(1000, bytes(16)).hash_of(b"key")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("length", "expected"),
+    [  # from the reference implementation's vectors for 128 bits; key and input count up from 0
+        (0, "a3817f04ba25a8e66df67214c7550293"),
+        (1, "da87c1d86b99af44347659119b22fc45"),
+        (15, "5493e99933b0a8117e08ec0f97cfc3d9"),
+    ],
+)
+def test_siphash(form: str, length: int, expected: str) -> None:
+    tables, _ = forms_of_the_loops(form)
+    halves = tables.KeyTable(1000, SECRET).hash_of(bytes(range(length)))
+    assert b"".join(half.to_bytes(8, "little") for half in halves).hex() == expected
+
+
+@given(key=st.binary(max_size=200))
+def test_siphash_is_the_same_plain_and_compiled(key: bytes) -> None:
+    hashes = {forms_of_the_loops(form)[0].KeyTable(1000, SECRET).hash_of(key) for form in FORMS}
+    assert len(hashes) == 1
+
+
+@pytest.mark.parametrize(("memory", "load_factor"), [(ENTRY_BYTES, 0.9), (ENTRY_BYTES * 10, 0.1), (0, 0.9)])
+def test_a_map_for_not_even_one_key(memory: int, load_factor: float) -> None:
+    with pytest.raises(OffsetMapTooSmallError):
+        OffsetMap(memory, load_factor, SECRET)
+
+
+def test_max_entries_follow_the_load_factor() -> None:
+    assert OffsetMap(ENTRY_BYTES * 100, 0.9, SECRET).max_entries == 90
+    assert OffsetMap(ENTRY_BYTES * 2, 0.9, SECRET).max_entries == 1
+
+
+def test_plain_and_compiled_count_alike() -> None:
+    forms: list[Any] = [forms_of_the_loops(form)[0] for form in FORMS]
+    assert {tables.KeyTable(ENTRY_BYTES * 10 + 5, SECRET).slots for tables in forms} == {10}
