@@ -221,7 +221,7 @@ class PartitionVerifier:
             self._producers.is_trusted = False
         self._has_inner_gaps = self._has_inner_gaps or segment.has_gaps
         transactions.end_offset = segment.next_offset
-        self._producers.check_segment(transactions, has_gaps=self._has_inner_gaps)
+        self._producers.check_segment(transactions)
         self.end_offset = max(self.end_offset, segment.next_offset)
 
     def _check_place(self, base_offset: int, segment: SegmentVerifier) -> None:
@@ -234,10 +234,10 @@ class PartitionVerifier:
                 offset=base_offset,
             )
         elif base_offset > self.end_offset and not (self._has_inner_gaps or segment.has_gaps):
-            self.findings.warning(
+            self.findings.error(
                 self._log_path,
                 f"offsets {self.end_offset} to {base_offset - 1} are missing before it",
-                "no gap, unless the log was compacted",
+                "no gap: nothing else says that the log was compacted",
                 "a start takes it as it is",
                 offset=base_offset,
             )

@@ -12,7 +12,7 @@ from storage.producer_state import ProducerStateManager
 from storage.segment_files import TXN_INDEX_SUFFIX, segment_path
 from storage.snapshots import ProducerSnapshotFiles, SnapshotEntry
 from storage.verify import REBUILT, REMOVED, Findings, Severity, Situation
-from storage.verify_segment import Batch
+from storage.verify_segment import Batch, is_dense
 
 _TXN_ENTRY: Final = struct.Struct(">hqqqq")
 _NEVER_MS: Final = 1 << 62
@@ -36,13 +36,14 @@ class ProducersVerifier:
         "_env",
         "_findings",
         "_first_offset",
-        "_has_gaps",
         "_markers",
+        "_next_offset",
         "_next_offset",
         "_producers",
         "_situation",
         "_snapshots",
         "_waiting",
+        "has_gaps",
         "is_trusted",
     )
 
@@ -59,9 +60,9 @@ class ProducersVerifier:
         )
         self._waiting: dict[int, list[SnapshotEntry]] = {}
         self._first_offset = self._next_offset = 0
-        self._has_gaps = False  # between the batches: compaction has taken some of them
         self._aborted: list[Aborted] = []
         self._markers: set[tuple[int, int]] = set()  # (producer id, offset) of each abort in this segment
+        self.has_gaps = bool(situation.cleaner_offset)  # what was compacted does not tell all that there was
         self.is_trusted = True  # no batch has been missed
 
     # -- snapshots --
@@ -90,7 +91,7 @@ class ProducersVerifier:
     def take(self, batch: Batch) -> None:
         """Follows a batch, after the snapshots that stand before it have been held against what was so far."""
         first = batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
-        self._has_gaps = self._has_gaps or first > self._next_offset
+        self.has_gaps = self.has_gaps or first > self._next_offset or not is_dense(batch)
         self._next_offset = batch.next_offset
         self._check_snapshots(first)
         if batch.magic != MAGIC_V2 or batch.producer_id < 0 or not isinstance(batch, RecordBatch):
@@ -128,7 +129,8 @@ class ProducersVerifier:
     def _check_entry(self, saved: SnapshotEntry, offset: int) -> None:
         """Producers that are not in the snapshot may have expired, what they did before the log's start is unknown.
 
-        With gaps, the batches that a snapshot speaks of may have been compacted away since.
+        With gaps, the batches that a snapshot speaks of may have been compacted away since: of each producer only the
+        last one of all is kept.
         """
         path = self._snapshots.path(offset)
         known = self._producers.producers.get(saved.producer_id)
@@ -137,11 +139,13 @@ class ProducersVerifier:
             problem = f"producer {saved.producer_id} has last offset {saved.last_offset}"
             expected = f"one below {offset}"
         elif known is None:
-            if saved.last_offset >= self._first_offset and not self._has_gaps:
+            if saved.last_offset >= self._first_offset and not self.has_gaps:
                 problem = f"producer {saved.producer_id} has last offset {saved.last_offset}"
                 expected = "a batch of that producer there"
-        elif self._has_gaps and known.last_offset < saved.last_offset:
-            return
+        elif self.has_gaps and saved.last_offset != known.last_offset:
+            if saved.last_offset < known.last_offset and saved.producer_epoch == known.producer_epoch:
+                problem = f"producer {saved.producer_id} has last offset {saved.last_offset}"
+                expected = f"{known.last_offset} or more: there is a batch of that producer"
         elif saved.last_offset >= self._first_offset or known.last_offset >= 0:
             problem, expected = self._difference(saved, known)
         if problem:
@@ -162,16 +166,16 @@ class ProducersVerifier:
         )
         for name, text in _FIELDS:
             said, found = getattr(saved, name), getattr(replayed, name)
-            # Of an open transaction, the beginning may be gone.
-            bound = found + 1 if self._has_gaps else self._first_offset
-            is_older = name == "current_txn_first_offset" and 0 <= said < bound
-            if said != found and not is_older:
+            # Of a transaction that was open, the beginning may be gone, or all of it.
+            is_txn = name == "current_txn_first_offset"
+            is_unknown = is_txn and (0 <= said < self._first_offset or self.has_gaps)
+            if said != found and not is_unknown:
                 return f"producer {saved.producer_id}: {text} {said}", f"{found}, by its batches"
         return "", ""
 
     def end(self, end_offset: int) -> None:
         """The log ends at `end_offset`."""
-        self._has_gaps = self._has_gaps or end_offset > self._next_offset
+        self.has_gaps = self.has_gaps or end_offset > self._next_offset
         self._check_snapshots(end_offset)
         if not self.is_trusted:
             return
@@ -182,7 +186,7 @@ class ProducersVerifier:
 
     # -- .txnindex --
 
-    def check_segment(self, segment: "TransactionIndexFile", *, has_gaps: bool) -> None:
+    def check_segment(self, segment: "TransactionIndexFile") -> None:
         """Holds the aborted transactions of a segment against its .txnindex.
 
         With gaps in the offsets the log was compacted, and what a transaction had written may be gone: then only what
@@ -193,7 +197,7 @@ class ProducersVerifier:
         if self.is_trusted and segment.entries is not None:
             is_rebuilt = self._situation.is_recovered(segment.end_offset)
             for problem, expected, offset in _txn_problems(
-                segment, replayed, markers, has_gaps, self._first_offset
+                segment, replayed, markers, self.has_gaps, self._first_offset
             ):
                 severity = Severity.WARNING if is_rebuilt else Severity.ERROR
                 remedy = (

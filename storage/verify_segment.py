@@ -204,7 +204,7 @@ class SegmentVerifier:
         self._check_offsets(first, batch.last_offset, position)
         if self._is_deep:
             self._check_records(batch, position)
-        if first > self.next_offset or not _is_dense(batch):
+        if first > self.next_offset or not is_dense(batch):
             self.has_gaps = True
         if self.first_offset is None:
             self.first_offset = first
@@ -313,7 +313,7 @@ class SegmentVerifier:
 _UNNOTICED: Final = "a start takes it as it is; removed while the broker is stopped, it is built anew"
 
 
-def _is_dense(batch: Batch) -> bool:
+def is_dense(batch: Batch) -> bool:
     """Whether a batch has as many records as offsets: what was compacted has fewer."""
     return not isinstance(batch, RecordBatch) or batch.record_count == batch.last_offset_delta + 1
 

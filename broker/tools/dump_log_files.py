@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from broker.tools.dump_log_decoders import Decoded, Decoder
     from protocol.records.record import Record
 
-_TXN_ENTRY: Final = struct.Struct(">hqqqq")
+_TXN_ENTRY: Final = struct.Struct(">bxqqqq")  # of the version Kafka looks at the first of two bytes
 _PRODUCER_ENTRY: Final = struct.Struct(">qhiqiqiq")
 _CHECKPOINT_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 BOOTSTRAP_NAME: Final = "bootstrap.checkpoint"
