@@ -243,7 +243,7 @@ class LogCleaner:
             min(config[keys.LOG_CLEANER_DEDUPE_BUFFER_SIZE] // threads, MAX_OFFSET_MAP_BYTES),
             config[keys.LOG_CLEANER_IO_BUFFER_LOAD_FACTOR],
             config[keys.LOG_CLEANER_IO_BUFFER_SIZE] // threads // 2,
-            config[keys.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND] / threads,
+            max(config[keys.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND] / threads, 1.0),
         )
 
     def _cleaned(self, cleaning: Cleaning, answer: Done | Failed) -> None:

@@ -19,7 +19,6 @@ from storage.worker_messages import (
     Failed,
     FailureKind,
     Job,
-    Message,
     Progress,
     Unpacker,
     pack,
@@ -69,7 +68,7 @@ class WorkerProcess:
         self._connecting: asyncio.Task[None] | None = None
         self._unpacker = Unpacker()
         self._stderr = bytearray()
-        self._to_send: list[Message] = []
+        self._to_send: list[bytes] = []
         self._on_progress: OnProgress | None = None
         self._on_done: OnDone | None = None
         self._open_streams = 0
@@ -90,7 +89,8 @@ class WorkerProcess:
         """Gives it a job; it has none now."""
         assert self._on_done is None, "it has a job"
         self._on_progress, self._on_done = on_progress, on_done
-        self._send(job)
+        frame = bytearray()  # packed in a thread: a plan may name thousands of segments and producers
+        self._runner.submit(lambda: frame.extend(pack(job)), lambda _: self._send(frame))
 
     def kill(self) -> None:
         """Ends it at once, whatever it is doing: not one more step of its job is taken after this."""
@@ -103,11 +103,11 @@ class WorkerProcess:
         if self._input is not None:
             self._input.close()
 
-    def _send(self, message: Message) -> None:
+    def _send(self, frame: bytes | bytearray) -> None:
         if self._input is None:
-            self._to_send.append(message)
+            self._to_send.append(bytes(frame))
         else:
-            self._input.write(pack(message))
+            self._input.write(frame)
 
     # ---- its life
 
@@ -132,8 +132,8 @@ class WorkerProcess:
         await loop.connect_read_pipe(lambda: _Output(self._heard, self._stream_ended), process.stdout)
         await loop.connect_read_pipe(lambda: _Output(self._complained, self._stream_ended), process.stderr)
         self._input, _ = await loop.connect_write_pipe(_Input, process.stdin)
-        for message in self._to_send:
-            self._send(message)
+        for frame in self._to_send:
+            self._input.write(frame)
 
     def _heard(self, data: bytes) -> None:
         for message in self._unpacker.feed(data):
