@@ -1,0 +1,110 @@
+"""Compaction as a step in the life of a log (`log_life`): what it takes away, and that it may."""
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from storage.cleaning_plan import CleanedSegment, CleaningResult
+from storage.log_cleaner import clean
+from storage.log_to_clean import CleanerLimits, LogToClean, SegmentSurvey, cleaning_plan
+from storage.segment_swap import SwapPreparation, remove_cleaned
+from tests.storage.log_checks import check_physical, decode
+from tests.storage.log_model import LogModel
+
+if TYPE_CHECKING:
+    from tests.storage.log_life import LogLife
+
+LIMITS = CleanerLimits(65_536, 0.9, 4096, float("inf"))
+
+
+def compact(life: "LogLife", rng: Random) -> None:
+    """One cleaning; now and then something happens in between, the end of the process or the machine included."""
+    life.flush(rng)  # as a broker does soon after a roll
+    found = grab(life)
+    if found is None:
+        return
+    life.model.compacted_to = max(life.model.compacted_to, life.model.end)
+    log, cleaner = life.log, life.cleaner
+    result = run(life, found)
+    taken = {cleaned.base_offset: taken_away(life, cleaned) for cleaned in result.segments}
+    check_taken(life.model, found, result, set().union(*taken.values()))
+    if rng.random() < 0.3:
+        for _ in range(rng.randint(1, 3)):
+            rng.choice((life.append, life.delete_records, life.truncate, life.roll, life.flush))(rng)
+    for cleaned in result.segments:
+        if ended(life, rng):
+            return
+        swap = SwapPreparation(life.env, log.directory, cleaned)
+        if cleaner.is_aborted(found.key):
+            break
+        swap.run()
+        life.model.compact(taken[cleaned.base_offset], happened=False)
+        if ended(life, rng):
+            return
+        if not log.replace_segments(cleaned):
+            swap.cancel()
+            break
+        life.model.compact(taken[cleaned.base_offset])
+    else:
+        cleaner.done_cleaning(found, result.next_first_dirty_offset)
+        check_physical(log, life.model)
+        return
+    remove_cleaned(life.env, log.directory)
+    cleaner.done_cleaning(found, None)
+    check_physical(log, life.model)
+
+
+def ended(life: "LogLife", rng: Random) -> bool:
+    """Now and then the process or the machine comes to its end here, and begins anew."""
+    if rng.random() < 0.9:
+        return False
+    rng.choice((life.kill, life.crash))(rng)
+    return True
+
+
+def grab(life: "LogLife") -> LogToClean | None:
+    """The log, if there is anything to compact; whatever its policy is otherwise."""
+    compacting = {"cleanup_policy": frozenset({"compact"}), "min_cleanable_dirty_ratio": 0.0}
+    life.log.update_config(life.config._replace(**compacting))  # type: ignore[arg-type]
+    found = life.cleaner.grab_filthiest_log()
+    life.log.update_config(life.config)
+    return found
+
+
+def run(life: "LogLife", found: LogToClean) -> CleaningResult:
+    """What the worker process does."""
+    survey = SegmentSurvey(life.env, found)
+    survey.run()
+    plan = cleaning_plan(found, survey.segments, LIMITS, life.env.now_ms())
+    return clean(life.env, plan._replace(segment_bytes=4096))
+
+
+def taken_away(life: "LogLife", cleaned: CleanedSegment) -> set[int]:
+    """The offsets of the records that a cleaned segment does not have any more."""
+    data = life.env.read_file(f"{life.log.directory}/{cleaned.base_offset:020d}.log.cleaned")
+    kept = {record.offset for batch in decode(data) for record in batch.records()}
+    later = (segment.base_offset for segment in life.log.segments)
+    end = min(base_offset for base_offset in later if base_offset > cleaned.replaces[-1])
+    before = {offset for offset in life.model.by_offset() if cleaned.base_offset <= offset < end}
+    assert kept <= before
+    return before - kept
+
+
+def check_taken(model: LogModel, found: LogToClean, result: CleaningResult, taken: set[int]) -> None:
+    """The last value of each key is there, and none of those that it supersedes."""
+    last = {
+        record.key: record.offset
+        for record in model.data(model.start, result.next_first_dirty_offset, committed_only=True).values()
+    }
+    ends = max((cleaned.replaces[-1] for cleaned in result.segments), default=-1)
+    for offset, (batch, record) in model.by_offset().items():
+        if offset not in model.present or batch.commit is not None or batch.outcome == "aborted":
+            continue
+        superseded = last.get(record.key, -1) > offset
+        if offset in taken:
+            assert superseded or record.key is None or record.value is None, f"offset {offset} is lost"
+        elif (
+            offset < ends
+            and record.key is not None
+            and last.get(record.key, -1) >= found.offsets.first_dirty_offset
+        ):
+            assert not superseded, f"offset {offset} is superseded and still there"
