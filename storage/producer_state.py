@@ -294,12 +294,12 @@ class ProducerStateManager:
     def _end_txn(
         self, entry: ProducerStateEntry, batch: RecordBatch, last_offset: int
     ) -> CompletedTxn | None:
+        entry.set_epoch(batch.producer_epoch)
+        entry.last_timestamp = batch.max_timestamp
         record = _marker(batch)
         if record is None:
-            return None
-        entry.set_epoch(batch.producer_epoch)
+            return None  # the cleaner has taken it, and left the batch for the sake of the epoch
         entry.coordinator_epoch = _epoch_in(record)
-        entry.last_timestamp = batch.max_timestamp
         first_offset, entry.current_txn_first_offset = entry.current_txn_first_offset, NO_TXN
         if first_offset < 0:
             return None
