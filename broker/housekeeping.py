@@ -7,7 +7,7 @@ goes to the BlockingRunner. Source: the scheduled tasks of kafka.log.LogManager 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from broker.blocking import BlockingRunner, Work
 from broker.log_setup import RateLimit
@@ -19,6 +19,8 @@ from config.catalogue import replication as replication_keys
 from config.catalogue.barnabas import BARNABAS_LOG_DIR_SPACE_CHECK_INTERVAL_MS
 from config.catalogue.transactions import PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS
 from storage.disk_space import DiskSpace
+from storage.errors import is_no_space
+from storage.log_dir import LogDir
 from storage.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.housekeeping")
@@ -96,19 +98,22 @@ class Housekeeping:
     def delete_due(self) -> None:
         """Removes files whose file.delete.delay.ms is over."""
         for deletion in self._log_manager.take_due_deletions():
-            self._in_background("removing deleted files", deletion.run)
+            paths = [deletion.directory] if deletion.directory is not None else deletion.paths
+            log_dir = self._log_manager.dir_of_path(paths[0]) if paths else None
+            self._in_background("removing deleted files", deletion.run, log_dir)
 
     def checkpoint_recovery_points(self) -> None:
-        for job in self._log_manager.recovery_point_jobs():
-            self._in_background("writing recovery points", job)
+        self._checkpoint("writing recovery points", self._log_manager.recovery_point_jobs())
 
     def checkpoint_log_start_offsets(self) -> None:
-        for job in self._log_manager.log_start_offset_jobs():
-            self._in_background("writing log start offsets", job)
+        self._checkpoint("writing log start offsets", self._log_manager.log_start_offset_jobs())
 
     def checkpoint_high_watermarks(self) -> None:
-        for job in self._log_manager.high_watermark_jobs():
-            self._in_background("writing high watermarks", job)
+        self._checkpoint("writing high watermarks", self._log_manager.high_watermark_jobs())
+
+    def _checkpoint(self, what: str, jobs: Sequence[Work]) -> None:
+        for directory, job in zip(list(self._log_manager.dirs), jobs, strict=True):
+            self._in_background(what, job, directory)
 
     def expire_producers(self) -> None:
         self._log_manager.remove_expired_producers()
@@ -138,9 +143,15 @@ class Housekeeping:
 
         self._runner.submit(measure, done)
 
-    def _in_background(self, what: str, work: Work) -> None:
+    def _in_background(self, what: str, work: Work, log_dir: LogDir | None = None) -> None:
+        """Has it done off the loop. An error takes the log directory offline, except that it is full."""
+
         def done(error: BaseException | None) -> None:
-            if error is not None:
+            if error is None:
+                return
+            if isinstance(error, OSError) and not is_no_space(error) and log_dir is not None:
+                self._replica_manager.log_dir_failed(log_dir.path, f"{what}: {error}")
+            else:
                 self._rate_limit.warning(logger, what, "%s failed: %s", what, error)
 
         self._runner.submit(work, done)

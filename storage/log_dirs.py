@@ -142,6 +142,10 @@ class LogDirs:
         key = (log.topic, log.partition)
         return next(directory for directory in self.dirs if directory.logs.get(key) is log)
 
+    def dir_of_path(self, path: str) -> LogDir | None:
+        """The working log directory that a path lies in."""
+        return next((one for one in self.dirs if path.startswith(f"{one.path}/")), None)
+
     def choose_directories(self, count: int) -> list[LogDir]:
         """Where so many new logs go: each to the directory that has the fewest then, full ones last.
 

@@ -3,7 +3,7 @@
 Those that have a topic key of their own (catalogue/topic.py) are the default for topics which do not set it.
 """
 
-from config.catalogue.use import ACTED, NEVER_MOVES, NO_REPLICATION, ONE_BY_ONE
+from config.catalogue.use import ACTED, NEVER_MOVES, NO_REPLICATION
 from config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, PER_BROKER, KeySet
 from config.validators import ListOf, OneOf, Satisfies, at_least, between
 
@@ -24,8 +24,11 @@ CORDONED_LOG_DIRS = keys.list_(
     "cordoned.log.dirs", (), MEDIUM, NEVER_MOVES, ListOf(may_be_empty=True), PER_BROKER
 ).doc("Log directories that get no new partitions; `*` stands for all of them.")
 NUM_RECOVERY_THREADS_PER_DATA_DIR = keys.int_(
-    "num.recovery.threads.per.data.dir", 2, HIGH, ONE_BY_ONE, at_least(1), CLUSTER_WIDE
-).doc("How many workers read the logs of one directory back after an unclean stop.")
+    "num.recovery.threads.per.data.dir", 2, HIGH, ACTED, at_least(1), CLUSTER_WIDE
+).doc(
+    "How many threads read the logs of one directory back after an unclean stop. No more are started than there "
+    "are processors, but one for each directory in any case."
+)
 NUM_REPLICA_ALTER_LOG_DIRS_THREADS = keys.optional_int(
     "num.replica.alter.log.dirs.threads", None, HIGH, NEVER_MOVES
 ).doc("How many workers move replicas from one log directory to another.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from pathlib import Path
 
@@ -178,14 +179,47 @@ def test_producers_who_are_silent_are_forgotten(tmp_path: Path) -> None:
     house.broker.kill()
 
 
-def test_a_disk_that_refuses_is_said_and_tried_again(
+@pytest.mark.parametrize(
+    ("interval", "what"),
+    [
+        ("log.flush.offset.checkpoint.interval.ms", "writing recovery points"),
+        ("log.flush.start.offset.checkpoint.interval.ms", "writing log start offsets"),
+        ("replica.high.watermark.checkpoint.interval.ms", "writing high watermarks"),
+    ],
+)
+def test_a_checkpoint_that_fails_takes_its_directory_offline(
+    tmp_path: Path, interval: str, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    house = House(tmp_path, {interval: "1000"})
+    house.housekeeping.start()
+    house.advance(1000)
+    house.runner.fail(OSError(errno.EIO, "it clicks"))
+    assert house.broker.failed_dirs == [str(tmp_path)]
+    assert house.broker.replica_manager.is_offline("t", 0)
+    assert [what in message for message in caplog.messages] == [True]
+    house.advance(1000)  # nothing is written there any more
+    assert house.runner.held == 0
+    house.broker.kill()
+
+
+def test_a_deletion_that_fails_takes_its_directory_offline(tmp_path: Path) -> None:
+    house = House(tmp_path, **{"file.delete.delay.ms": "1000"})
+    house.housekeeping.start()
+    house.broker.replica_manager.log_manager.delete_log("t", 0)
+    house.advance(1000)
+    house.runner.fail(OSError(errno.EIO, "it clicks"))
+    assert house.broker.failed_dirs == [str(tmp_path)]
+    house.broker.kill()
+
+
+def test_a_disk_that_is_full_is_said_and_tried_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     house = House(tmp_path, {"log.flush.offset.checkpoint.interval.ms": "1000"})
     house.housekeeping.start()
     house.advance(1000)
-    house.runner.fail(OSError("no space left"))
-    assert caplog.messages == ["writing recovery points failed: no space left"]
+    house.runner.fail(OSError(errno.ENOSPC, "no space left"))
+    assert caplog.messages == ["writing recovery points failed: [Errno 28] no space left"]
     house.advance(1000)
     house.runner.release()
     assert len(caplog.messages) == 1
