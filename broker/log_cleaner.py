@@ -29,7 +29,7 @@ from storage.errors import KafkaStorageError
 from storage.log_cleaner_manager import LogCleanerManager
 from storage.log_dir import LogDir
 from storage.log_manager import LogManager
-from storage.log_to_clean import CleanerLimits, LogToClean, SegmentSurvey, cleaning_plan
+from storage.log_to_clean import CleanerLimits, LogToClean, SegmentSurvey, cleaning_plan, paths_to_sync
 from storage.segment_swap import DirectoryBusyError, SwapClaim, SwapPreparation, remove_cleaned
 from storage.unified_log import UnifiedLog
 from storage.worker_messages import Done, Failed, FailureKind, Job
@@ -256,9 +256,11 @@ class LogCleaner:
             self._claim(cleaning, answer.result)
 
     def _claim(self, cleaning: Cleaning, result: CleaningResult) -> None:
-        """Has the directory to itself for the time of the swap."""
+        """Has the directory to itself for the time of the swap, and on the disk what makes old records superfluous."""
         cleaning.phase = Phase.SWAP
-        claim = cleaning.claim = SwapClaim(self._env, cleaning.directory, result.segments)
+        claim = cleaning.claim = SwapClaim(
+            self._env, cleaning.directory, result.segments, paths_to_sync(cleaning.found)
+        )
 
         def claimed(error: BaseException | None) -> None:
             if self.manager.is_aborted(cleaning.found.key):
@@ -266,6 +268,8 @@ class LogCleaner:
             elif error is not None:
                 kind = FailureKind.BUSY if isinstance(error, DirectoryBusyError) else FailureKind.DISK
                 self._failed(cleaning, Failed(kind, str(error), ""))
+                if claim.has_sync_failed:
+                    self._log_dir_failed(cleaning.found.directory.path)
             else:
                 self._swap_next(cleaning, result, iter(result.segments))
 

@@ -141,6 +141,16 @@ def _compaction_delay_ms(log: "UnifiedLog", dirty: list[LogSegment], now_ms: int
     return max(clean_until_ms - earliest, 0)
 
 
+def paths_to_sync(found: LogToClean) -> list[str]:
+    """The .log files of the segments that a cleaning reads, as far as no flush has covered them yet."""
+    log, bound = found.log, found.offsets.first_uncleanable_offset
+    return [
+        segment.path
+        for segment, after in pairwise(log.segments)
+        if log.recovery_point < after.base_offset and segment.base_offset < bound
+    ]
+
+
 class CleanerLimits(NamedTuple):
     """What one worker may use: log.cleaner.* divided among the workers."""
 

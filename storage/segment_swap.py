@@ -2,7 +2,8 @@
 
 In Kafka's order (LocalLog.replaceSegments), so that a crash at any step leaves what loading completes or takes back:
 
-    0  the directory is locked, and a .cleaned that is not of this cleaning goes (`SwapClaim`)
+    0  the directory is locked, a .cleaned that is not of this cleaning goes, and what the cleaning has read is synced
+       (`SwapClaim`)
     1  the worker has written and synced `<base offset>.log.cleaned` and its indexes
     2  all of them are renamed to .swap, the .log last; the directory is synced (`SwapPreparation`, off the event loop)
     3  the old segments' files are renamed to .deleted, oldest first
@@ -40,13 +41,24 @@ class SwapClaim:
 
     A stray .cleaned would be fatal: it would have loading take back a swap of which the old segments are gone already.
     Workers hold the same lock while they write, so that none can come once this has been run.
+
+    A record may go because a later one has its key. So that one has to be on stable storage first, or a power cut takes
+    both: `paths_to_sync` are the segments, of those that were read, that no flush has covered.
     """
 
-    __slots__ = ("_base_offsets", "_directory", "_env", "_lock")
+    __slots__ = ("_base_offsets", "_directory", "_env", "_lock", "_paths_to_sync", "has_sync_failed")
 
-    def __init__(self, env: Env, directory: str, cleaned: "Sequence[CleanedSegment]") -> None:
+    def __init__(
+        self,
+        env: Env,
+        directory: str,
+        cleaned: "Sequence[CleanedSegment]",
+        paths_to_sync: Sequence[str] = (),
+    ) -> None:
         self._env = env
         self._directory = directory
+        self._paths_to_sync = paths_to_sync
+        self.has_sync_failed = False
         self._base_offsets = {segment.base_offset for segment in cleaned}
         self._lock: DirectoryLock | None = None
 
@@ -57,6 +69,21 @@ class SwapClaim:
             is_ours = name[:20].isdigit() and int(name[:20]) in self._base_offsets
             if name.endswith(CLEANED_SUFFIX) and not is_ours:
                 self._env.remove(f"{self._directory}/{name}")
+        try:
+            self._sync()
+        except OSError:
+            self.has_sync_failed = True  # and a second try would not tell what the first has lost
+            raise
+
+    def _sync(self) -> None:
+        for path in self._paths_to_sync:
+            file = self._env.open(path)
+            try:
+                file.sync()
+            finally:
+                file.close()
+        if self._paths_to_sync:
+            self._env.sync_dir(self._directory)
 
     def release(self) -> None:
         """Gives the directory back. Idempotent."""

@@ -12,7 +12,7 @@ import pytest
 
 from protocol.messages.topics import DeleteTopicsRequest
 from storage.cleaning_plan import CleaningPlan
-from storage.env import RealEnv
+from storage.env import RealEnv, RealFile
 from storage.worker_messages import Failed, FailureKind
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.cleaner_house import BACKOFF_S, CleanerHouse
@@ -268,6 +268,23 @@ def test_a_swap_that_fails_half_way_takes_the_directory_offline(
     found = list(contents(again.replica_manager.partition("t", 0).log))
     assert found == list(range(5, 22)), "the first segment was compacted, and that is completed"
     again.kill()
+
+
+def test_a_sync_that_fails_takes_the_directory_offline(
+    house: CleanerHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the cleaning went by may be lost, and nobody will say so again."""
+
+    def fail(_: RealFile) -> None:
+        raise OSError(errno.EIO, "the disk has gone")
+
+    worker = house.begin()
+    answer = worker.work()
+    monkeypatch.setattr(RealFile, "sync", fail)
+    worker.answer(answer)
+    house.settle()
+    assert house.broker.failed_dirs == [str(house.directory)]
+    assert house.leftovers() == []
 
 
 def test_a_log_that_changed_behind_its_back_is_not_touched(house: CleanerHouse) -> None:

@@ -6,8 +6,8 @@ from storage.env import Env
 from storage.log_cleaner import clean
 from storage.log_cleaner_manager import LogCleanerManager
 from storage.log_manager import LogManager
-from storage.log_to_clean import CleanerLimits, LogToClean, SegmentSurvey, cleaning_plan
-from storage.segment_swap import SwapPreparation
+from storage.log_to_clean import CleanerLimits, LogToClean, SegmentSurvey, cleaning_plan, paths_to_sync
+from storage.segment_swap import SwapClaim, SwapPreparation
 from storage.unified_log import UnifiedLog
 from tests.storage.helpers import TOPIC_ID, make_batch, read_batches, small_config
 
@@ -78,10 +78,13 @@ class Compacted:
 
     def swap(self, found: LogToClean, result: CleaningResult) -> None:
         """What the broker does with it."""
+        claim = SwapClaim(self.env, found.log.directory, result.segments, paths_to_sync(found))
+        claim.run()
         for cleaned in result.segments:
             swap = SwapPreparation(self.env, found.log.directory, cleaned)
             swap.run()
             assert found.log.replace_segments(cleaned)
+        claim.release()
         self.cleaner.done_cleaning(found, result.next_first_dirty_offset)
 
     def compact(self) -> CleaningResult:

@@ -9,6 +9,7 @@ import pytest
 
 from storage.cleaning_plan import CleanedSegment
 from storage.errors import KafkaStorageError
+from storage.log_to_clean import paths_to_sync
 from storage.offsets import AppendOrigin, FetchIsolation
 from storage.segment_swap import (
     DirectoryBusyError,
@@ -198,6 +199,38 @@ def test_strays_go_before_a_swap(house: Compacted, env: FaultEnv) -> None:
     claim.release()
     claim.release()
     assert env.lock_dir(DIRECTORY) is not None
+
+
+def test_what_makes_a_record_superfluous_is_on_the_disk_before_that_goes(env: FaultEnv) -> None:
+    """Everything was written, little was synced; a power cut after a compaction must not take a key away."""
+    house = Compacted(env)
+    house.fill(4)
+    house.log.flush()
+    durable = last_values(house.log)
+    house.fill(18)
+    assert house.log.recovery_point == 4
+    house.compact()
+    env.crash()
+    again = Compacted(env)
+    assert last_values(again.log).keys() == durable.keys()
+    assert list(contents(again.log)) == [16, 17, 18, 19]
+
+
+def test_a_sync_that_fails_is_remembered(house: Compacted, env: FaultEnv) -> None:
+    found = house.grab()
+    result = house.clean(found)
+    claim = SwapClaim(env, DIRECTORY, result.segments, paths_to_sync(found))
+    env.inject(lambda _, kind, __: Fault() if kind == "sync" else None)
+    with pytest.raises(OSError, match="injected"):
+        claim.run()
+    assert claim.has_sync_failed
+
+
+def test_what_was_flushed_is_not_synced_again(house: Compacted) -> None:
+    found = house.grab()
+    assert [path[-24:] for path in paths_to_sync(found)] == [f"{base:020d}.log" for base in (0, 5, 10, 15)]
+    house.log.flush()
+    assert paths_to_sync(found) == []
 
 
 def test_a_directory_that_somebody_has_is_not_claimed(house: Compacted, env: FaultEnv) -> None:
