@@ -35,10 +35,10 @@ CHECKPOINTS: Final = (
 BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
 _KNOWN: Final = frozenset({*CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN, LOCK, RESERVE_FILE})
 _PARTITION: Final = re.compile(r"(.+)-(\d+)")
-_ODD: Final = re.compile(r".+-\d+\.[0-9a-f]{32}-(delete|future|stray)")
+_ODD: Final = re.compile(r"(.+-\d+)\.[0-9a-f]{32}-(delete|future|stray)")
 _ODD_WORDS: Final = {
     "delete": ("a deleted partition, on its way out", REMOVED),
-    "future": ("a partition on its way here from another directory", LEFT_ALONE),
+    "future": ("a partition on its way here from another directory", "a start goes on with it"),
     "stray": ("a partition that belonged to no topic", LEFT_ALONE),
 }
 _SEGMENT: Final = re.compile(r"\d{20}\.log")
@@ -118,10 +118,11 @@ class Verification:
         return bool({META_PROPERTIES, *CHECKPOINTS}.intersection(names)) or bool(self._partitions(path))
 
     def _partitions(self, path: str) -> list[str]:
+        """Those in a log directory, with those that are on their way into it: the checkpoints speak of both."""
         return [
             name
             for name in sorted(self._env.listdir(path))
-            if not _ODD.fullmatch(name) and _PARTITION.fullmatch(name) and self._env.is_dir(f"{path}/{name}")
+            if _key_of(name) is not None and self._env.is_dir(f"{path}/{name}")
         ]
 
     def _log_bytes(self, directory: str) -> int:
@@ -143,8 +144,7 @@ class Verification:
 
     def _lone_partition(self, path: str) -> Iterator[Finding]:
         parent, _, name = path.rstrip("/").rpartition("/")
-        parsed = _PARTITION.fullmatch(name)
-        key = (parsed[1], int(parsed[2])) if parsed else (name, -1)
+        key = _key_of(name) or (name, -1)
         checkpoints = Checkpoints(self._env, parent or ".", Findings(parent))
         findings, _, _ = self._look_at(path, checkpoints, key)
         yield from self._tell(findings)
@@ -178,9 +178,8 @@ class Verification:
         yield from self._tell(findings)
         ranges: dict[TopicPartition, tuple[int, int]] = {}
         for name in names:
-            parsed = _PARTITION.fullmatch(name)
-            assert parsed is not None
-            key = (parsed[1], int(parsed[2]))
+            key = _key_of(name)
+            assert key is not None
             partition_path = f"{path}/{name}"
             try:
                 found, start, end = self._look_at(partition_path, checkpoints, key)
@@ -189,7 +188,8 @@ class Verification:
                 if self._env.exists(partition_path):
                     raise
                 continue  # its topic was deleted meanwhile
-            self._check_twice(key, partition_path, found)
+            if not _ODD.fullmatch(name):
+                self._check_twice(key, partition_path, found)
             ranges[key] = (start, end)
             yield from self._tell(found)
         yield from self._tell(checkpoints.check(ranges))
@@ -209,7 +209,8 @@ class Verification:
             full = f"{path}/{name}"
             odd = _ODD.fullmatch(name)
             if odd is not None:
-                findings.note(full, *_ODD_WORDS[odd[1]][:1], "", _ODD_WORDS[odd[1]][1])
+                problem, remedy = _ODD_WORDS[odd[2]]
+                findings.note(full, problem, "", remedy)
             elif self._env.is_dir(full):
                 if not _PARTITION.fullmatch(name) and name != _LOST_AND_FOUND:
                     findings.warning(full, "no directory of a partition", "", LEFT_ALONE)
@@ -262,6 +263,15 @@ class Verification:
         for problem, expected in _identity_problems(properties):
             findings.error(file, problem, expected, "the broker does not start, or takes it for another's")
         return properties
+
+
+def _key_of(name: str) -> TopicPartition | None:
+    """The partition whose log a directory of this name holds; None for what was put aside or deleted, and the rest."""
+    odd = _ODD.fullmatch(name)
+    if odd is not None and odd[2] != "future":
+        return None
+    parsed = _PARTITION.fullmatch(name if odd is None else odd[1])
+    return None if parsed is None else (parsed[1], int(parsed[2]))
 
 
 def _identity_problems(properties: MetaProperties) -> Iterator[tuple[str, str]]:

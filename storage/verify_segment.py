@@ -299,7 +299,7 @@ class SegmentVerifier:
         is_rebuilt = self._situation.is_recovered(self.next_offset)
         severity = Severity.WARNING if is_rebuilt else Severity.ERROR
         for path, data in ((offset_path, offset_data), (time_path, time_data)):
-            if data is None:
+            if data is None and self._end:  # Kafka makes those of an empty segment when they are needed
                 self._findings.warning(path, "there is no such file", "one for each .log", REBUILT)
         for index in self._indexes:
             index.end(self._end, is_final=not self._is_active or self._situation.is_clean)

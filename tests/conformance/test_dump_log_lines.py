@@ -39,6 +39,8 @@ from protocol.records.control import ControlRecordType, control_record_key
 from protocol.schema import Message
 from protocol.wire import unsigned_varint
 from storage.env import RealEnv
+from storage.verify import Severity
+from storage.verify_directory import Verification
 from tests.conformance.dump_log_peer import assert_same_dump, assert_same_dumps
 from tests.conformance.kafka_jars import require_classpath
 from tests.interop.clients.confluent import AdminClient, NewTopic
@@ -190,6 +192,16 @@ def test_what_kafka_wrote(kafka_data: Path) -> None:
     assert_same_dumps(kafka_data)
     names = {path.suffix for path in kafka_data.rglob("*")}
     assert {".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint"} <= names
+
+
+def test_log_verify_finds_nothing_wrong_in_it(kafka_data: Path) -> None:
+    verification = Verification(RealEnv())
+    found = [
+        finding for finding in verification.run([str(kafka_data)]) if finding.severity is not Severity.NOTE
+    ]
+    assert found == []
+    assert verification.counts.segments > 15
+    assert verification.counts.records > 5000
 
 
 @pytest.mark.parametrize(

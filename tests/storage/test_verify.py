@@ -530,7 +530,26 @@ def test_what_is_on_its_way_is_a_note(env: FaultEnv, name: str) -> None:
     assert [(one.severity, one.path) for one in findings(env)] == [(Severity.NOTE, f"{TOPIC}/{name}")]
 
 
-@pytest.mark.parametrize("suffix", ["delete", "future", "stray"])
+def test_a_partition_that_is_being_moved_here_is_looked_at_too(env: FaultEnv) -> None:
+    written(env)
+    path = f"{LOG_DIR}/orders-0.{'0a' * 16}-future"
+    env.rename(TOPIC, path)
+    assert [(one.severity, one.path) for one in findings(env)] == [(Severity.NOTE, path)]
+    flip(env, files(env, ".log", path)[1], 70)
+    assert [one.severity for one in findings(env)] == [Severity.NOTE, Severity.ERROR]
+
+
+def test_an_empty_segment_may_lack_its_indexes(env: FaultEnv) -> None:
+    """Kafka makes them when they are needed."""
+    path = f"{LOG_DIR}/new-0"
+    written(env)
+    env.mkdir(path)
+    env.write_file(f"{path}/{0:020d}.log", b"")
+    env.write_file(f"{path}/partition.metadata", env.read_file(f"{TOPIC}/partition.metadata"))
+    assert graver(findings(env)) == []
+
+
+@pytest.mark.parametrize("suffix", ["delete", "stray"])
 def test_directories_on_their_way_are_notes(env: FaultEnv, suffix: str) -> None:
     written(env)
     path = f"{LOG_DIR}/orders-1.{'0a' * 16}-{suffix}"

@@ -1,6 +1,6 @@
 """Both tools while a broker works hard on the same files: they never see damage that there is not.
 
-BARNABAS_LIVE_LOOKS: how often each looks (by default 12 times).
+BARNABAS_LIVE_LOOKS: how often each looks (by default 6 times).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from tests.support.broker_process import BrokerProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.clients, pytest.mark.timeout(300)]
 
-LOOKS = int(os.environ.get("BARNABAS_LIVE_LOOKS", "12"))
+LOOKS = int(os.environ.get("BARNABAS_LIVE_LOOKS", "6"))
 SMALL = {"segment.bytes": "1048576", "index.interval.bytes": "512", "file.delete.delay.ms": "100"}
 TOPICS = {
     "short": {**SMALL, "retention.bytes": "2097152"},
     "compacted": {**SMALL, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"},
-    "plain": SMALL,
+    "plain": {**SMALL, "retention.bytes": "8388608"},
 }
 BUSY = {
     "log.retention.check.interval.ms": "200",
