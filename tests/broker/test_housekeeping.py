@@ -203,7 +203,7 @@ def test_a_checkpoint_that_fails_takes_its_directory_offline(
 
 
 def test_a_deletion_that_fails_takes_its_directory_offline(tmp_path: Path) -> None:
-    house = House(tmp_path, **{"file.delete.delay.ms": "1000"})
+    house = House(tmp_path, None, **{"file.delete.delay.ms": "1000"})
     house.housekeeping.start()
     house.broker.replica_manager.log_manager.delete_log("t", 0)
     house.advance(1000)
