@@ -1,7 +1,7 @@
 """BatchFilter: what the log cleaner does with one batch. Kafka's rules of Cleaner.cleanInto.
 
-The records of plain batches, which are nearly all, are filtered by `protocol.records.cleaning` many batches at a
-time. Here is what it leaves: transactions and their markers, codecs, and the older formats.
+Batches without transactions, which are nearly all, are filtered by `protocol.records.cleaning` many at a time. Here
+is what it leaves: transactional data, control batches, and the older formats.
 
 what the batch is           | its records                        | when none are left
 ----------------------------+------------------------------------+----------------------------------------------------
@@ -111,7 +111,7 @@ class BatchFilter:
         if kept == batch.record_count and not sets_horizon:
             self.records.append_batch(_bytes_of(batch), batch.last_offset, batch.max_timestamp)
         else:
-            self.records.rebuild(payload, _bytes_of(batch), kept, batch.compression_type, sets_horizon)
+            self.records.rebuild(payload, _bytes_of(batch), kept, sets_horizon)
 
     def _keep_empty(self, batch: RecordBatch, *, is_kept: bool, is_read: bool) -> None:
         """Writes a batch without records, or nothing; its records count as read where they were looked at."""

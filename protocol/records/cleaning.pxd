@@ -20,6 +20,7 @@ cdef class KeyMapper:
 
     @cython.locals(
         end=Py_ssize_t, size=Py_ssize_t, base_offset=cython.longlong, last_offset=cython.longlong, count=cython.longlong,
+        start=Py_ssize_t, stop=Py_ssize_t, source="const unsigned char[::1]",
     )
     cdef Py_ssize_t _map_plain(self, const unsigned char[::1] data, object view, Py_ssize_t position) except -1
 
@@ -58,7 +59,8 @@ cdef class RecordFilter:
 
     @cython.locals(
         end=Py_ssize_t, size=Py_ssize_t, stop=Py_ssize_t, base_offset=cython.longlong, last_offset=cython.longlong,
-        count=cython.longlong, kept=cython.longlong, has_horizon=cython.bint, keeps_deletes=cython.bint,
+        count=cython.longlong, kept=cython.longlong, has_horizon=cython.bint, keeps_deletes=cython.bint, codec=int,
+        start=Py_ssize_t, end_of_source=Py_ssize_t, source="const unsigned char[::1]",
     )
     cdef Py_ssize_t _filter_plain(self, const unsigned char[::1] data, object view, Py_ssize_t position) except -1
 
@@ -81,7 +83,7 @@ cdef class RecordFilter:
         new_base=cython.longlong, max_timestamp=cython.longlong, shift=cython.longlong,
     )
     cdef void _write_rebuilt(
-        self, const unsigned char[::1] data, object batch, long long kept, object codec, bint sets_horizon
+        self, const unsigned char[::1] data, object batch, long long kept, int codec, bint sets_horizon
     ) except *
 
     @cython.locals(
@@ -95,6 +97,8 @@ cdef class RecordFilter:
 
 @cython.locals(size=cython.longlong)
 cdef Py_ssize_t _plain_batch_size(const unsigned char[::1] data, Py_ssize_t position, Py_ssize_t end) except -1
+
+cdef bytes _unpacked(object batch)
 
 cdef void _check_crc(const unsigned char[::1] data, object view, Py_ssize_t position, Py_ssize_t size) except *
 

@@ -14,12 +14,11 @@ from array import array
 from typing import TYPE_CHECKING
 
 from protocol.records.checksum import crc32c
-from protocol.records.compression import compress
+from protocol.records.compression import CompressionType, compress, decompress
 from protocol.records.errors import CorruptRecordError, InvalidRecordError
-from protocol.records.layout import HEADER
+from protocol.records.layout import DEFAULT_MAX_DECOMPRESSED_BYTES, HEADER
 
 if TYPE_CHECKING:
-    from protocol.records.compression import CompressionType
     from protocol.records.key_table import KeyTable
 
     Buffer = bytes | bytearray | memoryview
@@ -64,10 +63,10 @@ class KeyMapper:
             raise InvalidRecordError(_PAST_THE_END) from None
 
     def map_plain_batches(self, chunk: bytes, position: int) -> int:
-        """Takes whole v2 batches from `position` on that have no codec, are no control batches, are not transactional;
-        returns the position of the first that is none of these, or for which there was no room.
+        """Takes whole v2 batches from `position` on that are neither control batches nor transactional; returns the
+        position of the first that is not such a one, or for which there was no room.
 
-        Raises CorruptRecordError for a checksum that is wrong, InvalidRecordError.
+        Raises CorruptRecordError, InvalidRecordError, UnsupportedCompressionError.
         """
         try:
             return self._map_plain(chunk, memoryview(chunk), position)
@@ -83,7 +82,11 @@ class KeyMapper:
             _check_crc(data, view, position, size)
             base_offset = _int64(data, position)
             count = _int32(data, position + 57)
-            if not self._map(data, position + _HEADER_BYTES, position + size, count, base_offset):
+            start, stop, source = position + _HEADER_BYTES, position + size, data
+            if data[position + 22] & _CODEC_MASK:
+                source = _unpacked(view[position:stop])
+                start, stop = 0, len(source)
+            if not self._map(source, start, stop, count, base_offset):
                 return position
             last_offset = base_offset + _int32(data, position + 23)
             if last_offset >= self.first_offset:
@@ -192,11 +195,11 @@ class RecordFilter:
     # -- batches --
 
     def filter_plain_batches(self, chunk: bytes, position: int) -> int:
-        """Filters whole v2 batches from `position` on that have no codec, are no control batches, are not
-        transactional; returns the position of the first that is none of these.
+        """Filters whole v2 batches from `position` on that are neither control batches nor transactional; returns the
+        position of the first that is not such a one.
 
-        Stops early once the output is larger than it was meant to be. Raises CorruptRecordError for a checksum that is
-        wrong, InvalidRecordError.
+        Stops early once the output is larger than it was meant to be. Raises CorruptRecordError, InvalidRecordError,
+        UnsupportedCompressionError.
         """
         try:
             return self._filter_plain(chunk, memoryview(chunk), position)
@@ -216,14 +219,19 @@ class RecordFilter:
             count = _int32(data, position + 57)
             has_horizon = data[position + 22] & _DELETE_HORIZON != 0
             keeps_deletes = not has_horizon or self.now_ms < _int64(data, position + 27)
-            kept = self._select(data, position + _HEADER_BYTES, stop, count, base_offset, keeps_deletes, True)
+            codec = data[position + 22] & _CODEC_MASK
+            start, end_of_source, source = position + _HEADER_BYTES, stop, data
+            if codec:
+                source = _unpacked(view[position:stop])
+                start, end_of_source = 0, len(source)
+            kept = self._select(source, start, end_of_source, count, base_offset, keeps_deletes, True)
             if kept == 0:
                 if self.stays_empty(_int64(data, position + 43), last_offset):
                     self.write_empty(view[position:stop])
             elif kept == count and (has_horizon or not self._has_tombstone):
                 self.append_batch(view[position:stop], last_offset, _int64(data, position + 35))
             else:
-                self._write_rebuilt(data, view[position:stop], kept, None, self._has_tombstone)
+                self._write_rebuilt(source, view[position:stop], kept, codec, self._has_tombstone)
             position = stop
         return position
 
@@ -261,13 +269,10 @@ class RecordFilter:
         fields[12] = 0
         self._write_header(fields, self.written + _HEADER_BYTES)
 
-    def rebuild(
-        self, payload: Buffer, batch: Buffer, kept: int, codec: CompressionType, sets_horizon: bool
-    ) -> None:
-        """Writes the v2 `batch` anew with those records of its `payload` that were chosen last."""
-        self._write_rebuilt(
-            payload if COMPILED else bytes(payload), memoryview(batch), kept, codec, sets_horizon
-        )
+    def rebuild(self, payload: Buffer, batch: Buffer, kept: int, sets_horizon: bool) -> None:
+        """Writes the v2 `batch` anew with those records of its uncompressed `payload` that were chosen last."""
+        data = payload if COMPILED else bytes(payload)
+        self._write_rebuilt(data, memoryview(batch), kept, batch[22] & _CODEC_MASK, sets_horizon)
 
     # -- records --
 
@@ -332,7 +337,7 @@ class RecordFilter:
         self._starts = memoryview(grown)
 
     def _write_rebuilt(
-        self, data: Buffer, batch: memoryview, kept: int, codec: CompressionType | None, sets_horizon: bool
+        self, data: Buffer, batch: memoryview, kept: int, codec: int, sets_horizon: bool
     ) -> None:
         """Writes the header and the chosen records, whose timestamps count from a new base.
 
@@ -359,7 +364,7 @@ class RecordFilter:
         shift = max_timestamp - new_base if appended else old_base - new_base
         stop = self._copy_records(data, self._out, at, kept, shift, appended)
         if codec:
-            packed = compress(codec, bytes(self._view[at:stop]))
+            packed = compress(CompressionType.of(codec), bytes(self._view[at:stop]))
             self._make_room(_HEADER_BYTES + len(packed))
             stop = at + len(packed)
             self._view[at:stop] = packed
@@ -412,15 +417,21 @@ class RecordFilter:
 
 
 def _plain_batch_size(data: Buffer, position: int, end: int) -> int:
-    """The size of the batch at `position`; 0 unless it is whole, v2, without codec, control or transaction."""
+    """The size of the batch at `position`; 0 unless it is whole, v2, no control batch and not transactional."""
     if end - position < _HEADER_BYTES or data[position + 16] != 2:
         return 0
-    if data[position + 22] & (_CODEC_MASK | _TRANSACTIONAL_OR_CONTROL):
+    if data[position + 22] & _TRANSACTIONAL_OR_CONTROL:
         return 0
     size = _int32(data, position + 8) + _LOG_OVERHEAD
     if size < _HEADER_BYTES or size > end - position:
         return 0
     return size
+
+
+def _unpacked(batch: memoryview) -> bytes:
+    """The payload of a v2 batch that has a codec."""
+    codec = CompressionType.of(batch[22] & _CODEC_MASK)
+    return decompress(codec, batch[_HEADER_BYTES:], DEFAULT_MAX_DECOMPRESSED_BYTES)
 
 
 def _check_crc(data: Buffer, view: memoryview, position: int, size: int) -> None:
