@@ -39,11 +39,16 @@ BENCHMARKS: dict[str, tuple[str, Callable[[argparse.Namespace], bool]]] = {
     "startup": ("start-up time and idle memory, beside Apache Kafka", _startup),
     "throughput": ("produce and consume, beside Apache Kafka", _throughput),
     "codec": ("the compiled message codec beside construct", _module("bench_codec")),
+    "compaction": (
+        "compaction of a large log, beside Apache Kafka's cleaner on the same files",
+        _module("bench_compaction"),
+    ),
     "records": ("the loop over records", _module("bench_records")),
     "recovery": (
         "recovery of a large log and opening of many, beside Apache Kafka",
         _module("bench_recovery"),
     ),
+    "lookup": ("lookups by offset and by timestamp, beside Apache Kafka", _module("bench_lookup")),
     "storage": ("append, read and recover", _module("bench_storage")),
 }
 
