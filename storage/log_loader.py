@@ -291,6 +291,14 @@ class LogLoader:
 
     def _rebuild_txn_index(self, segment: LogSegment) -> None:
         """Follows the producers up to the segment and through it: its aborted transactions come from its markers."""
+        producers = self._producers_before(segment)
+        segment.txn_index.reset()
+        scan = segment.new_scanner(check_crc=False, follow_from=segment.base_offset)
+        follow(SegmentPass(), segment, scan, producers, aborted_into=segment)
+        self.unsynced_paths += segment.paths_to_sync()
+
+    def _producers_before(self, segment: LogSegment) -> ProducerStateManager:
+        """The producers as they are where a segment begins, whatever the rest of the log makes of them."""
         base_offset = segment.base_offset
         older = [name for name in self._names if name[:20].isdigit() and int(name[:20]) <= base_offset]
         snapshots = ProducerSnapshotFiles(self._env, self._directory, older)
@@ -298,10 +306,7 @@ class LogLoader:
         before = LogSegments([other for other in self.segments if other.base_offset < base_offset])
         start = before[0].base_offset if len(before) else base_offset
         rebuild_producer_state(producers, before, start, base_offset, self._env.now_ms())
-        segment.txn_index.reset()
-        scan = segment.new_scanner(check_crc=False, follow_from=segment.base_offset)
-        follow(SegmentPass(), segment, scan, producers, aborted_into=segment)
-        self.unsynced_paths += segment.paths_to_sync()
+        return producers
 
     def _rebuild_epochs(self) -> None:
         """The leader epochs of the segments that recovery passes over, from the headers of their batches."""
@@ -376,15 +381,12 @@ class LogLoader:
         first_offset = doubtful[0].base_offset
         start = self.segments[0].base_offset
         trusted = [segment for segment in self.segments if segment.base_offset < first_offset]
-        # Where a segment begins at the recovery point, the indexes of the one before may never have been synced: they
-        # were left out when its last records were, and finished by the roll after that.
-        unfinished = trusted.pop() if trusted and first_offset >= self._recovery_point else None
-        replay_to = unfinished.base_offset if unfinished else first_offset
-        rebuild_producer_state(self._producers, LogSegments(trusted), start, replay_to, self._env.now_ms())
+        rebuild_producer_state(self._producers, LogSegments(trusted), start, first_offset, self._env.now_ms())
         self._replay_from = self._producers.map_end_offset
-        if unfinished is not None:
-            self._index_anew(unfinished)
-            self._replay_from = self._producers.map_end_offset = first_offset
+        if trusted and first_offset >= self._recovery_point:
+            # Where a segment begins at the recovery point, the indexes of the one before may never have been synced:
+            # they were left out when its last records were, and finished by the roll after that.
+            self._index_anew(trusted[-1])
         self._epochs.truncate_from_end(
             first_offset
         )  # the batches say better: a truncation may not be in the file yet
@@ -402,9 +404,10 @@ class LogLoader:
 
     def _index_anew(self, segment: LogSegment) -> None:
         """Reads a segment through that is safe by itself, for its indexes; damage in it is left for readers to meet."""
+        producers = self._producers_before(segment)
         segment.txn_index.reset()
-        scan = segment.new_scanner(follow_from=self._replay_from)
-        follow(SegmentPass(), segment, scan, self._producers, aborted_into=segment)
+        scan = segment.new_scanner(follow_from=segment.base_offset)
+        follow(SegmentPass(), segment, scan, producers, aborted_into=segment)
         if not any(read_fully(segment.file, segment.size - scan.position, scan.position)):
             segment.complete_recovery(scan)  # which cuts off what was preallocated and never used
         else:

@@ -5,6 +5,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from storage.offsets import AppendOrigin
+from storage.snapshots import ProducerSnapshotFiles
 from tests.storage.fault_env import Fault, FaultEnv
 from tests.storage.helpers import (
     DIRECTORY,
@@ -290,6 +291,20 @@ def test_transactions_are_found_again(env: FaultEnv, is_clean: bool) -> None:
     ]
     log.update_high_watermark(log.log_end_offset)
     assert log.last_stable_offset == log.first_unstable_offset == 8
+
+
+def test_a_snapshot_at_the_recovery_point_is_believed(env: FaultEnv) -> None:
+    """It may know of batches that compaction has changed since, or taken, in the segment before."""
+    log = new_log(env)
+    log.append_as_leader(make_batch(b"a", producer=(7, 0, 0)), 0)
+    log.roll()
+    log.flush()
+    env.kill()
+    snapshots = ProducerSnapshotFiles(env, DIRECTORY, names(env))
+    (entry,) = snapshots.read(1)
+    snapshots.write(1, [entry._replace(timestamp=entry.timestamp + 5)], sync=True)
+    log = new_log(env, recovery_point=1)
+    assert log.producer_state_manager.producers[7].last_timestamp == entry.timestamp + 5
 
 
 def test_silent_producers_are_not_brought_back(env: FaultEnv) -> None:
