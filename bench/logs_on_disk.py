@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +22,7 @@ from tests.support.broker_process import BrokerProcess
 
 MIB = 1 << 20
 GIB = 1 << 30
-START_MS = 1_700_000_000_000
+START_MS = int(time.time()) * 1000 - 86_400_000  # yesterday: retention must not take it
 _CHUNK_BYTES = 4 * MIB
 _HEADER = struct.Struct(">qiiB")
 _BODY = struct.Struct(">hiqqqhii")
