@@ -50,7 +50,7 @@ cdef class RecordFilter:
     cdef object _view
     cdef unsigned char[::1] _out
     cdef int[::1] _starts
-    cdef bint _has_tombstone
+    cdef readonly bint has_tombstone
     cdef long long _max_timestamp
 
     cdef void _use(self, object output) except *

@@ -95,8 +95,7 @@ class KeyMapper:
 
     def _map(self, data: Buffer, position: int, end: int, record_count: int, base_offset: int) -> bool:
         """False when there was no room."""
-        index = 0
-        while index < record_count:
+        for index in range(record_count):
             length, position = _number(data, position, 32)
             stop = position + length
             if length < 0 or stop > end:
@@ -114,7 +113,6 @@ class KeyMapper:
                         return False
                     self.table._put(data, position, position + key_length, offset)
             position = stop
-            index += 1
             self.messages_read += 1
         if position != end:
             raise InvalidRecordError(f"{end - position} bytes are left after {record_count} records")
@@ -131,7 +129,8 @@ class RecordFilter:
     before `upper_bound_offset`.
 
     What was written is `taken()`; `appended` are (last offset, size, max timestamp) of its batches. The counters
-    `messages_read`, `messages_kept`, `batches_kept_bytes` and `invalid_messages` go on over all calls.
+    `messages_read`, `messages_kept` and `invalid_messages` go on over all calls. `has_tombstone`: whether one of the
+    records chosen last has no value.
     """
 
     def __init__(
@@ -158,7 +157,7 @@ class RecordFilter:
         self._output_bytes: int = output_bytes
         self._use(bytearray(output_bytes))
         self._starts = memoryview(array("i", bytes(4096)))
-        self._has_tombstone: bool = False
+        self.has_tombstone: bool = False
         self._max_timestamp: int = -1
 
     # -- output --
@@ -228,10 +227,10 @@ class RecordFilter:
             if kept == 0:
                 if self.stays_empty(_int64(data, position + 43), last_offset):
                     self.write_empty(view[position:stop])
-            elif kept == count and (has_horizon or not self._has_tombstone):
+            elif kept == count and (has_horizon or not self.has_tombstone):
                 self.append_batch(view[position:stop], last_offset, _int64(data, position + 35))
             else:
-                self._write_rebuilt(source, view[position:stop], kept, codec, self._has_tombstone)
+                self._write_rebuilt(source, view[position:stop], kept, codec, self.has_tombstone)
             position = stop
         return position
 
@@ -247,11 +246,6 @@ class RecordFilter:
             return self._select(data, 0, len(payload), record_count, base_offset, keeps_deletes, by_key)
         except IndexError:
             raise InvalidRecordError(_PAST_THE_END) from None
-
-    @property
-    def has_tombstone(self) -> bool:
-        """Whether one of the records chosen last has no value."""
-        return self._has_tombstone
 
     def stays_empty(self, producer_id: int, last_offset: int) -> bool:
         """Whether a data batch without records stays: its producer's last one, or the last one of the cleaning."""
@@ -288,9 +282,8 @@ class RecordFilter:
     ) -> int:
         """Notes in `_starts` where the records begin that stay; returns how many."""
         kept = 0
-        self._has_tombstone = False
-        index = 0
-        while index < record_count:
+        self.has_tombstone = False
+        for index in range(record_count):
             start = position
             length, position = _number(data, position, 32)
             stop = position + length
@@ -298,9 +291,8 @@ class RecordFilter:
                 raise InvalidRecordError(f"record {index} claims {length} of {end - position} bytes")
             position = _skip_number(data, position + 1)
             offset_delta, position = _number(data, position, 32)
-            key = position
-            key_length, position = _number(data, position, 32)
-            key = position
+            key_length, key = _number(data, position, 32)
+            position = key
             if key_length > 0:
                 position += key_length
             value_length, position = _number(data, position, 32)
@@ -322,9 +314,8 @@ class RecordFilter:
                 self._starts[kept] = start
                 kept += 1
                 if value_length < 0:
-                    self._has_tombstone = True
+                    self.has_tombstone = True
             position = stop
-            index += 1
         if position != end:
             raise InvalidRecordError(f"{end - position} bytes are left after {record_count} records")
         self.messages_read += record_count
@@ -395,8 +386,7 @@ class RecordFilter:
         `_max_timestamp` is then the greatest of these deltas. The offset deltas count from the same base as before.
         """
         greatest = -(1 << 62)
-        index = 0
-        while index < kept:
+        for index in range(kept):
             length, position = _number(data, self._starts[index], 32)
             stop = position + length
             delta, position = _number(data, position + 1, 64)
@@ -408,7 +398,6 @@ class RecordFilter:
             at = _write_number(out, at + 1, delta)
             out[at : at + stop - position] = data[position:stop]
             at += stop - position
-            index += 1
         self._max_timestamp = greatest
         return at
 
