@@ -30,15 +30,15 @@ from tests.protocol.records.message_sets import Message, message_set
 from tests.storage.cleaning import FORMS, aborted_transactions, plan_for, running, stored_batches, swap_in
 from tests.storage.helpers import T0, end_txn, make_batch, small_config
 
-pytestmark = [pytest.mark.conformance, pytest.mark.slow]
+pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(900)]
 
 JAVA = Path(__file__).parent / "java"
 PEERS = {KAFKA_VERSION: JAVA / "CleanerPeer.java", KAFKA_39: JAVA / "CleanerPeer39.java"}
 ENV = RealEnv()
 CODECS = list(CompressionType)
-SEEDS = int(os.environ.get("BARNABAS_COMPACTION_SEEDS", "2"))
+SEEDS = int(os.environ.get("BARNABAS_COMPACTION_SEEDS", "1"))
 DELETE_RETENTION_MS = 100_000
-KAFKA_LIMIT_S = 60
+KAFKA_LIMIT_S = 240
 
 Changes = dict[str, Any]
 Row = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]
@@ -239,6 +239,7 @@ def check_rounds(
     plan = writer.close()
     ours, theirs = Path(plan.directory), tmp_path / "kafka" / "t-0"
     shutil.copytree(ours, theirs)
+    assert aborted_transactions(ENV, str(ours))
     for changes in rounds:
         plan = plan_for(ENV, writer.log)._replace(
             **{**plan._asdict(), "segments": plan_for(ENV, writer.log).segments, **changes}
@@ -257,12 +258,11 @@ def check_rounds(
 
 
 def later(plan_now: int) -> list[Changes]:
-    """Three rounds: horizons are set, they have not passed, they have passed."""
+    """Rounds in which horizons are set, have not passed, have passed."""
     return [
         {},
         {"now_ms": plan_now + DELETE_RETENTION_MS // 2},
         {"now_ms": plan_now + 3 * DELETE_RETENTION_MS},
-        {"now_ms": plan_now + 6 * DELETE_RETENTION_MS},
     ]
 
 
@@ -273,7 +273,6 @@ def test_everything_without_codec(tmp_path: Path, seed: int, form: str) -> None:
     writer.some(120)
     with running(form):
         check_rounds(tmp_path, writer, later(writer.now + 1000), KAFKA_VERSION, is_plain=True)
-    assert seed or aborted_transactions(ENV, str(tmp_path / "ours" / "t-0")) is not None
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

@@ -1,6 +1,7 @@
 import java.io.File;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
@@ -80,17 +81,23 @@ public class CleanerPeer {
         Throttler throttler = new Throttler(Double.MAX_VALUE, 300, "cleaner-io", "bytes", Time.SYSTEM);
         Cleaner cleaner = new Cleaner(0, new SkimpyOffsetMap(Integer.parseInt(args[4])), ioBuffer, ioBuffer, 0.9, throttler,
             Time.SYSTEM, partition -> { });
+        double cpuSeconds = -cpuSeconds();
         long started = System.nanoTime();
         Map.Entry<Long, CleanerStats> result = cleaner.doClean(toClean, time.milliseconds());
         double seconds = (System.nanoTime() - started) / 1e9;
+        cpuSeconds += cpuSeconds();
         CleanerStats stats = result.getValue();
-        System.out.println("next=" + result.getKey() + " seconds=" + seconds + " index_seconds=" + stats.elapsedIndexSecs()
+        System.out.println("next=" + result.getKey() + " seconds=" + seconds + " cpu_seconds=" + cpuSeconds + " index_seconds=" + stats.elapsedIndexSecs()
             + " messages_read=" + stats.messagesRead() + " messages_written=" + stats.messagesWritten()
             + " bytes_read=" + stats.bytesRead() + " bytes_written=" + stats.bytesWritten()
             + " map_messages_read=" + stats.mapMessagesRead() + " invalid=" + stats.invalidMessagesRead()
             + " utilization=" + stats.bufferUtilization() + " peak_kib=" + peakKib());
         log.close();
         scheduler.shutdown();
+    }
+
+    private static double cpuSeconds() {
+        return ProcessHandle.current().info().totalCpuDuration().orElse(Duration.ZERO).toNanos() / 1e9;
     }
 
     private static String peakKib() throws Exception {
