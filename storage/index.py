@@ -6,8 +6,9 @@ and on close it is cut to the entries it has. Nothing is mapped before the first
 neither maps nor descriptors (CPython before 3.13 keeps one descriptor for each map), and neither does one that is only
 appended to and read at its end. After a clean stop the file stays trimmed until the first append.
 
-The map is for reading only. Entries are written by ordinary writes, which the map shows at once: a store into a map
-for which the disk has no block ends in SIGBUS, that is, the process, and a write in ENOSPC.
+The map is for reading only. New entries are kept in memory and written TAIL_BYTES at a time, by ordinary writes, which
+the map shows at once: a store into a map for which the disk has no block ends in SIGBUS, that is, the process, and a
+write in ENOSPC. What a crash takes of them costs nothing, since the segment is recovered in any case.
 
 No index carries a checksum. What is checked at opening is only that the length is whole entries and that the last
 entry lies beyond the base offset; after a crash the indexes of every segment that is recovered are built anew.
@@ -16,12 +17,13 @@ entry lies beyond the base offset; after a crash the indexes of every segment th
 import struct
 from typing import ClassVar, Final
 
-from storage.env import Env, File, Mapping, read_fully, remove_if_exists, write_fully
+from storage.env import Env, Mapping, read_fully, remove_if_exists, write_fully
 from storage.errors import CorruptIndexError, is_no_space, suppress_no_space
 from storage.offsets import NO_TIMESTAMP, AbortedTransaction
 
 MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF
 WARM_SECTION_BYTES: Final = 8192
+TAIL_BYTES: Final = 4096
 BULK_BYTES: Final = 65536
 
 
@@ -30,7 +32,7 @@ class SparseIndex:
 
     __slots__ = (
         "_env",
-        "_file",
+        "_is_bulk",
         "_is_preallocated",
         "_map",
         "_tail",
@@ -44,12 +46,10 @@ class SparseIndex:
 
     def __init__(self, env: Env, path: str, base_offset: int, max_bytes: int, entries: int = 0) -> None:
         self._env = env
-        self._file: File | None = None  # for writing, from the first append on
         self._map: Mapping | None = None
         self._is_preallocated = False
-        self._tail: bytearray | None = (
-            None  # the last entries, not in the file yet; None: each is written at once
-        )
+        self._is_bulk = False  # being built anew: nothing is preallocated, and written in larger pieces
+        self._tail = bytearray()  # the last entries, which are not in the file yet
         self.path = path
         self.base_offset = base_offset
         self.entries = entries
@@ -69,43 +69,47 @@ class SparseIndex:
         self.unmap()
         file = self._env.open(self.path, create=True)
         try:
-            file.truncate(self.size_in_bytes)
+            file.truncate(self._written * self.ENTRY.size)
             file.truncate(self.max_entries * self.ENTRY.size)
         finally:
             file.close()
         self._is_preallocated = True
 
+    @property
+    def _written(self) -> int:
+        """How many entries are in the file."""
+        return self.entries - len(self._tail) // self.ENTRY.size
+
     def _mapped(self) -> Mapping:
-        """The map, with every entry in it."""
+        """The map, with the entries that are in the file."""
         if self._map is None:
-            if self._tail:
-                self._write_tail()
-            room = self.max_entries * self.ENTRY.size if self._is_preallocated else self.size_in_bytes
-            self._map = self._env.map(self.path, room, write=False)
+            room = self.max_entries if self._is_preallocated else self._written
+            self._map = self._env.map(self.path, room * self.ENTRY.size, write=False)
         return self._map
 
+    def _fields(self, slot: int) -> tuple[int, int]:
+        """The two fields of one entry."""
+        at = slot - self._written
+        if at >= 0:
+            return self.ENTRY.unpack_from(self._tail, at * self.ENTRY.size)
+        return self.ENTRY.unpack_from(self._mapped(), slot * self.ENTRY.size)
+
     def _write(self, entry: bytes) -> None:
-        """Writes an entry behind the last. Raises OSError; then the index is what it was."""
+        """Adds an entry behind the last. Raises OSError; then the index is what it was."""
         tail = self._tail
-        if tail is not None:
-            tail += entry
-            self.entries += 1
-            if len(tail) >= BULK_BYTES:
-                self._try_to_write_tail()
-            return
-        if not self._is_preallocated:
+        if len(tail) >= (BULK_BYTES if self._is_bulk else TAIL_BYTES):
+            self._write_tail()
+        elif not self._is_preallocated and not self._is_bulk:
             self.preallocate()  # opened after a clean stop, which trimmed it
-        if self._file is None:
-            self._file = self._env.open(self.path)
-        write_fully(self._file, (entry,), self.size_in_bytes, len(entry))
+        self._tail += entry
         self.entries += 1
 
     def begin_bulk(self) -> None:
         """Empties the index to be built anew: entries are collected and written many at a time, until it is trimmed."""
         self.unmap()
-        self._is_preallocated = False
+        self._is_preallocated, self._is_bulk = False, True
         self.entries = 0
-        self._tail = bytearray()
+        self._tail.clear()
         try:
             file = self._env.open(self.path)
         except FileNotFoundError:
@@ -118,28 +122,30 @@ class SparseIndex:
     def clear(self) -> None:
         """Gives up every entry, in memory and in the file, without asking the disk for anything."""
         self.begin_bulk()
-        self._tail = None
-
-    def _try_to_write_tail(self) -> None:
-        try:
-            self._write_tail()
-        except OSError as error:
-            if not is_no_space(error):
-                raise  # it stays in memory until there is room, or until the index is trimmed
+        self._is_bulk = False
 
     def _write_tail(self) -> None:
-        assert self._tail is not None
-        self.unmap()
-        file = self._env.open(self.path, create=True)
+        """Raises OSError; but while the index is built anew, what a full disk does not take stays in memory."""
+        if not self._is_preallocated:
+            self.unmap()  # it ends before what is to be written
         try:
-            write_fully(file, (self._tail,), self.size_in_bytes - len(self._tail), len(self._tail))
-        finally:
-            file.close()
-        self._tail = bytearray()
+            file = self._env.open(self.path, create=True)
+            try:
+                write_fully(file, (self._tail,), self._written * self.ENTRY.size, len(self._tail))
+            finally:
+                file.close()
+        except OSError as error:
+            if not (self._is_bulk and is_no_space(error)):
+                raise
+            return
+        self._tail.clear()
+
+    def drop_unwritten(self) -> None:
+        """Gives up the entries for which the disk has had no room."""
+        self.truncate_to_entries(self._written)
 
     def unmap(self) -> None:
-        """Gives map and descriptors back; the next use opens again."""
-        self._file = None  # closes with it
+        """Gives the map (and its descriptor) back; the next use maps again."""
         if self._map is not None:
             self._env.unmap(self._map)
             self._map = None
@@ -147,13 +153,13 @@ class SparseIndex:
     @property
     def is_trimmed(self) -> bool:
         """Whether the file is just as long as its entries: nothing was appended since it was opened or trimmed."""
-        return self._tail is None and not self._is_preallocated
+        return not self._is_preallocated and not self._is_bulk and not self._tail
 
     def trim_to_valid_size(self) -> None:
         """Cuts the file to its entries: the segment takes no more appends, or not soon. Leaves it unmapped."""
+        self._is_bulk = False
         if self._tail:
             self._write_tail()
-        self._tail = None
         self.unmap()
         self._is_preallocated = False
         file = self._env.open(self.path, create=True)
@@ -169,9 +175,13 @@ class SparseIndex:
 
     def truncate_to_entries(self, entries: int) -> None:
         """Keeps the first `entries`; what is behind them reads as zeros again."""
-        if self._tail:
-            self._write_tail()
-        self.entries = min(entries, self.entries)
+        written = self._written
+        if entries >= written:
+            del self._tail[(entries - written) * self.ENTRY.size :]
+            self.entries = min(entries, self.entries)
+            return
+        self._tail.clear()
+        self.entries = entries
         if self._is_preallocated:
             self.preallocate()
         else:
@@ -184,8 +194,16 @@ class SparseIndex:
     def _count_below(self, target: int) -> int:
         """How many entries have a first field at or below `target` (they increase, so those come first)."""
         unpack, size = self.ENTRY.unpack_from, self.ENTRY.size
-        mapped = self._mapped()
-        low, high = 0, self.entries
+        tail = self._tail
+        if tail and unpack(tail)[0] <= target:
+            mapped: Mapping | bytearray = tail
+            before, high = self._written, len(tail) // size
+        else:
+            before, high = 0, self._written
+            if not high:
+                return 0
+            mapped = self._mapped()
+        low = 0
         warm = high - WARM_SECTION_BYTES // size
         if warm > 0:
             # Readers are mostly near the end: keep their search within the pages that are in memory anyway.
@@ -199,7 +217,7 @@ class SparseIndex:
                 low = middle + 1
             else:
                 high = middle
-        return low
+        return before + low
 
     def _raise_corrupt(self, why: str) -> None:
         raise CorruptIndexError(f"{self.path}: {why}")
@@ -281,7 +299,7 @@ class OffsetIndex(SparseIndex):
 
     def entry(self, slot: int) -> tuple[int, int]:
         """(offset, position) of one entry."""
-        relative, position = self.ENTRY.unpack_from(self._mapped(), slot * 8)
+        relative, position = self._fields(slot)
         return self.base_offset + relative, position
 
     def append(self, offset: int, position: int) -> None:
@@ -355,6 +373,11 @@ class TimeIndex(SparseIndex):
         """One slot stays free for the entry that roll and close write."""
         return self.entries >= self.max_entries - 1
 
+    @property
+    def first_unwritten_offset(self) -> int | None:
+        """The offset of the first entry that is not in the file yet."""
+        return self.entry(self._written)[1] if self._tail else None
+
     def lookup(self, target_timestamp: int) -> tuple[int, int]:
         """(timestamp, offset) of the last entry at or below the target; (-1, base offset) when there is none."""
         if target_timestamp >= self.last_timestamp:
@@ -364,7 +387,7 @@ class TimeIndex(SparseIndex):
 
     def entry(self, slot: int) -> tuple[int, int]:
         """(timestamp, offset) of one entry."""
-        timestamp, relative = self.ENTRY.unpack_from(self._mapped(), slot * 12)
+        timestamp, relative = self._fields(slot)
         return timestamp, self.base_offset + relative
 
     def maybe_append(self, timestamp: int, offset: int, *, last_slot: bool = False) -> None:

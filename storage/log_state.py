@@ -46,6 +46,7 @@ class LogState:
         "_failure",
         "_high_watermark_metadata",
         "_local",
+        "_max_segment_ms",
         "_partition_metadata",
         "_validator",
         "_warned_of_segment",
@@ -81,6 +82,7 @@ class LogState:
         self._warned_of_segment = -1  # the one that retention said something of
         self._validator = LogValidator(f"{topic}-{partition}", local.config)
         self.config = local.config
+        self._max_segment_ms = local.config.max_segment_ms
         self.disk_space = DiskSpace(env, local.directory)  # a LogManager puts that of the log directory here
         self.topic = topic
         self.partition = partition
@@ -188,6 +190,7 @@ class LogState:
     def update_config(self, config: "LogConfig") -> None:
         """Goes by another configuration from now on."""
         self.config = self._local.config = config
+        self._max_segment_ms = config.max_segment_ms
         self._validator = LogValidator(self.name, config)
         for segment in self._local.segments:
             segment.index_interval_bytes = config.index_interval_bytes

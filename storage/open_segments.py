@@ -8,9 +8,7 @@ matter of some ten microseconds. Readers that hold a `FileRecords` keep its file
 from collections import OrderedDict
 from typing import Final, Protocol
 
-DESCRIPTORS_PER_SEGMENT: Final = (
-    5  # .log, two indexes to write to, and before Python 3.13 one for each of their maps
-)
+DESCRIPTORS_PER_SEGMENT: Final = 3  # .log, and before Python 3.13 one for each of the two maps
 DEFAULT_LIMIT: Final = 1024
 
 

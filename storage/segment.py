@@ -11,7 +11,7 @@ from contextlib import suppress
 from protocol.records.batch import CorruptRecordError
 from protocol.records.scanning import NOBODY, SegmentScanner
 from storage.env import Buffer, Env, File, remove_if_exists, sync_path, write_fully
-from storage.errors import CorruptIndexError, KafkaStorageError, is_no_space, storage_error, suppress_no_space
+from storage.errors import CorruptIndexError, KafkaStorageError, is_no_space, storage_error
 from storage.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TransactionIndex
 from storage.offsets import (
     NO_LEADER_EPOCH,
@@ -287,9 +287,7 @@ class LogSegment:
 
     def on_become_inactive(self) -> None:
         """Finishes the segment: last time index entry, indexes trimmed, the .log too where it was preallocated."""
-        self._append_last_time_index_entry()
-        self.offset_index.trim_to_valid_size()
-        self.time_index.trim_to_valid_size()
+        self._trim_indexes()
         self._trim_log()
 
     def _trim_log(self) -> None:
@@ -431,22 +429,35 @@ class LogSegment:
         return self._offset_index, self._time_index
 
     def _trim_indexes(self) -> None:
-        """The last time index entry, and both files cut to what they hold.
-
-        On a full disk they hold less: without that entry the youngest batch is found by the headers behind the last
-        offset index entry; and where what was built anew has no room, both go without entries, which the .log makes
-        up for, more slowly.
-        """
+        """The last time index entry, and both files cut to what they hold, which on a full disk is less."""
         try:
-            with suppress_no_space():
-                self._append_last_time_index_entry()
+            self._append_last_time_index_entry()
             self.offset_index.trim_to_valid_size()
             self.time_index.trim_to_valid_size()
         except OSError as error:
             if not is_no_space(error):
                 raise
-            self.offset_index.clear()
-            self.time_index.clear()
+            self._give_up_unwritten_entries()
+
+    def _give_up_unwritten_entries(self) -> None:
+        """Both indexes as far as they are on the disk, and none that the other needs: the .log makes up for the rest.
+
+        The youngest batch is looked for in the time index and behind the last entry of the offset index, so the latter
+        must not reach beyond a timestamp that the former has lost.
+        """
+        lost = self.time_index.first_unwritten_offset
+        self.time_index.drop_unwritten()
+        self.offset_index.drop_unwritten()
+        if lost is not None:
+            self.offset_index.truncate_to(lost)
+        self._max_timestamp = None
+        for index in (self.offset_index, self.time_index):
+            try:
+                index.trim_to_valid_size()
+            except OSError as error:
+                if not is_no_space(error):
+                    raise
+                index.clear()  # not even an empty file can be made
 
     def new_scanner(
         self, *, check_crc: bool = True, latest_epoch: int = NO_LEADER_EPOCH, follow_from: int = NOBODY

@@ -215,7 +215,7 @@ class UnifiedLog(LogState):
             last_offset=last_offset,
             max_timestamp=max_timestamp,
             segment_bytes=self.config.segment_bytes,
-            segment_ms=self.config.max_segment_ms,
+            segment_ms=self._max_segment_ms,
         ):
             self._roll(first_offset)
 

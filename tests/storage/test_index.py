@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.errors import CorruptIndexError
-from storage.index import BULK_BYTES, AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex
+from storage.index import BULK_BYTES, TAIL_BYTES, AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex
 from tests.storage.fault_env import Fault, FaultEnv, from_nth
 
 BASE = 4940
@@ -36,11 +36,8 @@ def test_offset_index_bytes_are_kafkas(env: FaultEnv) -> None:
     assert env.size("/i") == 1000  # rounded down to whole entries
     index.append(BASE + 56, 8064)
     index.append(BASE + 94, 16128)
-    assert env.read_file("/i")[:24].hex(" ") == (
-        "00 00 00 38 00 00 1f 80 00 00 00 5e 00 00 3f 00 00 00 00 00 00 00 00 00"
-    )
     index.trim_to_valid_size()
-    assert env.size("/i") == 16
+    assert env.read_file("/i").hex(" ") == "00 00 00 38 00 00 1f 80 00 00 00 5e 00 00 3f 00"
     assert env.maps == 0
 
 
@@ -48,25 +45,37 @@ def test_time_index_bytes_are_kafkas(env: FaultEnv) -> None:
     index = time_index(env)
     assert env.size("/t") == 996
     index.maybe_append(0x1A1FD74F5E2, BASE + 56)
-    assert env.read_file("/t")[:12].hex(" ") == "00 00 01 a1 fd 74 f5 e2 00 00 00 38"
+    index.trim_to_valid_size()
+    assert env.read_file("/t").hex(" ") == "00 00 01 a1 fd 74 f5 e2 00 00 00 38"
 
 
 def test_nothing_is_mapped_before_it_is_needed(env: FaultEnv) -> None:
     index = offset_index(env)
     assert index.lookup(BASE + 5) == (BASE, 0)
-    assert env.maps == 0
     index.append(BASE + 5, 100)
     index.append(BASE + 9, 200)
     assert index.lookup(BASE + 9) == (BASE + 9, 200)
-    assert env.maps == 0  # the end is known without it
+    assert index.lookup(BASE + 7) == (BASE + 5, 100)
+    assert env.maps == 0  # what is new is in memory anyway
+    index.trim_to_valid_size()
+    assert index.lookup(BASE + 9) == (BASE + 9, 200)
+    assert env.maps == 0  # and so is the end
     assert index.lookup(BASE + 7) == (BASE + 5, 100)
     assert env.maps == 1
-    index.append(BASE + 12, 300)
-    index.append(BASE + 15, 400)
-    assert index.lookup(BASE + 13) == (BASE + 12, 300)  # the map shows what was written since
     index.unmap()
     assert env.maps == 0
     assert index.lookup(BASE + 7) == (BASE + 5, 100)
+
+
+def test_the_map_shows_what_was_written_since(env: FaultEnv) -> None:
+    index = offset_index(env, 4 * TAIL_BYTES)
+    count = 3 * TAIL_BYTES // 8
+    for number in range(count):
+        index.append(BASE + 1 + number, number)
+        if number > 1000:
+            for target in (1, number // 2, number):
+                assert index.lookup(BASE + target) == (BASE + target, target - 1)
+    assert env.maps == 1
 
 
 offset_entries = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 50)), max_size=300)
@@ -231,11 +240,10 @@ def test_reset_forgets_everything(env: FaultEnv) -> None:
 
 def test_a_full_disk_is_an_error_and_never_a_store_into_a_hole(env: FaultEnv) -> None:
     """Maps are for reading: a store for which the disk has no block would be the end of the process."""
-    index = offset_index(env, 3 * 4096)
-    for number in range(512):
+    index = offset_index(env, 4 * TAIL_BYTES)
+    per_piece = TAIL_BYTES // 8
+    for number in range(2 * per_piece):
         index.append(BASE + 1 + number, number)
-    assert index.lookup(BASE + 1) == (BASE + 1, 0)
-    index.unmap()
     modes: list[bool] = []
     real_map = env.map
 
@@ -246,14 +254,36 @@ def test_a_full_disk_is_an_error_and_never_a_store_into_a_hole(env: FaultEnv) ->
     env.map = remember  # type: ignore[method-assign]
     env.inject(lambda _number, kind, _path: Fault(errno.ENOSPC) if kind == "pwritev" else None)
     with pytest.raises(OSError, match="injected"):
-        index.append(BASE + 513, 512)
-    assert (index.entries, index.last_offset) == (512, BASE + 512)
-    assert index.lookup(BASE + 300) == (BASE + 300, 299)
+        index.append(BASE + 1 + 2 * per_piece, 7)
+    assert (index.entries, index.last_offset) == (2 * per_piece, BASE + 2 * per_piece)
+    for offset in (1, per_piece, per_piece + 1, 2 * per_piece):
+        assert index.lookup(BASE + offset) == (BASE + offset, offset - 1)
     assert modes == [False]
     env.inject(None)
-    index.append(BASE + 513, 512)
-    assert index.lookup(BASE + 513) == (BASE + 513, 512)
+    index.append(BASE + 1 + 2 * per_piece, 2 * per_piece)
+    assert index.lookup(BASE + 1 + 2 * per_piece) == (BASE + 1 + 2 * per_piece, 2 * per_piece)
     assert index.lookup(BASE + 1) == (BASE + 1, 0)
+
+
+def test_what_a_full_disk_has_not_taken_can_be_given_up(env: FaultEnv) -> None:
+    index, times = offset_index(env, 4 * TAIL_BYTES), time_index(env, 4 * TAIL_BYTES)
+    for number in range(TAIL_BYTES // 8 + 3):
+        index.append(BASE + 1 + number, number)
+        times.maybe_append(number, BASE + 1 + number)
+    lost = TAIL_BYTES // 12 + 1
+    assert times.first_unwritten_offset == BASE + 1 + lost
+    env.inject(from_nth(0, Fault(errno.ENOSPC)))
+    with pytest.raises(OSError, match="injected"):
+        times.trim_to_valid_size()
+    env.inject(lambda _number, kind, _path: Fault(errno.ENOSPC) if kind == "pwritev" else None)
+    times.drop_unwritten()
+    index.drop_unwritten()
+    index.truncate_to(BASE + 1 + lost)
+    assert (times.entries, times.last_offset, times.last_timestamp) == (lost, BASE + lost, lost - 1)
+    assert (index.entries, index.last_offset) == (lost, BASE + lost)
+    times.trim_to_valid_size()
+    index.trim_to_valid_size()
+    assert (env.size("/i"), env.size("/t")) == (8 * lost, 12 * lost)
 
 
 def test_an_index_built_anew_is_written_in_few_pieces(env: FaultEnv) -> None:
@@ -279,15 +309,18 @@ def test_an_index_built_anew_is_written_in_few_pieces(env: FaultEnv) -> None:
 def test_an_index_built_anew_on_a_full_disk_waits_in_memory(env: FaultEnv) -> None:
     index = time_index(env, 1 << 20)
     index.begin_bulk()
-    env.inject(from_nth(0, Fault(errno.ENOSPC)))
+    env.inject(lambda _number, kind, _path: Fault(errno.ENOSPC) if kind == "pwritev" else None)
     count = 2 * BULK_BYTES // 12
     for number in range(count):
         index.maybe_append(number, BASE + number)
     assert index.entries == count
+    assert index.lookup(77) == (77, BASE + 77)
     with pytest.raises(OSError, match="injected"):
         index.trim_to_valid_size()
+    assert index.entries == count
     env.inject(None)
     index.trim_to_valid_size()
+    assert env.size("/t") == 12 * count
     assert index.lookup(77) == (77, BASE + 77)
     index.begin_bulk()
     index.maybe_append(5, BASE + 5)
@@ -300,10 +333,11 @@ def test_an_index_built_anew_on_a_full_disk_waits_in_memory(env: FaultEnv) -> No
 def test_another_fault_than_a_full_disk_is_told_at_once(env: FaultEnv) -> None:
     index = offset_index(env, 1 << 20)
     index.begin_bulk()
+    for number in range(BULK_BYTES // 8):
+        index.append(BASE + 1 + number, number)
     env.inject(from_nth(0, Fault(errno.EIO)))
     with pytest.raises(OSError, match="injected"):
-        for number in range(BULK_BYTES // 8):
-            index.append(BASE + 1 + number, number)
+        index.append(BASE + BULK_BYTES, 1)
 
 
 # -- transactions --

@@ -6,7 +6,7 @@ import pytest
 
 from protocol.records.batch import CorruptRecordError, RecordBatch, batches
 from storage.errors import KafkaStorageError
-from storage.index import MAX_RELATIVE_OFFSET
+from storage.index import MAX_RELATIVE_OFFSET, TAIL_BYTES
 from storage.open_segments import OpenSegments
 from storage.segment import LogSegment
 from storage.segment_times import find_offset_by_timestamp, find_offset_of_max_timestamp
@@ -243,19 +243,50 @@ def test_a_failed_write_is_undone(env: FaultEnv, fault: Fault) -> None:
 
 
 def test_a_failed_index_entry_is_undone_with_its_batch(env: FaultEnv) -> None:
-    """The write succeeds, the offset index has its entry, the time index finds no room."""
-    segment = new_segment(env, interval=0)
-    put(segment, BASE)
+    """The write succeeds, the offset index has its entry, the time index cannot write what it has collected."""
+    segment = new_segment(env, interval=0, index_bytes=4 * TAIL_BYTES)
+    entries = -(-TAIL_BYTES // 12)
+    for number in range(entries + 1):
+        put(segment, BASE + number, timestamp=T0 + number)
     env.inject(lambda _number, kind, path: Fault() if kind == "pwritev" and "timeindex" in path else None)
+    offset = BASE + entries + 1
     with pytest.raises(KafkaStorageError) as caught:
-        put(segment, BASE + 1, timestamp=T0 + 1)
+        put(segment, offset, timestamp=T0 + offset)
     assert caught.value.undone
-    assert segment.offset_index.entries == segment.time_index.entries == 0
+    assert segment.offset_index.entries == segment.time_index.entries == entries
     env.inject(None)
-    put(segment, BASE + 1, timestamp=T0 + 1)
-    put(segment, BASE + 2, timestamp=T0 + 2)
-    assert segment.offset_index.entry(0)[0] == BASE + 2
+    put(segment, offset, timestamp=T0 + offset)
+    put(segment, offset + 1, timestamp=T0 + offset + 1)
+    assert segment.offset_index.entry(entries)[0] == offset + 1
     assert env.size(segment.path) == segment.size
+
+
+@pytest.mark.parametrize("full_for", ["index", "timeindex", ""])
+def test_indexes_that_a_full_disk_cuts_short_still_find_everything(env: FaultEnv, full_for: str) -> None:
+    """What is missing in one of them must not be taken for known by the other."""
+    segment = new_segment(env, interval=0, index_bytes=4 * TAIL_BYTES)
+    count = TAIL_BYTES // 12 + 200
+    for number in range(count):
+        put(segment, BASE + number, timestamp=T0 + number)
+    env.inject(
+        lambda _number, kind, path: (
+            Fault(errno.ENOSPC)
+            if kind == "pwritev" and path.endswith("." + full_for if full_for else "index")
+            else None
+        )
+    )
+    segment.close()
+    env.inject(None)
+    again = make_segment(env, size=segment.size, interval=0, index_bytes=4 * TAIL_BYTES)
+    assert again.max_timestamp_so_far == T0 + count - 1
+    assert again.offset_of_max_timestamp == BASE + count - 1
+    for number in (0, 1, count // 2, count - 1):
+        assert again.translate_offset(BASE + number) is not None
+        found = find_offset_by_timestamp(again, T0 + number, BASE)
+        assert found is not None
+        assert found.offset == BASE + number
+    put(again, BASE + count, timestamp=T0 + count)
+    assert again.read_next_offset() == BASE + count + 1
 
 
 def test_a_write_that_cannot_be_undone_says_so(env: FaultEnv) -> None:
