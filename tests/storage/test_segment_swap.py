@@ -18,7 +18,7 @@ from storage.segment_swap import (
     complete_swaps,
     remove_cleaned,
 )
-from tests.storage.compacting import ABORTED, Compacted, compacted, contents, last_values, put
+from tests.storage.compacting import ABORTED, Compacted, contents, last_values, put
 from tests.storage.fault_env import Fault, FaultEnv, PowerCut, nth, power_cut
 from tests.storage.helpers import append, end_txn, make_batch, names
 
@@ -498,7 +498,3 @@ def test_nothing_to_complete_touches_nothing(house: Compacted, env: FaultEnv) ->
     env.inject(None)
     complete_swaps(env, DIRECTORY, set(env.listdir(DIRECTORY)))
     assert env.operations == 1
-
-
-def test_the_policy_is_that_of_the_topic() -> None:
-    assert compacted().compact
