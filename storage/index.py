@@ -17,6 +17,7 @@ entry lies beyond the base offset; after a crash the indexes of every segment th
 import struct
 from typing import ClassVar, Final
 
+from protocol.records.searching import count_at_most
 from storage.env import Env, Mapping, read_fully, remove_if_exists, write_fully
 from storage.errors import CorruptIndexError, is_no_space, suppress_no_space
 from storage.offsets import NO_TIMESTAMP, AbortedTransaction
@@ -211,13 +212,7 @@ class SparseIndex:
                 low = warm + 1
             else:
                 high = warm
-        while low < high:
-            middle = (low + high) >> 1
-            if unpack(mapped, middle * size)[0] <= target:
-                low = middle + 1
-            else:
-                high = middle
-        return before + low
+        return before + count_at_most(mapped, low, high, size, target)
 
     def _raise_corrupt(self, why: str) -> None:
         raise CorruptIndexError(f"{self.path}: {why}")

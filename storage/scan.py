@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from protocol.records.batch import MAGIC_V2, CorruptRecordError, entry_header
+from protocol.records.searching import ANY_TIME, seek
 from storage.env import File, read_fully
 from storage.errors import CorruptIndexError
 from storage.offsets import NO_LEADER_EPOCH, NO_TIMESTAMP
@@ -18,7 +19,6 @@ SCAN_CHUNK_BYTES: Final = 4096
 _PREFIX_BYTES: Final = 17  # up to and with the magic
 _V2_PREFIX_BYTES: Final = 43  # up to and with the max timestamp
 _V2_PREFIX: Final = struct.Struct(">qiiBIhiqq")
-_LAST_OFFSET_DELTA: Final = struct.Struct(">i")
 _LEGACY_TIMESTAMP: Final = struct.Struct(">q")
 
 
@@ -93,29 +93,48 @@ def find_batch(
     """(position, size, last offset) of the first batch at or after `position` whose last offset reaches the target.
 
     None when there is none before `end`. Raises CorruptRecordError where there is no header; and CorruptIndexError
-    unless what `indexed` says of the first (see `check_indexed_batch`) is true. `batch_headers` without the objects:
-    every fetch passes here.
+    unless what `indexed` says of the first (see `check_indexed_batch`) is true.
     """
-    chunk, start = b"", position
-    if indexed is not None:
-        chunk = read_fully(file, min(SCAN_CHUNK_BYTES, end - position), position) if position < end else b""
-        try:
-            offset, size, _ = entry_header(chunk)
-        except (CorruptRecordError, struct.error):
-            raise CorruptIndexError(f"no batch begins at byte {position}") from None
-        if not indexed[0] <= offset <= indexed[1]:
-            raise CorruptIndexError(f"offset {offset} at byte {position} where offset {indexed[1]} ends")
+    found = seek_batch(file, position, end, target_offset, ANY_TIME, indexed=indexed)
+    return None if found is None else found[:3]
+
+
+def seek_batch(
+    file: File,
+    position: int,
+    end: int,
+    target_offset: int,
+    least_timestamp: int,
+    *,
+    indexed: tuple[int, int] | None = None,
+) -> tuple[int, int, int, int] | None:
+    """`find_batch` for a batch that is also at least as young as a timestamp; its max timestamp comes fourth.
+
+    `batch_headers` without the objects: every fetch passes here.
+    """
+    if indexed is not None and position >= end:
+        raise CorruptIndexError(f"byte {position} of {end}")
     while position + _PREFIX_BYTES <= end:
-        at = position - start
-        if at + _V2_PREFIX_BYTES > len(chunk):
-            start, at = position, 0
-            chunk = read_fully(file, min(SCAN_CHUNK_BYTES, end - position), position)
-            if len(chunk) < min(_V2_PREFIX_BYTES, end - position):
-                return None
-        last_offset, size, magic = entry_header(chunk, at)
-        if magic == MAGIC_V2:
-            last_offset += _LAST_OFFSET_DELTA.unpack_from(chunk, at + 23)[0]
-        if last_offset >= target_offset:
-            return (position, size, last_offset) if position + size <= end else None
-        position += size
+        chunk = read_fully(file, min(SCAN_CHUNK_BYTES, end - position), position)
+        if indexed is not None:
+            _check_first(chunk, position, indexed)
+            indexed = None
+        at, size, last_offset, timestamp = seek(chunk, 0, target_offset, least_timestamp)
+        if size > 0:
+            position += at
+            return (position, size, last_offset, timestamp) if position + size <= end else None
+        if size < 0:
+            entry_header(chunk, at)  # raises what is to be said
+        if at == 0:
+            return None  # cut off within the header
+        position += at
     return None
+
+
+def _check_first(chunk: bytes, position: int, indexed: tuple[int, int]) -> None:
+    try:
+        offset, _, _ = entry_header(chunk)
+    except (CorruptRecordError, struct.error):
+        raise CorruptIndexError(f"no batch begins at byte {position}") from None
+    if not indexed[0] <= offset <= indexed[1]:
+        raise CorruptIndexError(f"offset {offset} at byte {position} where offset {indexed[1]} ends")

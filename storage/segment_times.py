@@ -1,10 +1,11 @@
 """Searches of a segment by time: which record is the first that is young enough, and which the youngest."""
 
 from protocol.records.batch import batches
+from protocol.records.searching import ANY_TIME
 from storage.env import read_fully
 from storage.errors import CorruptIndexError
 from storage.offsets import NO_LEADER_EPOCH, TimestampAndOffset
-from storage.scan import BatchHeader, batch_headers
+from storage.scan import seek_batch
 from storage.segment import LogSegment
 
 
@@ -24,31 +25,33 @@ def find_offset_by_timestamp(
 
 def _find(segment: LogSegment, timestamp_ms: int, starting_offset: int) -> TimestampAndOffset | None:
     youngest, indexed = segment.time_index.lookup(timestamp_ms)
-    offset = max(indexed, starting_offset)
-    is_checked = youngest < 0 or offset > indexed
-    for header in batch_headers(segment.file, segment.position_near(offset), segment.size):
-        if not is_checked:
-            is_checked = _check_entry(header, youngest, indexed)
-        if header.max_timestamp >= timestamp_ms and header.last_offset >= starting_offset:
-            for record_timestamp, record_offset in _records_of(segment, header):
-                if record_timestamp >= timestamp_ms and record_offset >= starting_offset:
-                    return TimestampAndOffset(record_timestamp, record_offset, header.leader_epoch)
-    if not is_checked:
-        raise CorruptIndexError(f"the time index knows of offset {indexed}, and the segment ends before")
-    return None
+    position = segment.position_near(max(indexed, starting_offset))
+    if youngest >= 0 and indexed >= starting_offset:
+        position = _check_entry(segment, position, youngest, indexed)
+    while True:
+        found = seek_batch(segment.file, position, segment.size, starting_offset, timestamp_ms)
+        if found is None:
+            return None
+        position, size, _, _ = found
+        for batch in batches(read_fully(segment.file, size, position)):
+            for record in batch.records():
+                if record.timestamp >= timestamp_ms and record.offset >= starting_offset:
+                    epoch = batch.partition_leader_epoch
+                    return TimestampAndOffset(record.timestamp, record.offset, epoch)
+        position += size
 
 
-def _check_entry(header: BatchHeader, youngest: int, offset: int) -> bool:
-    """Holds a time index entry against the batches up to its offset; whether this one settled it.
+def _check_entry(segment: LogSegment, position: int, youngest: int, offset: int) -> int:
+    """Holds a time index entry against the batch that it names; where that is, `position` being at it or before.
 
     Raises CorruptIndexError when the entry cannot be one of this segment.
     """
-    is_there: bool = header.last_offset >= offset
-    if header.max_timestamp > youngest or (is_there and header.max_timestamp != youngest):
-        raise CorruptIndexError(
-            f"timestamp {header.max_timestamp} up to offset {offset}, and the index has {youngest}"
-        )
-    return is_there
+    found = seek_batch(segment.file, position, segment.size, offset, ANY_TIME)
+    if found is None:
+        raise CorruptIndexError(f"the time index knows of offset {offset}, and the segment ends before")
+    if found[3] != youngest:
+        raise CorruptIndexError(f"timestamp {found[3]} at offset {offset}, and the time index has {youngest}")
+    return found[0]
 
 
 def find_offset_of_max_timestamp(segment: LogSegment) -> TimestampAndOffset | None:
@@ -58,9 +61,3 @@ def find_offset_of_max_timestamp(segment: LogSegment) -> TimestampAndOffset | No
         return None
     found = find_offset_by_timestamp(segment, timestamp, segment.base_offset)
     return found or TimestampAndOffset(timestamp, segment.offset_of_max_timestamp, NO_LEADER_EPOCH)
-
-
-def _records_of(segment: LogSegment, header: BatchHeader) -> list[tuple[int, int]]:
-    """(timestamp, offset) of each record of a batch."""
-    data = read_fully(segment.file, header.size, header.position)
-    return [(record.timestamp, record.offset) for batch in batches(data) for record in batch.records()]
