@@ -154,7 +154,7 @@ def waited(client: Speaker, request: FetchRequest) -> None:
     """Whether the answer was waited for, and the answer."""
     started = time.monotonic()
     client.ask(request)
-    client.note("waited" if time.monotonic() - started > request.max_wait_ms / 2000 else "at once")
+    client.note("waited" if time.monotonic() - started > request.max_wait_ms / 1100 else "at once")
 
 
 @dialogue(ApiKey.FETCH, 11, 13)
@@ -164,9 +164,9 @@ def waiting_for_bytes(client: Speaker) -> None:
     size = len(batch(b"0", b"0" * 100))
     for offset, min_bytes in ((0, 0), (2, 0), (0, 1), (2, 1), (0, size), (0, size + 1), (3, 1)):
         waited(
-            client, fetch(fetch_topic(topic, [partition(0, offset)]), max_wait_ms=200, min_bytes=min_bytes)
+            client, fetch(fetch_topic(topic, [partition(0, offset)]), max_wait_ms=500, min_bytes=min_bytes)
         )
-    waited(client, fetch(max_wait_ms=200))
+    waited(client, fetch(max_wait_ms=500))
 
 
 @dialogue(ApiKey.FETCH, 11, 13)
@@ -175,10 +175,10 @@ def what_is_wrong_does_not_wait(client: Speaker) -> None:
     topic = of(client, name)
     unknown = NO_ID if client.version >= IDS_IN_FETCH else client.topic("b")
     for request in (
-        fetch(fetch_topic(topic, [partition(0, 99)]), max_wait_ms=200),
-        fetch(fetch_topic(unknown, [partition()]), max_wait_ms=200),
-        fetch(fetch_topic(unknown, [partition()]), fetch_topic(topic, [partition(0, 10)]), max_wait_ms=200),
-        fetch(fetch_topic(topic, [partition(0, 10), partition(9)]), max_wait_ms=200),
-        fetch(fetch_topic(topic, [partition(0, 10, epoch=7)]), max_wait_ms=200),
+        fetch(fetch_topic(topic, [partition(0, 99)]), max_wait_ms=500),
+        fetch(fetch_topic(unknown, [partition()]), max_wait_ms=500),
+        fetch(fetch_topic(unknown, [partition()]), fetch_topic(topic, [partition(0, 10)]), max_wait_ms=500),
+        fetch(fetch_topic(topic, [partition(0, 10), partition(9)]), max_wait_ms=500),
+        fetch(fetch_topic(topic, [partition(0, 10, epoch=7)]), max_wait_ms=500),
     ):
         waited(client, request)
