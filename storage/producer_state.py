@@ -357,12 +357,12 @@ class ProducerStateManager:
 
     # -- snapshots --
 
-    def take_snapshot(self, *, sync: bool) -> str | None:
+    def take_snapshot(self, *, sync: bool, of_the_past: bool = False) -> str | None:
         """Saves the state as of `map_end_offset`, unless there is a snapshot of that; returns its path if it wrote.
 
         Without `sync` the caller has the file synced before the recovery point passes it. Raises OSError.
         """
-        if self.map_end_offset <= (self.snapshots.latest_offset or 0):
+        if self.map_end_offset <= (self.snapshots.latest_offset or 0) and not of_the_past:
             return None
         return self.snapshots.write(self.map_end_offset, list(self._as_snapshot()), sync=sync)
 
@@ -406,16 +406,19 @@ class ProducerStateManager:
     def _load_latest(self, log_start_offset: int, now_ms: int) -> None:
         while (offset := self.snapshots.latest_offset) is not None:
             try:
-                entries = self.snapshots.read(offset)
+                self.load_snapshot(offset, now_ms)
             except CorruptSnapshotError as error:
                 logger.warning("%s; going back to the one before", error)
                 self.snapshots.remove(offset)
                 continue
-            for saved in entries:
-                self._restore(saved, now_ms)
-            self.map_end_offset = offset
             return
         self.map_end_offset = log_start_offset
+
+    def load_snapshot(self, offset: int, now_ms: int) -> None:
+        """The state as it was saved at an offset. Raises CorruptSnapshotError."""
+        for saved in self.snapshots.read(offset):
+            self._restore(saved, now_ms)
+        self.map_end_offset = offset
 
     def _restore(self, saved: SnapshotEntry, now_ms: int) -> None:
         if saved.current_txn_first_offset < 0 and now_ms - saved.timestamp >= self.expiration_ms:

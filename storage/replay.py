@@ -4,6 +4,7 @@ The same `apply_batch` takes a batch into the producer state when it is appended
 the state is rebuilt from a snapshot.
 """
 
+import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,7 @@ from protocol.records.batch import (
 )
 from protocol.records.scanning import SegmentScanner
 from storage.env import File, read_fully
+from storage.errors import CorruptSnapshotError
 from storage.index import AbortedTxn
 from storage.local_log import LogSegments
 from storage.producer_state import ProducerStateManager
@@ -51,6 +53,9 @@ def read_batches(
             position += batch.size_in_bytes
 
 
+logger = logging.getLogger("barnabas.storage")
+
+
 def apply_batch(producers: ProducerStateManager, batch: RecordBatch, segment: LogSegment | None) -> None:
     """Takes a batch that is in the log into the producer state.
 
@@ -82,6 +87,30 @@ def rebuild_producer_state(
         for segment in segments.from_offset(start):
             _replay_segment(producers, segment, start, end_offset)
     producers.map_end_offset = end_offset
+
+
+def take_missing_snapshot(
+    producers: ProducerStateManager, segments: LogSegments, offset: int, now_ms: int
+) -> str | None:
+    """Saves the producers as they were at `offset`, where the roll could not, before what tells of them goes.
+
+    Answers with its path; None where there was no need, or it fails again, which is only logged.
+    """
+    snapshots = producers.snapshots
+    if producers.is_empty or offset in snapshots.offsets:
+        return None
+    past = ProducerStateManager(snapshots, producers.name, producers.expiration_ms)
+    try:
+        for known in [known for known in snapshots.offsets if known < offset][-1:]:
+            past.load_snapshot(known, now_ms)
+        for segment in segments:
+            if segment.base_offset < offset:
+                _replay_segment(past, segment, past.map_end_offset, offset)
+        past.map_end_offset = offset
+        return past.take_snapshot(sync=False, of_the_past=True)
+    except (OSError, CorruptSnapshotError, CorruptRecordError) as error:
+        logger.warning("%s: no snapshot of the producers at %d: %s", producers.name, offset, error)
+        return None
 
 
 def _replay_segment(producers: ProducerStateManager, segment: LogSegment, start: int, end: int) -> None:

@@ -38,7 +38,7 @@ from storage.offsets import (
     TimestampAndOffset,
 )
 from storage.producer_entry import BatchMetadata
-from storage.replay import apply_batch, rebuild_producer_state
+from storage.replay import apply_batch, rebuild_producer_state, take_missing_snapshot
 from storage.retention import deletable_segments, warn_of_the_future
 from storage.segment import LogSegment
 from storage.segment_files import DELETED_SUFFIX
@@ -431,6 +431,9 @@ class UnifiedLog(LogState):
                 doomed.pop()
             start = self._local.segments[len(doomed)].base_offset
             self.maybe_increment_log_start_offset(start, LogStartOffsetIncrementReason.SEGMENT_DELETION)
+            path = take_missing_snapshot(self.producer_state_manager, self._local.segments, start, now_ms)
+            if path is not None:
+                self._local.sync_with_next_flush(path)
             self._local.delete_segments(doomed)
             # After the segments: a crash in between leaves snapshots too many, and none too few.
             snapshots = self.producer_state_manager.snapshots
