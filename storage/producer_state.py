@@ -69,11 +69,11 @@ class ProducerStateManager:
     """The producers of one log."""
 
     __slots__ = (
-        "_name",
         "_ongoing_txns",
         "_unreplicated_txns",
         "expiration_ms",
         "map_end_offset",
+        "name",
         "producers",
         "snapshots",
         "verifications",
@@ -81,7 +81,7 @@ class ProducerStateManager:
     )
 
     def __init__(self, snapshots: ProducerSnapshotFiles, name: str, producer_id_expiration_ms: int) -> None:
-        self._name = name
+        self.name = name
         self.expiration_ms = producer_id_expiration_ms  # producer.id.expiration.ms, which may change
         self.verifies_transactions = False  # transaction.partition.verification.enable: a broker turns it on
         self.verifications = VerificationStates()
@@ -178,7 +178,7 @@ class ProducerStateManager:
             self._check_sequence(entry, batch)
         if entry is not None and entry.current_txn_first_offset >= 0 and not batch.is_transactional:
             raise InvalidTxnStateError(
-                f"producer {batch.producer_id} has a transaction open in {self._name} and wrote outside of it"
+                f"producer {batch.producer_id} has a transaction open in {self.name} and wrote outside of it"
             )
         return None
 
@@ -188,7 +188,7 @@ class ProducerStateManager:
             return
         if not self.verifications.allows(producer_id, guard):
             raise InvalidTxnStateError(
-                f"producer {producer_id} wrote to {self._name} outside of any transaction that the coordinator knows"
+                f"producer {producer_id} wrote to {self.name} outside of any transaction that the coordinator knows"
             )
 
     def _check_marker(
@@ -216,7 +216,7 @@ class ProducerStateManager:
         if not is_stale:
             return
         message = (
-            f"producer {batch.producer_id} writes to {self._name} with epoch {batch.producer_epoch}, "
+            f"producer {batch.producer_id} writes to {self.name} with epoch {batch.producer_epoch}, "
             f"and epoch {entry.producer_epoch} has been seen"
         )
         if origin is AppendOrigin.REPLICATION:
@@ -233,7 +233,7 @@ class ProducerStateManager:
             expected = 0
         if batch.base_sequence > expected:
             raise OutOfOrderSequenceError(
-                f"producer {batch.producer_id} in {self._name}: sequence {batch.base_sequence} before its transaction "
+                f"producer {batch.producer_id} in {self.name}: sequence {batch.base_sequence} before its transaction "
                 f"is verified, where {expected} is the first"
             )
 
@@ -247,7 +247,7 @@ class ProducerStateManager:
         expected = (last + 1) & MAX_SEQUENCE
         if batch.base_sequence != expected:
             raise OutOfOrderSequenceError(
-                f"producer {batch.producer_id}, epoch {batch.producer_epoch}, in {self._name}: "
+                f"producer {batch.producer_id}, epoch {batch.producer_epoch}, in {self.name}: "
                 f"sequence {batch.base_sequence}, expected {expected}"
             )
 
@@ -312,7 +312,7 @@ class ProducerStateManager:
         entry = self.producers.get(producer_id)
         if entry is not None and entry.coordinator_epoch > coordinator_epoch:
             raise TransactionCoordinatorFencedError(
-                f"marker for producer {producer_id} in {self._name} from coordinator epoch {coordinator_epoch}, "
+                f"marker for producer {producer_id} in {self.name} from coordinator epoch {coordinator_epoch}, "
                 f"and {entry.coordinator_epoch} has been seen"
             )
 
