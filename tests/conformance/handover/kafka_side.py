@@ -10,12 +10,15 @@ from random import Random
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from config.broker_config import BrokerConfig
+from config.log_config import LogConfig
 from protocol.messages.offsets import DeleteRecordsRequest, DeleteRecordsResponse
+from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.schema import Message
 from storage.checkpoints import CLEANER_OFFSET_CHECKPOINT, OffsetCheckpointFile
 from storage.env import RealEnv
-from tests.conformance.handover.views import Partition, View, views
+from tests.conformance.handover.views import MAX_TIMESTAMP, View, offsets_for_times, views
 from tests.conformance.kafka_jars import require_classpath
 from tests.conformance.peer import Peer
 from tests.support.apache_kafka import ApacheKafka
@@ -35,6 +38,9 @@ TOPICS: dict[str, dict[str, str]] = {
     "compacted-and-deleted": {"cleanup.policy": "compact,delete", **COMPACTED},
     "ours": SMALL,
     "ours-compacted": {"cleanup.policy": "compact", **COMPACTED},
+    "legacy": SMALL,
+    "legacy-damaged": SMALL,
+    "legacy-compacted": {"cleanup.policy": "compact", **COMPACTED},
 }
 OVERRIDES = {
     "log.retention.check.interval.ms": "3600000",
@@ -49,15 +55,30 @@ INTERNAL = tuple(
 PARTITIONS = (*((topic, 0) for topic in TOPICS), *INTERNAL)
 Headers = list[tuple[str, str | bytes | None]]
 LEFT_OPEN = "left-open"
+TIMES = ("codec-none", "codec-lz4", "broker-time", "transactions", "shapes", "compacted", "deleted")
 CLEANING_LIMIT_S = 60.0
 
 
 class Left:
-    """A log directory as a broker left it, and what clients had been told of its partitions just before."""
+    """A log directory as a broker left it, and what clients had been told of its partitions just before.
 
-    def __init__(self, directory: Path, views: dict[Partition, View]) -> None:
+    `times`: by partition, the offsets that the broker found for timestamps.
+    """
+
+    def __init__(self, directory: Path, bootstrap: str) -> None:
         self.directory = directory
-        self.views = views
+        self.views = views(bootstrap, PARTITIONS)
+        self.times = {
+            (topic, 0): offsets_for_times(bootstrap, (topic, 0), timestamps(self.views[topic, 0]))
+            for topic in TIMES
+        }
+
+
+def timestamps(view: View) -> list[int]:
+    """Some to look for: of every 23rd record, just before and after it, and those that nobody has."""
+    some = [seen.timestamp[1] for seen in list(view.records.values())[::23]]
+    around = {stamp + distance for stamp in some for distance in (-1, 0, 1)}
+    return sorted(around | {0, 1, max(some, default=0) + 86_400_000, MAX_TIMESTAMP})
 
 
 class Written:
@@ -67,6 +88,11 @@ class Written:
         self.version = version
         self.killed = killed
         self.stopped = stopped
+
+
+def config_of(topic: str) -> LogConfig:
+    """The configuration of a topic, as ours reads it."""
+    return LogConfig.of(BrokerConfig(), TOPICS.get(topic, {}))
 
 
 def kafka_in(directory: Path, version: str, data: Path | None = None) -> ApacheKafka:
@@ -86,13 +112,13 @@ def write(directory: Path, version: str) -> Written:
         open_transaction(kafka.bootstrap)
         work(kafka.bootstrap)
         compact(kafka)
-        killed = Left(directory / "killed", views(kafka.bootstrap, PARTITIONS))
+        killed = Left(directory / "killed", kafka.bootstrap)
         kafka.kill()
         shutil.copytree(kafka.data_dir, killed.directory)
         kafka.start()
         work_again(kafka.bootstrap)
         await_cleaning(kafka.data_dir, ("compacted", "compacted-and-deleted"))
-        stopped = Left(kafka.data_dir, views(kafka.bootstrap, PARTITIONS))
+        stopped = Left(kafka.data_dir, kafka.bootstrap)
         kafka.stop()
     return Written(version, killed, stopped)
 
@@ -199,7 +225,7 @@ def transact(bootstrap: str, topic: str, rounds: int) -> None:
         for number, producer in enumerate(producers):
             producer.begin_transaction()
             for index in range(120):
-                value = b"%d/%d/%d " % (round_number, number, index) + b"t" * 400
+                value = b"%d/%d/%d " % (round_number, number, index) + b"t" * 700
                 producer.produce(topic, value, partition=0)
             producer.flush(30)
         for index in range(60):
@@ -298,3 +324,13 @@ def await_cleaning(data: Path, topics: Iterable[str]) -> None:
 def active_segment(directory: Path) -> int:
     """The base offset of the last segment of a partition."""
     return max(int(path.stem) for path in directory.glob("*.log"))
+
+
+def send(bootstrap: str, topic: str, batch: bytes) -> tuple[int, int]:
+    """Has a broker append a batch as it is: error code and base offset."""
+    data = ProduceRequest.PartitionProduceData(index=0, records=batch)
+    topics = [ProduceRequest.TopicProduceData(name=topic, partition_data=[data])]
+    answer = ask(bootstrap, ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=topics), 11)
+    assert isinstance(answer, ProduceResponse)
+    result = answer.responses[0].partition_responses[0]
+    return result.error_code, result.base_offset

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
-from config.log_config import LogConfig
 from protocol.messages.offsets import ListOffsetsRequest, ListOffsetsResponse
 from protocol.messages.producers import DescribeProducersRequest, DescribeProducersResponse
-from protocol.records.batch import RecordBatch, TimestampType, batches
-from storage.env import RealEnv
-from storage.log_manager import LogManager
+from protocol.records.batch import TimestampType, batches
 from storage.offsets import FetchIsolation
 from storage.unified_log import UnifiedLog
 from tests.conformance.peer import Peer
@@ -22,6 +18,8 @@ from tests.conformance.peer import Peer
 Partition = tuple[str, int]
 READ_LIMIT_S = 60.0
 _EARLIEST, _LATEST = -2, -1
+MAX_TIMESTAMP = -3
+"""The special timestamp that asks for the youngest record."""
 
 
 class Seen(NamedTuple):
@@ -129,11 +127,11 @@ def _list_offset(peer: Peer, topic: str, partition: int, timestamp: int, isolati
     return found.offset
 
 
-def offset_for_time(bootstrap: str, topic: str, timestamp: int, partition: int = 0) -> int:
-    """The first offset whose record is at least as young; -1 when there is none."""
+def offsets_for_times(bootstrap: str, partition: Partition, timestamps: Iterable[int]) -> dict[int, int]:
+    """By timestamp: the first offset whose record is at least as young; -1 when there is none."""
     host, _, port = bootstrap.rpartition(":")
     with Peer(host, int(port)) as peer:
-        return _list_offset(peer, topic, partition, timestamp, 0)
+        return {timestamp: _list_offset(peer, *partition, timestamp, 0) for timestamp in timestamps}
 
 
 def _describe_producers(peer: Peer, topic: str, partition: int) -> list[ProducerSeen]:
@@ -156,24 +154,6 @@ def _describe_producers(peer: Peer, topic: str, partition: int) -> list[Producer
 
 
 # -- through our engine --
-
-
-def open_ours(directory: Path, config: LogConfig) -> LogManager:
-    """Every log of a directory that Apache Kafka, or ours before, has left."""
-    manager = LogManager(RealEnv(), [str(directory)], lambda _topic: config)
-    manager.lock_dirs()
-    assert manager.load_meta_properties() is not None
-    manager.load_logs()
-    for log in manager.all_logs():
-        log.update_high_watermark(log.log_end_offset)
-    return manager
-
-
-def log_of(manager: LogManager, topic: str, partition: int = 0) -> UnifiedLog:
-    """One of its logs."""
-    log = manager.get_log(topic, partition)
-    assert log is not None
-    return log
 
 
 def our_view(log: UnifiedLog) -> View:
@@ -247,14 +227,29 @@ def our_producers(log: UnifiedLog) -> list[ProducerSeen]:
     )
 
 
-def whole_batches(log: UnifiedLog) -> list[RecordBatch]:
-    """Every v2 batch of a log, from its start."""
-    found: list[RecordBatch] = []
-    offset = log.log_start_offset
-    while True:
-        data = log.read(offset, 1 << 20, FetchIsolation.LOG_END, min_one_message=True).records.read()
-        new = [batch for batch in batches(data) if isinstance(batch, RecordBatch)]
-        if not new:
-            return found
-        found += new
-        offset = new[-1].next_offset
+def our_offsets_for_times(log: UnifiedLog, timestamps: Iterable[int]) -> dict[int, int]:
+    """The same as `offsets_for_times`."""
+    found = {}
+    for timestamp in timestamps:
+        at = (
+            log.offset_of_max_timestamp()
+            if timestamp == MAX_TIMESTAMP
+            else log.fetch_offset_by_timestamp(timestamp)
+        )
+        found[timestamp] = -1 if at is None else at.offset
+    return found
+
+
+def last_values(records: dict[int, Seen]) -> dict[bytes | None, Seen]:
+    """What compaction may not lose: each key's last record that has a value and no tombstone after it."""
+    last = {records[offset].key: records[offset] for offset in sorted(records)}
+    return {key: seen for key, seen in last.items() if seen.value is not None}
+
+
+def since(view: View, start: int) -> View:
+    """What a log shows that has forgotten in a crash where it starts: DeleteRecords is checkpointed a minute later."""
+    return view._replace(
+        start=start,
+        records={offset: seen for offset, seen in view.records.items() if offset >= start},
+        committed={offset: seen for offset, seen in view.committed.items() if offset >= start},
+    )

@@ -1,0 +1,18 @@
+"""What the tools find wrong in a log directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from storage.env import RealEnv
+from storage.verify import Severity
+from storage.verify_directory import Verification
+
+
+def findings(directory: Path) -> list[str]:
+    """What `barnabas log verify` finds wrong."""
+    return [
+        f"{finding.path}: {finding.problem} (expected {finding.expected})"
+        for finding in Verification(RealEnv()).run([str(directory)])
+        if finding.severity is not Severity.NOTE
+    ]

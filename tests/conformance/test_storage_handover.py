@@ -1,0 +1,219 @@
+"""Log directories go back and forth between our storage engine and Apache Kafka 4.3 and 3.9, each adding to them.
+
+What one has written, rolled, compacted, deleted and cut, the other takes as its own: Kafka opens it without a word
+about recovery, its clients see what ours had shown, its producers go on in it and its log cleaner compacts it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from protocol.records.batch import build_batch
+from storage.log_manager import LogManager
+from tests.conformance.dump_log_peer import assert_same_dumps
+from tests.conformance.handover.kafka_side import (
+    LEFT_OPEN,
+    Written,
+    await_cleaning,
+    commit_offsets,
+    config_of,
+    delete_records,
+    kafka_in,
+    produce,
+    quiet_producer,
+    send,
+    transact,
+    write_keys,
+)
+from tests.conformance.handover.kafka_side import PARTITIONS as ALL
+from tests.conformance.handover.our_side import (
+    OUR_PRODUCERS,
+    compact,
+    end_transaction,
+    fill,
+    log_of,
+    open_ours,
+)
+from tests.conformance.handover.our_side import delete_records as delete_ours
+from tests.conformance.handover.tools import findings
+from tests.conformance.handover.views import (
+    Partition,
+    ProducerSeen,
+    View,
+    last_values,
+    our_view,
+    since,
+    views,
+)
+from tests.support.apache_kafka import ApacheKafka
+
+pytestmark = [pytest.mark.conformance, pytest.mark.timeout(400)]
+
+COMPACTED = {"compacted", "compacted-and-deleted", "ours-compacted"}
+OUT_OF_ORDER, OLD_EPOCH = 45, 47
+Views = dict[Partition, View]
+
+ENTRY = re.compile(r"^\[\d[^]]+\] ([A-Z]+) (.+?) \(([\w.$]+)\)$", re.MULTILINE | re.DOTALL)
+ABOUT_LOGS = ("org.apache.kafka.storage.", "kafka.log.", "kafka.cluster.")
+RECOVERY = re.compile(
+    r"recovering unflushed|found invalid|rebuilding (?!producer state)|corrupt|truncat", re.IGNORECASE
+)
+
+
+def test_three_rounds(written: Written, tmp_path: Path) -> None:
+    """Ours works in Kafka's directory, Kafka in ours, and so on; the second time ours is killed, at last Kafka is."""
+    data = Path(shutil.copytree(written.stopped.directory, tmp_path / "data"))
+    expected = written.stopped.views
+    for number in range(3):
+        manager = open_ours(data, config_of)
+        assert_same(views_of(manager), expected)
+        work_of_ours(manager, number)
+        expected = views_of(manager)
+        manager.shutdown(broker_epoch=1)
+        assert findings(data) == []
+        if number == 0:
+            assert_same_dumps(data)
+        if number == 1:
+            kill_ours_at_work(data)
+            expected = what_ours_recovers(data, tmp_path / "recovered")
+        kafka = kafka_in(tmp_path / f"round-{number}", written.version, data)
+        with kafka:
+            assert_same(views(kafka.bootstrap, ALL), expected)
+            work_of_kafka(kafka, expected)
+            expected = views(kafka.bootstrap, ALL)
+            if number < 2:
+                kafka.stop()
+        assert_silent(kafka, was_killed=number == 1)
+        data = kafka.data_dir
+        assert findings(data) == []
+    assert_same_dumps(data)
+    manager = open_ours(data, config_of)
+    assert_same(views_of(manager), expected, was_killed=True)
+    manager.shutdown()
+
+
+def views_of(manager: LogManager) -> Views:
+    """What ours shows of all partitions."""
+    return {(log.topic, log.partition): our_view(log) for log in manager.all_logs()}
+
+
+def assert_same(shown: Views, expected: Views, *, was_killed: bool = False) -> None:
+    """Both show the same. Where somebody compacts between the two looks, no key has lost its last committed value."""
+    assert set(shown) == set(expected)
+    for key, other in expected.items():
+        one = since(shown[key], other.start) if was_killed else shown[key]
+        if key[0] in COMPACTED:
+            assert one[2:] == other[2:], key
+            assert one.records.items() <= other.records.items(), key
+            assert last_values(one.committed) == last_values(other.committed), key
+        else:
+            assert one == other, key
+
+
+# -- ours at work --
+
+
+def work_of_ours(manager: LogManager, number: int) -> None:
+    """Appends, transactions, deletion, a truncation, compaction; the transaction that Kafka had left open is ended."""
+    for topic in ("ours", "ours-compacted", "transactions", "codec-none", "broker-time", "compacted"):
+        fill(log_of(manager, topic), number)
+    if number == 0:
+        log = log_of(manager, LEFT_OPEN)
+        (entry,) = [
+            one for one in log.producer_state_manager.producers.values() if one.current_txn_first_offset >= 0
+        ]
+        end_transaction(log, entry.producer_id, entry.producer_epoch, commit=True)
+    log_of(manager, "codec-gzip").truncate_to(2000 + 100 * number)
+    fill(log_of(manager, "codec-gzip"), number, rounds=5)
+    log_of(manager, "codec-lz4").roll()
+    ours = log_of(manager, "ours")
+    delete_ours(ours, ours.segments[-1].base_offset + 7)
+    assert ours.segment_count == 1
+    fill(ours, 100 + number)
+    compact(manager, ["ours-compacted", "compacted"])
+
+
+def kill_ours_at_work(data: Path) -> None:
+    """kill -9 in the midst of appending and rolling."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.conformance.handover.our_side", str(data), "7"], stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    for _ in range(40):
+        assert process.stdout.readline()
+    process.kill()
+    process.communicate()
+
+
+def what_ours_recovers(data: Path, directory: Path) -> Views:
+    """What ours makes of a directory after a crash, tried on a copy."""
+    manager = open_ours(Path(shutil.copytree(data, directory)), config_of)
+    shown = views_of(manager)
+    manager.shutdown()
+    shutil.rmtree(directory)
+    return shown
+
+
+# -- Kafka at work --
+
+
+def work_of_kafka(kafka: ApacheKafka, expected: Views) -> None:
+    """Our producers go on, transactional ids come back, groups find their offsets, the log cleaner has its turn."""
+    go_on(kafka.bootstrap, expected["ours", 0])
+    transact(kafka.bootstrap, "transactions", rounds=1)
+    transact(kafka.bootstrap, "ours", rounds=1)
+    returning = quiet_producer(kafka.bootstrap, transactional_id=LEFT_OPEN)
+    returning.init_transactions(30)
+    returning.begin_transaction()
+    returning.produce(LEFT_OPEN, b"back again", partition=0)
+    returning.commit_transaction(30)
+    produce(kafka.bootstrap, "codec-gzip", 100, "gzip")
+    commit_offsets(kafka.bootstrap, "readers")
+    write_keys(kafka.bootstrap, "ours-compacted", 1500)
+    await_cleaning(kafka.data_dir, COMPACTED)
+    delete_records(kafka.bootstrap, "ours", expected["ours", 0].end)
+
+
+def go_on(bootstrap: str, ours: View) -> None:
+    """Kafka knows each producer of ours by its last sequence and epoch."""
+    known = [one for one in ours.producers if one.producer_id in (OUR_PRODUCERS, OUR_PRODUCERS + 1)]
+    assert known
+    for one in known:
+        sequence, epoch = one.last_sequence, one.producer_epoch
+        assert say(bootstrap, one, epoch, sequence + 2)[0] == OUT_OF_ORDER
+        error, offset = say(bootstrap, one, epoch, sequence + 1)
+        assert error == 0
+        assert say(bootstrap, one, epoch, sequence + 1) == (0, offset)
+        if epoch:
+            assert say(bootstrap, one, epoch - 1, 0)[0] == OLD_EPOCH
+
+
+def say(bootstrap: str, producer: ProducerSeen, epoch: int, sequence: int) -> tuple[int, int]:
+    """A record of one of our producers, sent to Kafka."""
+    batch = build_batch(
+        [(b"k", b"goes on in Kafka", producer.last_timestamp, ())],
+        producer_id=producer.producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+    )
+    return send(bootstrap, "ours", batch)
+
+
+def assert_silent(kafka: ApacheKafka, *, was_killed: bool) -> None:
+    """Kafka says nothing of its logs but what it always says; after a crash that it recovers them."""
+    said = ENTRY.findall((kafka.directory / "server.log").read_text())
+    about_logs = [
+        (level, text)
+        for level, text, logger in said
+        if logger.startswith(ABOUT_LOGS) and "__cluster_metadata" not in text
+    ]
+    assert len(about_logs) > 50
+    assert [text for level, text in about_logs if level != "INFO"] == []
+    if not was_killed:
+        assert [text for _, text in about_logs if RECOVERY.search(text)] == []
