@@ -105,7 +105,8 @@ class Findings:
 class Situation(NamedTuple):
     """What the log directory says of a partition, offsets None where it says nothing.
 
-    `is_clean`: the broker has stopped in order, so that everything is on stable storage and as it should be.
+    `is_clean`: the broker has stopped in order, so that everything is on stable storage and as it should be. Otherwise
+    a start reads the log from the recovery point on, and cuts it where it is not whole.
     """
 
     is_clean: bool = False
@@ -113,9 +114,18 @@ class Situation(NamedTuple):
     log_start_offset: int | None = None
     cleaner_offset: int | None = None
 
-    def is_recovered(self, end_offset: int) -> bool:
-        """Whether a start reads a segment that ends at `end_offset` through, and builds its indexes anew."""
-        return not self.is_clean and end_offset > (self.recovery_point or 0)
+    def is_recovered(self, offset: int, *, is_active: bool = False) -> bool:
+        """Whether a start is known to read what is at `offset`, and to index a segment that ends there anew.
+
+        It does so with the active segment in any case.
+        """
+        if self.is_clean or self.recovery_point is None:
+            return False
+        return is_active or offset >= self.recovery_point
+
+    def is_unflushed(self, offset: int) -> bool:
+        """Whether it may be that what is at `offset` was not flushed."""
+        return not self.is_clean and offset >= (self.recovery_point or 0)
 
 
 OnProgress = Callable[[int], None]

@@ -339,9 +339,10 @@ class Checkpoints:
 
     def situation(self, key: TopicPartition) -> Situation:
         """What they say of one partition."""
+        has_any = self._env.exists(f"{self._path}/{RECOVERY_POINT_CHECKPOINT}")
         return Situation(
             self.is_clean,
-            self._offsets[RECOVERY_POINT_CHECKPOINT].get(key),
+            self._offsets[RECOVERY_POINT_CHECKPOINT].get(key, 0 if has_any else None),
             self._offsets[LOG_START_OFFSET_CHECKPOINT].get(key),
             self._offsets[CLEANER_OFFSET_CHECKPOINT].get(key),
         )
@@ -352,7 +353,7 @@ class Checkpoints:
         for name in CHECKPOINTS:
             now: dict[TopicPartition, int] | None = None
             for key, offset in self._offsets[name].items():
-                found = self._contradiction(name, offset, ranges.get(key))
+                found = self._contradiction(name, key, offset, ranges.get(key))
                 if found is None:
                     continue
                 now = self._now(name) if now is None else now
@@ -369,33 +370,36 @@ class Checkpoints:
             return {}
 
     def _contradiction(
-        self, name: str, offset: int, log: tuple[int, int] | None
-    ) -> tuple[Severity, str, str, str] | None:
-        """(severity, what is wrong, what would be right, what a start does)."""
+        self, name: str, key: TopicPartition, offset: int, log: tuple[int, int] | None
+    ) -> "_Contradiction | None":
         if log is None:
             return Severity.WARNING, "there is no such partition here", "", "a start drops the entry"
         start, end = log
-        if offset <= end:
+        if offset <= end or end < 0:
             return None
+        # After anything but a stop in order a power cut may have taken what is between the two.
+        severity = Severity.ERROR if self.is_clean else Severity.WARNING
         text = f"the log ends at {end}"
         match name:
             case "recovery-point-offset-checkpoint":
+                # What was flushed is missing, unless compaction took the last records.
+                is_compacted = key in self._offsets[CLEANER_OFFSET_CHECKPOINT]
+                problem = f"{text}: what was on stable storage is missing"
                 return (
-                    Severity.ERROR,
-                    f"{text}: what was on stable storage is missing",
+                    Severity.WARNING if is_compacted else Severity.ERROR,
+                    problem,
                     f"at most {end}",
                     _AT_END,
                 )
             case "log-start-offset-checkpoint":
-                return (
-                    Severity.ERROR,
-                    text,
-                    f"{start} to {end}",
-                    "a start empties the log and goes on from there",
-                )
+                return severity, text, f"{start} to {end}", "a start empties the log and goes on from there"
             case "replication-offset-checkpoint":
-                return Severity.ERROR, f"{text}: what was replicated is missing", f"at most {end}", _AT_END
+                problem = f"{text}: what was replicated, and not flushed, is missing"
+                return severity, problem, f"at most {end}", _AT_END
         return Severity.WARNING, text, f"at most {end}", "the cleaner begins at the log's start again"
 
+
+_Contradiction = tuple[Severity, str, str, str]
+"""(severity, what is wrong, what would be right, what a start does)."""
 
 _AT_END: Final = "a start takes the log's end instead"

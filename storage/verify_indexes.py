@@ -20,6 +20,7 @@ class _IndexCheck:
         "_next",
         "is_noticed",
         "is_told_all",
+        "lag",
         "path",
         "problems",
         "untold",
@@ -31,6 +32,7 @@ class _IndexCheck:
         self.path = path
         self.problems: list[Problem] = []
         self.untold = 0  # that many more
+        self.lag: tuple[str, str] | None = None  # what is missing at its end, and what would be right
         self.is_noticed = False  # by a start that does not read the .log
         self.is_told_all = True
         self._base_offset = base_offset
@@ -176,4 +178,5 @@ class TimeIndexCheck(_IndexCheck):
                 self._wrong(entry, "an offset that there is; the .log ends before it")
         last = self._entries[-1][0] if self._entries else -1
         if is_final and self.is_told_all and not self.problems and last < self._youngest:
-            self._report(f"its last entry is for timestamp {last}", f"the youngest, {self._youngest}", None)
+            # One that is full cannot have it: that is, after segment.index.bytes was set lower.
+            self.lag = f"its last entry is for timestamp {last}", f"the youngest, {self._youngest}"

@@ -1,5 +1,6 @@
 """Verification of a partition's directory: its names, its segments one after the other, epochs, producers, topic id."""
 
+import math
 import re
 from collections.abc import Callable
 from typing import Final
@@ -23,7 +24,7 @@ from storage.segment_files import (
 )
 from storage.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX
 from storage.snapshots import SNAPSHOT_SUFFIX
-from storage.verify import LEFT_ALONE, REMOVED, Findings, OnProgress, SameAgain, Situation
+from storage.verify import LEFT_ALONE, REMOVED, Findings, OnProgress, SameAgain, Severity, Situation
 from storage.verify_producers import ProducersVerifier, TransactionIndexFile
 from storage.verify_segment import Batch, SegmentVerifier
 
@@ -93,6 +94,7 @@ class PartitionVerifier:
         "_names",
         "_on_progress",
         "_producers",
+        "_read_again_from",
         "_situation",
         "end_offset",
         "findings",
@@ -112,6 +114,7 @@ class PartitionVerifier:
         self._latest_epoch = NO_LEADER_EPOCH
         self._log_path = directory
         self._has_inner_gaps = bool(situation.cleaner_offset)
+        self._read_again_from: float = math.inf
         self.findings = Findings(directory)
         self._producers = ProducersVerifier(env, directory, self._names, self.findings, situation)
         self.start_offset = self.end_offset = -1
@@ -131,6 +134,9 @@ class PartitionVerifier:
             )
             return
         self.start_offset = self.end_offset = bases[0]
+        if self._situation.is_recovered(bases[-1], is_active=True):
+            recovery_point = self._situation.recovery_point or 0
+            self._read_again_from = max((base for base in bases if base <= recovery_point), default=bases[0])
         self._producers.begin(bases[0])
         for number, base in enumerate(bases):
             self._segment(base, is_active=number == len(bases) - 1)
@@ -196,7 +202,7 @@ class PartitionVerifier:
     def _segment(self, base_offset: int, *, is_active: bool) -> None:
         self._log_path = f"{self._directory}/{base_offset:020d}{LOG_SUFFIX}"
         transactions = TransactionIndexFile(
-            self._env, self._directory, base_offset, self.findings, self._situation
+            self._env, self._directory, base_offset, self.findings, is_active=is_active
         )
         segment = SegmentVerifier(
             self._env,
@@ -234,7 +240,9 @@ class PartitionVerifier:
                 offset=base_offset,
             )
         elif base_offset > self.end_offset and not (self._has_inner_gaps or segment.has_gaps):
-            self.findings.error(
+            is_unflushed = self._situation.is_recovered(base_offset)
+            self.findings.add(
+                Severity.WARNING if is_unflushed else Severity.ERROR,
                 self._log_path,
                 f"offsets {self.end_offset} to {base_offset - 1} are missing before it",
                 "no gap: nothing else says that the log was compacted",
@@ -292,25 +300,36 @@ class PartitionVerifier:
 
     def _check_epoch_start(self, epoch: int, base_offset: int) -> None:
         """The first batch of an epoch: the file has to know that it began there, or before in a compacted log."""
-        if self._epochs is None or (not self._epochs and self._situation.is_recovered(base_offset + 1)):
+        if self._epochs is None or (not self._epochs and not self._situation.is_clean):
             return
         starts = dict(self._epochs)
         if epoch not in starts:
             # Epochs are written when the log is flushed; what ended before the log's start is not needed.
-            is_before_all = bool(self._epochs) and epoch < self._epochs[0][0]
-            if not is_before_all and not self._situation.is_recovered(base_offset + 1):
-                self._wrong_epoch(f"epoch {epoch} is missing", f"that it began at {base_offset}")
+            is_before_all = base_offset < (self._situation.log_start_offset or 0) or (
+                bool(self._epochs) and epoch < self._epochs[0][0]
+            )
+            if not is_before_all and not self._is_read_again(base_offset):
+                self._wrong_epoch(f"epoch {epoch} is missing", f"that it began at {base_offset}", base_offset)
             return
         start = starts[epoch]
         is_first = self._epochs[0][0] == epoch
         if start > base_offset and not is_first:
-            self._wrong_epoch(f"epoch {epoch} begins at {start}", f"{base_offset} or before")
-        elif start < base_offset and not self._has_inner_gaps and base_offset > self.start_offset:
-            self._wrong_epoch(f"epoch {epoch} begins at {start}", f"{base_offset}, by its first batch")
+            self._wrong_epoch(f"epoch {epoch} begins at {start}", f"{base_offset} or before", base_offset)
+        elif start < base_offset and not self._producers.has_gaps and base_offset > self.start_offset:
+            self._wrong_epoch(
+                f"epoch {epoch} begins at {start}", f"{base_offset}, by its first batch", base_offset
+            )
 
-    def _wrong_epoch(self, problem: str, expected: str) -> None:
+    def _is_read_again(self, offset: int) -> bool:
+        """Whether a start finds what is at `offset` in the batches: it reads whole segments."""
+        return self._situation.is_recovered(offset) or offset >= self._read_again_from
+
+    def _wrong_epoch(self, problem: str, expected: str, base_offset: int) -> None:
         path = f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"
-        self.findings.error(path, problem, expected, "a start takes it as it is")
+        is_read_again = self._is_read_again(base_offset)
+        severity = Severity.WARNING if is_read_again else Severity.ERROR
+        remedy = "a start takes it from the batches" if is_read_again else "a start takes it as it is"
+        self.findings.add(severity, path, problem, expected, remedy)
 
     def _check_latest_epochs(self) -> None:
         path = f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"
@@ -323,7 +342,8 @@ class PartitionVerifier:
             return
         for epoch, start in self._epochs or []:
             if start > self.end_offset and self._producers.is_trusted:
-                self.findings.error(
+                self.findings.add(
+                    Severity.ERROR if self._situation.is_clean else Severity.WARNING,
                     path,
                     f"epoch {epoch} begins at {start}",
                     f"at most {self.end_offset}, where the log ends",

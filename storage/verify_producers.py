@@ -27,6 +27,9 @@ _FIELDS: Final = (
 Aborted = tuple[int, int, int, int]
 """(producer id, first offset, last offset, last stable offset)."""
 
+TxnProblem = tuple[str, str, int | None]
+"""(what is wrong, what would be right, offset)."""
+
 
 class ProducersVerifier:
     """What producers have done in one partition, from its first batch on, and the files that say the same."""
@@ -76,8 +79,7 @@ class ProducersVerifier:
             except CorruptSnapshotError as error:
                 if not self._env.exists(path):
                     continue  # retention took it meanwhile
-                is_unflushed = self._situation.is_recovered(offset)
-                severity = Severity.WARNING if is_unflushed else Severity.ERROR
+                severity = Severity.ERROR if self._situation.is_clean else Severity.WARNING
                 remedy = "a start removes it, and takes the one before it or reads the log"
                 self._findings.add(
                     severity, path, str(error).removeprefix(f"{path} "), "", remedy, offset=offset
@@ -143,14 +145,17 @@ class ProducersVerifier:
                 problem = f"producer {saved.producer_id} has last offset {saved.last_offset}"
                 expected = "a batch of that producer there"
         elif self.has_gaps and saved.last_offset != known.last_offset:
-            if saved.last_offset < known.last_offset and saved.producer_epoch == known.producer_epoch:
+            # After a marker that began a new epoch there is none; the marker may have been compacted away.
+            if 0 <= saved.last_offset < known.last_offset and saved.producer_epoch == known.producer_epoch:
                 problem = f"producer {saved.producer_id} has last offset {saved.last_offset}"
                 expected = f"{known.last_offset} or more: there is a batch of that producer"
         elif saved.last_offset >= self._first_offset or known.last_offset >= 0:
             problem, expected = self._difference(saved, known)
         if problem:
-            remedy = "a start takes it as it is, if it is the latest"
-            self._findings.error(path, problem, expected, remedy, offset=offset)
+            is_unflushed = self._situation.is_recovered(offset)
+            severity = Severity.WARNING if is_unflushed else Severity.ERROR
+            remedy = "a start reads the log instead" if is_unflushed else "a start takes the latest as it is"
+            self._findings.add(severity, path, problem, expected, remedy, offset=offset)
 
     def _difference(self, saved: SnapshotEntry, known: ProducerStateEntry) -> tuple[str, str]:
         last = known.batches[-1] if known.batches else None
@@ -182,7 +187,8 @@ class ProducersVerifier:
         for offset in self._waiting:
             path = self._snapshots.path(offset)
             expected = f"at most {end_offset}, where the log ends"
-            self._findings.error(path, f"it is of offset {offset}", expected, REMOVED, offset=offset)
+            severity = Severity.ERROR if self._situation.is_clean else Severity.WARNING
+            self._findings.add(severity, path, f"it is of offset {offset}", expected, REMOVED, offset=offset)
 
     # -- .txnindex --
 
@@ -194,51 +200,49 @@ class ProducersVerifier:
         """
         replayed, markers = self._aborted, self._markers
         self._aborted, self._markers = [], set()
+        problems = segment.problems
         if self.is_trusted and segment.entries is not None:
-            is_rebuilt = self._situation.is_recovered(segment.end_offset)
-            for problem, expected, offset in _txn_problems(
-                segment, replayed, markers, self.has_gaps, self._first_offset
-            ):
-                severity = Severity.WARNING if is_rebuilt else Severity.ERROR
-                remedy = (
-                    REBUILT if is_rebuilt else "a start takes it as it is; readers at read_committed go wrong"
-                )
-                self._findings.add(severity, segment.path, problem, expected, remedy, offset=offset)
+            problems = _txn_problems(segment, replayed, markers, self.has_gaps, self._first_offset)
+        is_rebuilt = self._situation.is_recovered(segment.end_offset, is_active=segment.is_active)
+        severity = Severity.WARNING if is_rebuilt else Severity.ERROR
+        remedy = REBUILT if is_rebuilt else "a start takes it as it is; readers at read_committed go wrong"
+        for problem, expected, offset in problems:
+            self._findings.add(severity, segment.path, problem, expected, remedy, offset=offset)
 
 
 class TransactionIndexFile:
-    """The entries of a .txnindex as they were read, before the .log was; none where there is no file."""
+    """The entries of a .txnindex as they were read, before the .log was; none where there is no file.
 
-    __slots__ = ("end_offset", "entries", "path")
+    `entries` is None where they make no sense, and `problems` says why.
+    """
+
+    __slots__ = ("end_offset", "entries", "is_active", "path", "problems")
 
     def __init__(
-        self, env: Env, directory: str, base_offset: int, findings: Findings, situation: Situation
+        self, env: Env, directory: str, base_offset: int, findings: Findings, *, is_active: bool
     ) -> None:
         self.path = segment_path(directory, base_offset, TXN_INDEX_SUFFIX)
+        self.is_active = is_active
         self.end_offset = base_offset
         self.entries: list[Aborted] | None = []
+        self.problems: list[TxnProblem] = []
         try:
             data = env.read_file(self.path)
         except FileNotFoundError:
             return
         findings.counts.files += 1
+        self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
         whole = len(data) // _TXN_ENTRY.size * _TXN_ENTRY.size
         found = list(_TXN_ENTRY.iter_unpack(data[:whole]))
         odd = next((entry[0] for entry in found if entry[0] != 0), None)
-        if whole == len(data) and odd is None:
-            self.entries = [(entry[1], entry[2], entry[3], entry[4]) for entry in found]
-            return
-        self.entries = None
-        problem = f"it has an entry of version {odd}" if odd is not None else f"it has {len(data)} bytes"
-        expected = "0" if odd is not None else f"a multiple of {_TXN_ENTRY.size}"
-        is_rebuilt = not situation.is_clean and base_offset >= (situation.recovery_point or 0)
-        severity = Severity.WARNING if is_rebuilt else Severity.ERROR
-        findings.add(
-            severity,
-            self.path,
-            problem,
-            expected,
-            REBUILT if is_rebuilt else "readers at read_committed fail",
+        if odd is not None:
+            self.problems.append((f"it has an entry of version {odd}", "0", None))
+        elif whole != len(data):
+            self.problems.append((f"it has {len(data)} bytes", f"a multiple of {_TXN_ENTRY.size}", None))
+        self.entries = (
+            None if self.problems else [(entry[1], entry[2], entry[3], entry[4]) for entry in found]
         )
 
 
@@ -248,9 +252,8 @@ def _txn_problems(
     markers: set[tuple[int, int]],
     has_gaps: bool,
     first_offset: int,
-) -> list[tuple[str, str, int]]:
-    """(what is wrong, what would be right, offset)."""
-    problems: list[tuple[str, str, int]] = []
+) -> list[TxnProblem]:
+    problems: list[TxnProblem] = []
     by_marker = {(entry[0], entry[2]): entry for entry in replayed}
     for entry in segment.entries or []:
         producer_id, first, last, stable = entry

@@ -170,17 +170,29 @@ class SegmentVerifier:
                 offset=self.next_offset,
             )
             return
-        self._findings.error(
-            self._path,
+        self._damage(
             f"no batch begins here: {why}",
             f"a batch that begins at offset {self.next_offset} or after",
-            self._remedy(left),
-            position=position,
-            offset=self.next_offset,
+            position,
+            self.next_offset,
         )
 
     def _is_unflushed_tail(self) -> bool:
-        return self._is_active and self._situation.is_recovered(self.next_offset + 1)
+        return self._is_active and self._situation.is_unflushed(self.next_offset)
+
+    def _damage(self, problem: str, expected: str, position: int, offset: int) -> None:
+        """From `position` on nothing can be relied on; before the recovery point that is an error."""
+        if self._situation.is_recovered(self.next_offset):
+            severity = Severity.WARNING
+            expected += (
+                "; but nothing from the recovery point on was flushed, so that a power cut may have taken it"
+            )
+            later = "" if self._is_active else ", and the segments after it go"
+            remedy = f"a start cuts {self._end - position} bytes off here{later}"
+        else:
+            severity = Severity.ERROR
+            remedy = "a start does not look here; readers are told that the records are corrupt"
+        self._findings.add(severity, self._path, problem, expected, remedy, position=position, offset=offset)
 
     def _is_zero(self, position: int) -> bool:
         while position < self._end:
@@ -189,12 +201,6 @@ class SegmentVerifier:
                 return False
             position += len(chunk)
         return True
-
-    def _remedy(self, left: int) -> str:
-        if self._situation.is_recovered(self.next_offset + 1):
-            later = "" if self._is_active else ", and the segments after it go"
-            return f"a start cuts {left} bytes off here{later}"
-        return "a start does not look here; readers are told that the records are corrupt"
 
     def _take(self, batch: Batch, position: int) -> None:
         if not self._is_right(batch, position):
@@ -234,13 +240,11 @@ class SegmentVerifier:
             )
             return False
         actual = f"{_actual_crc(batch):#010x}" if isinstance(batch, RecordBatch) else "another"
-        self._findings.error(
-            self._path,
+        self._damage(
             f"the batch of {batch.size_in_bytes} bytes claims CRC {batch.crc:#010x}, and its bytes have {actual}",
             "one that is right",
-            self._remedy(self._end - position),
-            position=position,
-            offset=self.next_offset,
+            position,
+            self.next_offset,
         )
         return False
 
@@ -254,23 +258,15 @@ class SegmentVerifier:
     def _check_offsets(self, first: int, last: int, position: int) -> None:
         if first < self.next_offset or last < first:
             self.is_whole = False
-            self._findings.error(
-                self._path,
+            self._damage(
                 f"the batch has offsets {first} to {last}",
                 f"{self.next_offset} or greater ones",
-                self._remedy(self._end - position),
-                position=position,
-                offset=first,
+                position,
+                first,
             )
         elif last - self._base_offset > MAX_RELATIVE_OFFSET:
-            self._findings.error(
-                self._path,
-                f"the batch ends with offset {last}",
-                f"at most {self._base_offset + MAX_RELATIVE_OFFSET}, or the indexes cannot point to it",
-                self._remedy(self._end - position),
-                position=position,
-                offset=last,
-            )
+            expected = f"at most {self._base_offset + MAX_RELATIVE_OFFSET}, or the indexes cannot point to it"
+            self._damage(f"the batch ends with offset {last}", expected, position, last)
 
     def _check_records(self, batch: Batch, position: int) -> None:
         try:
@@ -296,7 +292,7 @@ class SegmentVerifier:
     def _report_indexes(
         self, offset_path: str, offset_data: bytes | None, time_path: str, time_data: bytes | None
     ) -> None:
-        is_rebuilt = self._situation.is_recovered(self.next_offset)
+        is_rebuilt = self._situation.is_recovered(self.next_offset, is_active=self._is_active)
         severity = Severity.WARNING if is_rebuilt else Severity.ERROR
         for path, data in ((offset_path, offset_data), (time_path, time_data)):
             if data is None and self._end:  # Kafka makes those of an empty segment when they are needed
@@ -306,10 +302,16 @@ class SegmentVerifier:
             remedy = REBUILT if is_rebuilt or index.is_noticed else _UNNOTICED
             for problem, expected, offset in index.problems:
                 self._findings.add(severity, index.path, problem, expected, remedy, offset=offset)
+            if index.lag is not None:
+                problem, expected = index.lag
+                self._findings.warning(index.path, problem, expected, _LAGS)
             if index.untold:
                 self._findings.add(severity, index.path, f"{index.untold} more of its entries are wrong")
 
 
+_LAGS: Final = (
+    "a start takes it as it is: look-ups by time and retention take the segment for older than it is"
+)
 _UNNOTICED: Final = "a start takes it as it is; removed while the broker is stopped, it is built anew"
 
 

@@ -436,6 +436,7 @@ DAMAGES = (
     a_batch_of_the_metadata,
 )
 HARMLESS = (
+    a_lost_time_index_entry,
     a_missing_index,
     offset_in("cleaner-offset-checkpoint"),
     a_partition_that_is_not_there,
@@ -505,12 +506,38 @@ def test_the_same_after_a_stop_is_damage(env: FaultEnv) -> None:
     assert [finding.severity for finding in findings(env)] == [Severity.ERROR]
 
 
-def test_damage_before_the_end_of_an_unflushed_log_is_damage(env: FaultEnv) -> None:
+def test_damage_before_the_end_of_an_unflushed_log_is_a_warning(env: FaultEnv) -> None:
+    """What follows is whole, so it is no append that was cut off; a power cut may leave it so."""
     written(env, stop=False)
     env.kill()
     path = files(env, ".log")[-1]
     flip(env, path, 70)
-    assert Severity.ERROR in [finding.severity for finding in findings(env)]
+    (warning,) = findings(env)
+    assert warning.severity is Severity.WARNING
+    assert "recovery point" in warning.expected
+    assert f"cuts {env.size(path)} bytes" in warning.remedy
+
+
+def test_damage_before_the_recovery_point_is_an_error(env: FaultEnv) -> None:
+    manager = written(env, stop=False)
+    log = manager.get_log("orders", 0)
+    assert log is not None
+    log.flush()
+    manager.checkpoint_all()
+    env.kill()
+    flip(env, files(env, ".log")[1], 70)
+    assert [finding.severity for finding in findings(env)] == [Severity.ERROR]
+
+
+def test_of_a_partition_whose_recovery_point_nobody_knows_only_the_end_may_be_missing(env: FaultEnv) -> None:
+    written(env)
+    env.mkdir("/b")
+    env.rename(TOPIC, "/b/orders-0")
+    logs = files(env, ".log", "/b/orders-0")
+    flip(env, logs[-1], -1)
+    assert [finding.severity for finding in findings(env, "/b/orders-0")] == [Severity.NOTE]
+    flip(env, logs[0], 70)
+    assert Severity.ERROR in [finding.severity for finding in findings(env, "/b/orders-0")]
 
 
 def test_room_that_is_kept_free_is_a_note(env: FaultEnv) -> None:
