@@ -4,7 +4,7 @@ Each tells the model; what must be refused is refused and leaves nothing.
 """
 
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 import pytest
 
@@ -15,6 +15,7 @@ from protocol.records.batch import (
     InvalidRecordError,
     build_batch,
 )
+from storage.env import Env
 from storage.errors import (
     InvalidProducerEpochError,
     InvalidTimestampError,
@@ -27,7 +28,6 @@ from storage.errors import (
 )
 from storage.offsets import AppendOrigin
 from storage.unified_log import UnifiedLog
-from tests.storage.fault_env import FaultEnv
 from tests.storage.log_model import MAX_SEQUENCE, LogModel, ModelBatch, ModelProducer, ModelRecord
 
 IDEMPOTENT: Final = (7, 8)
@@ -38,15 +38,24 @@ CODECS: Final = tuple(CompressionType)
 Records = list[tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]]
 
 
+class SteeredEnv(Env, Protocol):
+    """An Env whose clock stands until the test moves it, and which counts its maps."""
+
+    time_ms: int
+    maps: int
+
+
 class LogAppends:
     """What a log, its model and its world need for appends."""
 
-    env: FaultEnv
+    env: SteeredEnv
     model: LogModel
     log: UnifiedLog
     config: LogConfig
     epoch: int
     counter: int
+    pending: list[ModelBatch]
+    """What is being appended: where that fails, it may be in the log after a restart, or not."""
 
     # -- appending as leader --
 
@@ -82,12 +91,13 @@ class LogAppends:
         limit = min(self.config.max_message_bytes, self.config.segment_bytes)
         if len(data) > limit or (self.config.compression_type != "producer" and len(data) > limit // 2):
             return
+        self.plan(records, producer, transactional=transactional)
         info = self.log.append_as_leader(data, self.epoch)
         assert (info.first_offset, info.last_offset) == (self.model.end, self.model.end + len(records) - 1)
         assert not info.duplicate
-        self.note(records, producer, transactional=transactional)
+        self.note()
 
-    def note(
+    def plan(
         self,
         records: Records,
         producer: tuple[int, int, int] | None,
@@ -95,13 +105,23 @@ class LogAppends:
         transactional: bool = False,
         commit: bool | None = None,
     ) -> None:
-        """Tells the model of an append by this leader."""
+        """Says what this leader is about to append."""
         by_broker = self.config.message_timestamp_type == "LogAppendTime"
-        noted = tuple(
+        planned = tuple(
             ModelRecord(self.model.end + delta, self.env.time_ms if by_broker else timestamp, key, value)
             for delta, (key, value, timestamp, _) in enumerate(records)
         )
-        self.model.append(ModelBatch(noted, self.epoch, producer, transactional, commit))
+        self.pending = [ModelBatch(planned, self.epoch, producer, transactional, commit)]
+        self.tell()
+
+    def tell(self) -> None:
+        raise NotImplementedError
+
+    def note(self) -> None:
+        """Tells the model that it was appended."""
+        for batch in self.pending:
+            self.model.append(batch)
+        self.pending = []
 
     def append(self, rng: Random) -> None:
         self.leader_append(rng)
@@ -201,9 +221,10 @@ class LogAppends:
             records, producer_id=producer_id, producer_epoch=epoch, is_transactional=True, is_control=True
         )
         self.refused(data, InvalidRecordError)  # not for clients
+        self.plan(records, (producer_id, epoch, -1), transactional=True, commit=commit)
         info = self.log.append_as_leader(data, self.epoch, AppendOrigin.COORDINATOR)
         assert info.first_offset == self.model.end
-        self.note(records, (producer_id, epoch, -1), transactional=True, commit=commit)
+        self.note()
 
     def refused(self, data: bytes, error: type[Exception]) -> None:
         with pytest.raises(error):
@@ -249,10 +270,11 @@ class LogAppends:
         if sum(map(len, parts)) > self.config.segment_bytes:
             return
         late = build_batch([(b"k", b"v", 1, [])], base_offset=offset, partition_leader_epoch=self.epoch + 1)
+        self.pending = [ModelBatch(tuple(batch), self.epoch) for batch in noted]
+        self.tell()
         info = self.log.append_as_follower(b"".join([*parts, late]), self.epoch)
         assert (info.first_offset, info.last_offset) == (noted[0][0].offset, offset - 1)
-        for batch in noted:
-            self.model.append(ModelBatch(tuple(batch), self.epoch))
+        self.note()
         with pytest.raises(UnexpectedAppendOffsetError):
             self.log.append_as_follower(parts[0], self.epoch)
         if len(parts) > 1:

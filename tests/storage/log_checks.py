@@ -105,9 +105,9 @@ def check_indexes(segment: LogSegment, read: list[RecordBatch]) -> None:
     assert segment.max_timestamp_so_far == youngest
 
 
-def check_files(env: Env, model: LogModel) -> None:
+def check_files(env: Env, directory: str, model: LogModel) -> None:
     """After a clean stop: names as they should be, indexes trimmed, a snapshot at the end if there are producers."""
-    names = set(env.listdir("/logs/t-0"))
+    names = set(env.listdir(directory))
     stems = {name[:20] for name in names if name.endswith(".log")}
     for name in sorted(names):
         stem, _, suffix = name.partition(".")
@@ -119,7 +119,7 @@ def check_files(env: Env, model: LogModel) -> None:
         assert suffix in ("log", "index", "timeindex", "txnindex"), name
         assert stem in stems, name
         entry_size = {"log": 1, "index": 8, "timeindex": 12, "txnindex": 34}[suffix]
-        data = env.read_file(f"/logs/t-0/{name}")
+        data = env.read_file(f"{directory}/{name}")
         assert len(data) % entry_size == 0
         if suffix == "index" and data:
             assert data[-8:] != bytes(8), f"{name} is not trimmed"

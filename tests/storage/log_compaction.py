@@ -36,8 +36,9 @@ def compact(life: "LogLife", rng: Random) -> None:
         swap = SwapPreparation(life.env, log.directory, cleaned)
         if cleaner.is_aborted(found.key):
             break
-        swap.run()
         life.model.compact(taken[cleaned.base_offset], happened=False)
+        life.tell()
+        swap.run()
         if ended(life, rng):
             return
         if not log.replace_segments(cleaned):

@@ -10,6 +10,8 @@ from typing import Final
 
 import pytest
 
+from storage.checkpoints import CLEAN_SHUTDOWN
+from storage.env import make_directory
 from storage.errors import OffsetOutOfRangeError
 from storage.log_cleaner_manager import LogCleanerManager
 from storage.log_manager import LogManager
@@ -17,7 +19,7 @@ from storage.offsets import FetchIsolation, LogStartOffsetIncrementReason
 from storage.unified_log import UnifiedLog
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import TOPIC_ID, small_config
-from tests.storage.log_appends import LogAppends
+from tests.storage.log_appends import LogAppends, SteeredEnv
 from tests.storage.log_checks import check_files, check_physical, check_retention, committed_data, decode
 from tests.storage.log_compaction import compact
 from tests.storage.log_model import LogModel
@@ -47,20 +49,22 @@ CONFIGS: Final[tuple[dict[str, object], ...]] = (
 class LogLife(LogAppends):
     """The log `t-0` and what it should be. Steps are the public methods that take a `Random`."""
 
-    def __init__(self, seed: int) -> None:
-        self.env = FaultEnv(seed=seed)
-        self.env.mkdir("/logs")
-        self.env.sync_dir("/")
+    def __init__(self, seed: int, env: SteeredEnv | None = None, log_dir: str = "/logs") -> None:
+        self.env = env or FaultEnv(seed=seed)
+        self.log_dir = log_dir
+        make_directory(self.env, log_dir)
         self.model = LogModel()
         self.config = small_config(retention_bytes=-1, retention_ms=-1)
         self.epoch = 0
         self.counter = 0
+        self.pending = []
+        self.cutting: int | None = None  # where a truncation is under way, this is what it is to leave
         self.open()
 
     def open(self) -> None:
         self.manager = LogManager(
             self.env,
-            ["/logs"],
+            [self.log_dir],
             lambda _topic: self.config,
             producer_id_expiration_ms=EXPIRATION_MS,
             max_open_segments=3,
@@ -181,7 +185,10 @@ class LogLife(LogAppends):
         offsets = [at for at in self.model.boundaries if at >= lowest]
         offset = rng.choice(offsets[-8:]) if offsets else self.model.end
         is_full = offset < self.log.first_segment_base_offset
+        self.cutting = offset
+        self.tell()
         self.manager.truncate_to(self.log, offset)
+        self.cutting = None
         if is_full:
             self.model.start_anew_at(offset)
         else:
@@ -191,7 +198,10 @@ class LogLife(LogAppends):
 
     def truncate_fully(self, rng: Random) -> None:
         offset = self.model.end + rng.randint(0, 50)
+        self.cutting = offset
+        self.tell()
         self.manager.truncate_fully_and_start_at(self.log, offset)
+        self.cutting = None
         self.model.start_anew_at(offset)
         self.checkpointed()
         check_physical(self.log, self.model)
@@ -272,7 +282,7 @@ class LogLife(LogAppends):
 
     def stop_cleanly(self, _rng: Random) -> None:
         self.manager.shutdown()
-        check_files(self.env, self.model)
+        self.check_stopped()
         self.checkpointed()
         self.model.flushed()
         epochs, start = self.model.epochs, self.model.start
@@ -285,9 +295,24 @@ class LogLife(LogAppends):
         self.reopened(self.model.end)
         assert (self.model.start, self.model.epochs) == (start, epochs)
 
-    def kill(self, _rng: Random) -> None:
+    def check_stopped(self) -> None:
+        assert self.env.exists(f"{self.log_dir}/{CLEAN_SHUTDOWN}")
+        check_files(self.env, f"{self.log_dir}/t-0", self.model)
+
+    def end_process(self) -> None:
+        assert isinstance(self.env, FaultEnv)
         self.env.kill()
-        bases = [int(name[:20]) for name in self.env.listdir("/logs/t-0") if name.endswith(".log")]
+
+    def end_machine(self, rng: Random | None) -> None:
+        assert isinstance(self.env, FaultEnv)
+        self.env.crash(rng)
+
+    def tell(self) -> None:
+        """The model has just taken in what is about to happen: for those who watch from another process."""
+
+    def kill(self, _rng: Random) -> None:
+        self.end_process()
+        bases = [int(name[:20]) for name in self.env.listdir(f"{self.log_dir}/t-0") if name.endswith(".log")]
         self.open()
         assert self.log.truncated_bytes == 0 or "preallocate" in repr(self.config)
         self.reopened(self.model.end)
@@ -296,7 +321,7 @@ class LogLife(LogAppends):
     def crash(self, rng: Random) -> None:
         """Of the machine: sometimes what was not synced is gone to the last byte, sometimes some of it is there."""
         start, was_retained = self.model.start, self.model.retained_since_flush
-        self.env.crash(None if rng.random() < 0.3 else rng)
+        self.end_machine(None if rng.random() < 0.3 else rng)
         self.open()
         self.reopened(self.model.durable_end)
         if was_retained:

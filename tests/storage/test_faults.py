@@ -5,9 +5,10 @@ in the order in which it was sent, and the log takes appends again after a resta
 """
 
 import errno
+import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from random import Random
+from contextlib import contextmanager, suppress
+from random import Random, SystemRandom
 
 import pytest
 
@@ -15,6 +16,7 @@ from storage.errors import KafkaStorageError, StorageError
 from storage.log_manager import LogManager
 from storage.offsets import FetchIsolation, LogStartOffsetIncrementReason
 from tests.storage.fault_env import Fault, FaultEnv, FaultPlan, PowerCut, from_nth, nth, power_cut
+from tests.storage.fault_life import life_with, operations_of_a_life
 from tests.storage.helpers import T0, TOPIC_ID, make_batch, read_values, small_config
 
 FAULTS: dict[str, Callable[[int], FaultPlan]] = {
@@ -205,3 +207,56 @@ def test_a_restart_that_fails_anywhere_leaves_everything_for_the_next_one(
         life.sent.append(b"life goes on")
         life.check_after_restart(set(life.acknowledged))
         operation += 1
+
+
+# -- a richer life, against the model of `log_life` --
+
+RICH_FAULTS: dict[
+    str, tuple[Callable[[int], FaultPlan], bool]
+] = {  # the plan, and whether it strikes only once
+    "an error": (nth, True),
+    "an error halfway through a write": (lambda n: nth(n, Fault(errno.EIO, half=True)), True),
+    "no room for a write": (lambda n: nth(n, Fault(errno.ENOSPC, half=True)), True),
+    "a short write": (lambda n: nth(n, Fault(None, half=True)), True),
+    "errors from there on": (from_nth, False),
+    "a disk that stays full": (lambda n: from_nth(n, Fault(errno.ENOSPC, half=True)), False),
+    "the end": (power_cut, False),
+}
+STRIDE = 97  # of the operations every so many is struck; any offset finds others
+SLOW_STRIDE = int(os.environ.get("BARNABAS_FAULT_STRIDE") or 23)  # 1: each operation in turn
+
+
+def strike(kind: str, stride: int, offset: int) -> None:
+    """Strikes the rich life at every `stride`-th operation, and has process and machine end after each."""
+    plan, is_single = RICH_FAULTS[kind]
+    operations = operations_of_a_life()
+    print(f"{operations} operations, every {stride}th from {offset} on")
+    for number in range(offset, operations, stride):
+        for power_cut_after, rng in ((False, None), (True, None), (True, Random(number))):
+            with telling(
+                f"{kind} at operation {number}, power cut {power_cut_after}, mixture {rng is not None}"
+            ):
+                life = life_with(plan(number), single_fault=is_single)
+                life.come_back(power_cut=power_cut_after, rng=rng)
+                life.live_on()
+
+
+@contextmanager
+def telling(what: str) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        print(what)
+        raise
+
+
+@pytest.mark.parametrize("kind", RICH_FAULTS)
+def test_log_and_model_agree_whatever_operation_fails(kind: str) -> None:
+    strike(kind, STRIDE, offset=list(RICH_FAULTS).index(kind) * 13)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("kind", RICH_FAULTS)
+def test_log_and_model_agree_whatever_operation_fails_of_many(kind: str) -> None:
+    strike(kind, SLOW_STRIDE, offset=SystemRandom().randrange(SLOW_STRIDE))

@@ -1,0 +1,208 @@
+"""The life of a log on a real disk in a process of its own, which is killed with -9 again and again.
+
+The process is a fork that takes the steps of `tests.storage.log_life` and tells its parent, before each operation that
+may leave a trace, what its model of the log is and what it is about to do (`Told`). So the parent, and the next
+process after it, know after any kill what must be there, what may be, and what must not.
+"""
+
+import os
+import pickle
+import signal
+import struct
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import NamedTuple
+
+from config.log_config import LogConfig
+from storage.env import Buffer, RealEnv, RealFile
+from tests.storage.fault_life import FaultedLife, Step
+from tests.storage.log_life import LogLife
+from tests.storage.log_model import LogModel, ModelBatch
+
+FRAME = struct.Struct(">I")
+
+
+class KillingFile(RealFile):
+    """Counts operations with its Env."""
+
+    __slots__ = ("env",)
+
+    def __init__(self, fd: int, env: "KillingEnv") -> None:
+        super().__init__(fd)
+        self.env = env
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
+        self.env.operation()
+        return super().pwritev(buffers, position)
+
+    def truncate(self, size: int) -> None:
+        self.env.operation()
+        super().truncate(size)
+
+    def sync(self) -> None:
+        self.env.operation()
+        super().sync()
+
+
+class KillingEnv(RealEnv):
+    """A real file system with a clock that the test moves; ends the process at one of the operations that change it."""
+
+    __slots__ = ("kill_at", "maps", "operations", "random", "time_ms")
+
+    def __init__(self, seed: int, time_ms: int) -> None:
+        self.time_ms = time_ms
+        self.maps = 0
+        self.random = Random(seed)
+        self.operations = 0
+        self.kill_at = -1
+
+    def operation(self) -> None:
+        if self.operations == self.kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.operations += 1
+
+    def now_ms(self) -> int:
+        return self.time_ms
+
+    def random_bytes(self, length: int) -> bytes:
+        return self.random.randbytes(length)
+
+    def open(self, path: str, *, create: bool = False, write: bool = True) -> KillingFile:
+        if create:
+            self.operation()
+        file = super().open(path, create=create, write=write)
+        fd, file.fd = file.fd, -1
+        return KillingFile(fd, self)
+
+    def mkdir(self, path: str) -> None:
+        self.operation()
+        super().mkdir(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self.operation()
+        super().rename(source, target)
+
+    def remove(self, path: str) -> None:
+        self.operation()
+        super().remove(path)
+
+    def rmdir(self, path: str) -> None:
+        self.operation()
+        super().rmdir(path)
+
+    def sync_dir(self, path: str) -> None:
+        self.operation()
+        super().sync_dir(path)
+
+
+class Told(NamedTuple):
+    """What a process says of the log before it goes on."""
+
+    model: LogModel
+    pending: list[ModelBatch]
+    cutting: int | None
+    under_way: str
+    config: LogConfig
+    epoch: int
+    counter: int
+    time_ms: int
+
+
+class RealLife(FaultedLife):
+    """A log in a real directory; made anew, or from what a process has told before it was killed."""
+
+    env: KillingEnv
+
+    def __init__(self, log_dir: str, seed: int, tell_to: int | None, told: Told | None = None) -> None:
+        self.tell_to = tell_to
+        env = KillingEnv(seed, told.time_ms if told else 1_700_000_000_000)
+        if told is None:
+            super().__init__(seed, env, log_dir)
+            return
+        self.env, self.log_dir = env, log_dir
+        self.model, self.pending, self.cutting = told.model, told.pending, told.cutting
+        self.under_way = getattr(LogLife, told.under_way, None)
+        self.config, self.epoch, self.counter = told.config, told.epoch, told.counter
+
+    def tell(self) -> None:
+        if self.tell_to is not None:
+            name = self.under_way.__name__ if self.under_way else ""
+            state = (self.model, self.pending, self.cutting, name)
+            data = pickle.dumps(Told(*state, self.config, self.epoch, self.counter, self.env.time_ms))
+            data = FRAME.pack(len(data)) + data
+            while data:
+                data = data[os.write(self.tell_to, data) :]
+
+    def well_again(self) -> None:
+        """Nothing is made to fail but by kills."""
+
+    def end_process(self) -> None:
+        """It has been killed by now."""
+
+    def follow_start(self) -> None:
+        if self.model.start < self.log.log_start_offset <= max(self.model.high_watermark, self.model.start):
+            self.model.move_start(self.log.log_start_offset)
+
+    def take(self, step: Step, rng: Random) -> None:
+        """One step, told of before."""
+        self.under_way = step
+        self.tell()
+        step(self, rng)
+        self.check()
+        self.under_way = None
+        self.pending, self.cutting = [], None
+        self.tell()
+
+
+def fork(what: Callable[[int], None]) -> tuple[int, int]:
+    """Has a child do something with a pipe to its parent; answers with its process id and the other end."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return pid, reading
+    status = 1
+    try:
+        os.close(reading)
+        what(writing)
+        status = 0
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+class Listener:
+    """Reads what a child tells; `last` is the last that came whole."""
+
+    def __init__(self, pipe: int) -> None:
+        self.pipe = pipe
+        self.buffer = bytearray()
+        self.last: bytes | None = None
+        self.frames = 0
+
+    def read(self) -> bool:
+        """Takes what is there; False at the end."""
+        data = os.read(self.pipe, 1 << 20)
+        self.buffer += data
+        while len(self.buffer) >= FRAME.size:
+            (size,) = FRAME.unpack_from(self.buffer)
+            if len(self.buffer) < FRAME.size + size:
+                break
+            self.last = bytes(self.buffer[FRAME.size : FRAME.size + size])
+            del self.buffer[: FRAME.size + size]
+            self.frames += 1
+        return bool(data)
+
+    def read_to_end(self) -> None:
+        while self.read():
+            pass
+        os.close(self.pipe)
+
+
+def unpack(told: bytes) -> Told:
+    """What was told, each time anew: whoever takes a log over changes it."""
+    found: Told = pickle.loads(told)
+    return found

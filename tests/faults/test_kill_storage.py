@@ -1,0 +1,240 @@
+"""kill -9 of a process that works a log on a real disk: nothing acknowledged is lost, and nothing else is there.
+
+The page cache survives the process: whatever a step has returned from is there after it, flushed or not. After each
+kill a copy of the directory is opened and read through beside the model (`tests.storage.log_life`): records in order
+with their bytes, the last value of each key, nothing of aborted transactions for read_committed, producers, epochs, the
+log start. Then the next process takes the directory over as it is.
+
+BARNABAS_KILLS says how many kills at random instants there are.
+"""
+
+import os
+import select
+import shutil
+import signal
+import time
+from itertools import count
+from pathlib import Path
+from random import Random, SystemRandom
+
+import pytest
+
+from tests.faults.storage_child import Listener, RealLife, fork, unpack
+from tests.storage.fault_life import Step
+from tests.storage.log_life import LogLife as L
+
+pytestmark = [pytest.mark.faults]
+
+KILLS = int(os.environ.get("BARNABAS_KILLS") or 150)
+LIFETIME = 25  # kills in one directory; then another begins
+WEIGHTS = {
+    L.append: 10,
+    L.append_idempotent: 6,
+    L.append_transactional: 8,
+    L.end_transaction: 8,
+    L.append_as_follower: 2,
+    L.next_epoch: 2,
+    L.move_high_watermark: 10,
+    L.flush: 2,
+    L.flush_in_steps: 2,
+    L.roll: 6,
+    L.compact: 8,
+    L.retain: 6,
+    L.delete_records: 3,
+    L.checkpoint: 4,
+    L.truncate: 1,
+    L.remove_due_files: 2,
+    L.read_through: 2,
+    L.find_by_time: 1,
+    L.change_config: 1,
+    L.stop_cleanly: 2,
+}
+GROWTH: tuple[Step, ...] = (
+    *(
+        L.append,
+        L.append_idempotent,
+        L.append_transactional,
+        L.append,
+        L.next_epoch,
+        L.roll,
+        L.append_idempotent,
+    ),
+    *(
+        L.end_transaction,
+        L.append,
+        L.move_high_watermark,
+        L.append_transactional,
+        L.append,
+        L.roll,
+        L.checkpoint,
+    ),
+    *(L.append_idempotent, L.end_transaction, L.append, L.append, L.move_high_watermark, L.flush, L.append),
+    *(L.append_transactional, L.delete_records, L.end_transaction, L.append, L.append_idempotent),
+)
+AFTERWARDS: tuple[Step, ...] = (
+    L.read_through,
+    L.append_idempotent,
+    L.append,
+    L.end_transaction,
+    L.read_through,
+)
+PHASES: dict[str, tuple[Step, ...]] = {
+    "roll": (L.append, L.roll, L.append_idempotent, L.roll),
+    "retention": (L.move_high_watermark, L.retain, L.append, L.retain, L.remove_due_files, L.checkpoint),
+    "compaction": (L.move_high_watermark, L.roll, L.compact, L.append, L.remove_due_files),
+    "truncation": (L.append, L.truncate, L.append, L.truncate_fully, L.append_idempotent),
+    "flush": (L.append, L.end_transaction, L.flush, L.roll, L.append, L.flush_in_steps, L.checkpoint),
+    "clean stop": (L.append, L.stop_cleanly, L.append_idempotent),
+    "recovery": (),
+}
+
+
+def check_copy(directory: Path, told: bytes) -> int:
+    """Opens a copy of what a killed process has left, and has it agree with what the process knew; its records."""
+    copy = directory.with_name("copy")
+    shutil.copytree(directory, copy)
+    try:
+        life = RealLife(str(copy), 1, None, unpack(told))
+        life.come_back(power_cut=False)
+        for number, step in enumerate(
+            (L.read_through, L.append_idempotent, L.append, L.end_transaction, L.read_through)
+        ):
+            life.take(step, Random(number))
+        life.manager.abandon()
+        return len(life.model.present)
+    finally:
+        shutil.rmtree(copy)
+
+
+def begin(directory: Path, seed: int, pipe: int, told: bytes | None) -> RealLife:
+    """A process takes the directory over."""
+    life = RealLife(str(directory), seed, pipe, unpack(told) if told else None)
+    if told is not None:
+        life.come_back(power_cut=False)
+    return life
+
+
+# -- at random instants --
+
+
+def live_until_killed(directory: Path, seed: int, pipe: int, told: bytes | None) -> None:
+    rng = Random(seed)
+    life = begin(directory, seed, pipe, told)
+    while True:
+        for step in rng.choices(list(WEIGHTS), list(WEIGHTS.values()), k=100):
+            life.take(step, rng)
+
+
+def killed_after(directory: Path, seed: int, told: bytes | None, after_s: float) -> tuple[bytes | None, int]:
+    """What was known when the process ended, and how often it spoke."""
+    pid, pipe = fork(lambda writing: live_until_killed(directory, seed, writing, told))
+    listener = Listener(pipe)
+    deadline = time.monotonic() + after_s
+    is_alive = True
+    while is_alive and (left := deadline - time.monotonic()) > 0:
+        if select.select([pipe], [], [], left)[0]:
+            is_alive = listener.read()
+    os.kill(pid, signal.SIGKILL)
+    listener.read_to_end()
+    _, status = os.waitpid(pid, 0)
+    assert os.WIFSIGNALED(status), f"the process failed before it was killed, with seed {seed}"
+    return listener.last or told, listener.frames
+
+
+def kill_at_random(tmp_path: Path, kills: int, seed: int) -> None:
+    print(f"seed {seed}")
+    rng = Random(seed)
+    records = frames = 0
+    told: bytes | None = None
+    for number in range(kills):
+        directory = tmp_path / f"logs {number // LIFETIME}"
+        if number % LIFETIME == 0:
+            told = None
+        after_s = rng.choice((rng.uniform(0, 0.05), rng.uniform(0, 0.6)))
+        told, spoken = killed_after(directory, rng.randrange(1 << 32), told, after_s)
+        frames += spoken
+        if told is not None:
+            records += check_copy(directory, told)
+    print(f"{kills} kills, {frames} times told, {records} records looked at")
+
+
+def test_kills_at_random_instants(tmp_path: Path) -> None:
+    kill_at_random(tmp_path, 12, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+def test_many_kills_at_random_instants(tmp_path: Path) -> None:
+    kill_at_random(tmp_path, KILLS, seed=SystemRandom().randrange(1 << 32))
+
+
+# -- at each operation of the file system in turn --
+
+
+def grow(directory: Path) -> bytes:
+    """A directory as a process leaves it that is killed after a while; what it knew."""
+
+    def live(pipe: int) -> None:
+        life = begin(directory, 5, pipe, None)
+        for number, step in enumerate(GROWTH):
+            life.take(step, Random(number))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    pid, pipe = fork(live)
+    listener = Listener(pipe)
+    listener.read_to_end()
+    assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+    assert listener.last is not None
+    return listener.last
+
+
+def killed_at(phase: str, number: int, directory: Path, told: bytes) -> bytes | None:
+    """What was known to a process that was killed at that operation of a phase; None: the phase has no such."""
+    pid, pipe = fork(lambda writing: live_phase(phase, directory, writing, told, number))
+    listener = Listener(pipe)
+    listener.read_to_end()
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        return listener.last or told
+    assert os.WEXITSTATUS(status) == 0, f"{phase} failed before operation {number}"
+    return None
+
+
+def live_phase(phase: str, directory: Path, pipe: int, told: bytes, kill_at: int) -> None:
+    life = RealLife(str(directory), 7, pipe, unpack(told))
+    life.env.kill_at = -1 if PHASES[phase] else kill_at
+    life.come_back(power_cut=False)
+    life.tell()
+    life.env.operations, life.env.kill_at = 0, kill_at if PHASES[phase] else -1
+    for number, step in enumerate(PHASES[phase]):
+        life.take(step, Random(100 + number))
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_kill_at_some_operations(phase: str, tmp_path: Path) -> None:
+    kill_in_phase(phase, tmp_path, stride=17, offset=list(PHASES).index(phase))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_kill_at_each_operation(phase: str, tmp_path: Path) -> None:
+    kill_in_phase(phase, tmp_path, stride=1, offset=0)
+
+
+def kill_in_phase(phase: str, tmp_path: Path, stride: int, offset: int) -> None:
+    grown, directory = tmp_path / "grown", tmp_path / "logs"
+    told = grow(grown)
+    records = 0
+    for number in count(offset, stride):
+        shutil.copytree(grown, directory)
+        known = killed_at(phase, number, directory, told)
+        if known is None:
+            break
+        try:
+            records += check_copy(directory, known)
+        except BaseException:
+            print(f"killed at operation {number} of {phase}, in {unpack(known).under_way}")
+            raise
+        shutil.rmtree(directory)
+    print(f"{phase}: {(number - offset) // stride} kills, {records} records looked at")
+    assert records

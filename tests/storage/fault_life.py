@@ -1,0 +1,191 @@
+"""A rich life of a log, always the same, in which one operation of the file system after the other goes wrong.
+
+Whatever fails, and however: a step has either happened or was refused with an error of storage's own; the log agrees
+with its model while it is online; and after a restart what was acknowledged is there (after a power cut: what was
+flushed), nothing torn is served, and life goes on.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+
+from storage.checkpoints import CLEAN_SHUTDOWN
+from storage.errors import KafkaStorageError, StorageError
+from tests.storage.fault_env import FaultEnv, FaultPlan, PowerCut
+from tests.storage.log_appends import SteeredEnv
+from tests.storage.log_life import LogLife
+
+Step = Callable[[LogLife, Random], None]
+L = LogLife
+
+SCRIPT: tuple[Step, ...] = (
+    *(L.append, L.append_idempotent, L.append_transactional, L.append, L.append_transactional),
+    *(L.move_high_watermark, L.flush, L.roll, L.next_epoch, L.end_transaction, L.append_as_follower),
+    *(L.append, L.repeat_idempotent, L.end_transaction, L.move_high_watermark, L.read_through),
+    *(L.checkpoint, L.append_transactional, L.append_idempotent, L.roll, L.append, L.append_idempotent),
+    *(L.flush_in_steps, L.find_by_time, L.read, L.move_high_watermark, L.compact, L.append),
+    *(L.end_transaction, L.delete_records, L.checkpoint, L.retain, L.append, L.remove_due_files),
+    *(L.append_transactional, L.roll, L.append, L.truncate, L.append, L.append_idempotent, L.flush),
+    *(L.move_high_watermark, L.stop_cleanly, L.append, L.end_transaction, L.read_through, L.roll),
+    *(
+        L.append_idempotent,
+        L.append,
+        L.move_high_watermark,
+        L.retain,
+        L.kill,
+        L.append,
+        L.append_transactional,
+    ),
+    *(L.checkpoint, L.flush, L.append_as_follower, L.end_transaction, L.append, L.move_high_watermark),
+    *(L.roll, L.append, L.compact, L.read_through, L.append_idempotent, L.stop_cleanly, L.append, L.crash),
+    *(
+        L.append,
+        L.append_transactional,
+        L.truncate_fully,
+        L.append,
+        L.append_idempotent,
+        L.flush,
+        L.stop_cleanly,
+    ),
+)
+AFTERWARDS: tuple[Step, ...] = (
+    *(L.append, L.append_idempotent, L.append_transactional, L.end_transaction, L.move_high_watermark),
+    *(L.read_through, L.find_by_time, L.roll, L.append, L.compact, L.truncate, L.append, L.flush),
+    *(L.retain, L.append, L.stop_cleanly, L.read_through, L.append, L.kill, L.read_through),
+)
+MAY_TAKE_IT_OFFLINE = {
+    *(L.flush, L.flush_in_steps, L.truncate, L.truncate_fully, L.retain, L.compact, L.end_transaction),
+    *(L.stop_cleanly, L.kill, L.crash),
+}
+"""A step of these may leave the log offline if one operation fails: what is on disk is in doubt then. No other may."""
+
+
+class FaultedLife(LogLife):
+    """Knows what was under way when something failed."""
+
+    def __init__(self, seed: int, env: SteeredEnv | None = None, log_dir: str = "/logs") -> None:
+        self.under_way: Step | None = None
+        super().__init__(seed, env, log_dir)
+
+    def live(self, *, single_fault: bool) -> bool:
+        """Takes the steps of the script until one takes the log offline; False when that was so."""
+        for number, step in enumerate(SCRIPT):
+            self.under_way = step
+            failed = self.attempt(step, Random(number))
+            if self.log.is_failed or (failed and step in (L.stop_cleanly, L.kill, L.crash)):
+                assert not single_fault or step in MAY_TAKE_IT_OFFLINE, (
+                    f"{step.__name__} took the log offline"
+                )
+                return False
+            if failed:
+                self.follow_refused()
+            self.check()
+        self.under_way = None
+        return True
+
+    def attempt(self, step: Step, rng: Random) -> bool:
+        """Whether it was refused."""
+        try:
+            step(self, rng)
+        except (OSError, StorageError):
+            return True
+        return False
+
+    def follow_refused(self) -> None:
+        """What a refused step has done all the same."""
+        log, model = self.log, self.model
+        if log.log_start_offset > model.start:
+            model.move_start(log.log_start_offset)
+        if self.cutting is not None and log.log_end_offset == self.cutting:
+            self.follow_truncation(self.cutting)
+        self.cutting, self.pending = None, []
+
+    def follow_truncation(self, offset: int) -> None:
+        if self.log.first_segment_base_offset == self.log.log_end_offset >= self.model.end:
+            self.model.start_anew_at(offset)
+        else:
+            self.model.cut_to(offset)
+
+    def check_stopped(self) -> None:
+        if not self.env.exists(f"{self.log_dir}/{CLEAN_SHUTDOWN}"):
+            raise KafkaStorageError("the stop was no clean one")
+
+    # -- the world goes on failing while processes come and go --
+
+    def end_process(self) -> None:
+        assert isinstance(self.env, FaultEnv)
+        plan = self.env.plan
+        self.env.kill()
+        self.env.plan = plan
+
+    def end_machine(self, rng: Random | None) -> None:
+        assert isinstance(self.env, FaultEnv)
+        plan = self.env.plan
+        self.env.crash(rng)
+        self.env.plan = plan
+
+    def well_again(self) -> None:
+        assert isinstance(self.env, FaultEnv)
+        self.env.plan = None
+
+    def follow_start(self) -> None:
+        """Where nobody knows how far the log start had moved."""
+
+    # -- and afterwards --
+
+    def come_back(self, *, power_cut: bool, rng: Random | None = None) -> None:
+        """The process ends, or the machine with it; the disk is well again; what must be there is."""
+        model, was_lost = self.model, power_cut or self.under_way is L.crash
+        required = model.durable_end if was_lost else model.end
+        if hasattr(self, "log") and self.log.log_start_offset > model.start:
+            model.move_start(self.log.log_start_offset)
+        self.well_again()
+        if power_cut:
+            self.end_machine(rng)
+        else:
+            self.end_process()
+        self.open()
+        self.follow_start()
+        if self.cutting is not None:
+            required = min(required, self.cutting) if self.under_way is not L.truncate_fully else 0
+            if self.log.first_segment_base_offset == self.log.log_end_offset == self.cutting:
+                self.follow_truncation(self.cutting)
+        for batch in self.pending:
+            if model.end <= batch.base_offset and batch.next_offset <= self.log.log_end_offset:
+                model.append(batch)
+        self.cutting, self.pending = None, []
+        start, was_retained = (
+            model.start,
+            model.retained_since_flush or self.under_way in (L.retain, L.flush_in_steps),
+        )
+        self.reopened(min(required, self.log.log_end_offset) if required > model.end else required)
+        model.high_watermark = self.log.high_watermark
+        if self.under_way in (L.flush, L.flush_in_steps, L.flush_what_is_due, L.compact, L.stop_cleanly):
+            model.durable_end = max(model.durable_end, self.log.recovery_point)  # the flush in it was through
+        if was_lost and was_retained:
+            model.give_up_producers_before(start)
+        self.end_transactions_of_lost_producers()
+        self.check()
+
+    def live_on(self) -> None:
+        """Everything works again."""
+        for number, step in enumerate(AFTERWARDS):
+            step(self, Random(1000 + number))
+            self.check()
+
+
+def operations_of_a_life() -> int:
+    """How many operations of the file system there are to strike at."""
+    env = life_with(None, single_fault=False).env
+    assert isinstance(env, FaultEnv)
+    return env.operations
+
+
+def life_with(plan: FaultPlan | None, *, single_fault: bool) -> FaultedLife:
+    """A life of the script under a plan of faults, up to where the log or the power went."""
+    life = FaultedLife(seed=1)
+    assert isinstance(life.env, FaultEnv)
+    life.env.inject(plan)
+    with suppress(PowerCut):
+        life.live(single_fault=single_fault)
+    return life
