@@ -21,7 +21,7 @@ from tests.support.broker_process import ROOT, BrokerProcess
 
 pytestmark = [pytest.mark.faults, pytest.mark.clients]
 
-KILLS = int(os.environ.get("BARNABAS_KILLS", "25"))
+KILLS = int(os.environ.get("BARNABAS_KILLS", "15"))
 """How often the longer test kills; 200 and more for a thorough run."""
 
 PARTITIONS = 2
