@@ -6,6 +6,7 @@ thread-safe: one owner calls it, apart from `FlushJob.run`.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from storage.deletion import DeletionQueue
@@ -33,9 +34,10 @@ EMPTY_RECORDS: Final = FileRecords(None, 0, 0)
 class LogSegments:
     """The segments by base offset; the last is the active one. Never empty after loading."""
 
-    __slots__ = ("_base_offsets", "_segments")
+    __slots__ = ("_base_offsets", "_segments", "_youngest")
 
     def __init__(self, segments: list[LogSegment] | None = None) -> None:
+        self._youngest: list[int] | None = None
         self._segments = segments or []
         self._base_offsets = [segment.base_offset for segment in self._segments]
 
@@ -50,6 +52,7 @@ class LogSegments:
 
     def add(self, segment: LogSegment) -> None:
         """Puts a segment in its place, or in that of the one with the same base offset."""
+        self._youngest = None
         position = bisect_left(self._base_offsets, segment.base_offset)
         if position < len(self._segments) and self._base_offsets[position] == segment.base_offset:
             self._segments[position] = segment
@@ -58,6 +61,7 @@ class LogSegments:
         self._segments.insert(position, segment)
 
     def remove(self, segment: LogSegment) -> None:
+        self._youngest = None
         position = bisect_left(self._base_offsets, segment.base_offset)
         assert self._segments[position] is segment
         del self._base_offsets[position], self._segments[position]
@@ -69,6 +73,16 @@ class LogSegments:
     def from_offset(self, offset: int) -> list[LogSegment]:
         """The segments that may hold the offset or later ones."""
         return self._segments[max(self.floor_position(offset), 0) :]
+
+    def from_timestamp(self, timestamp_ms: int) -> list[LogSegment]:
+        """The segments from the first on that holds a record at least as young as the timestamp.
+
+        The active one always, since it still changes; of the others it is remembered how young they get.
+        """
+        if self._youngest is None:
+            closed = (segment.max_timestamp_so_far for segment in self._segments[:-1])
+            self._youngest = list(accumulate(closed, max))
+        return self._segments[bisect_left(self._youngest, timestamp_ms) :]
 
     def slice(self, position: int, count: int) -> list[LogSegment]:
         """Up to `count` segments from a position on."""
@@ -142,6 +156,7 @@ class LocalLog:
     ) -> None:
         """Writes batches that end at `last_offset` to the active segment. Raises KafkaStorageError."""
         segment = self.segments[-1]
+        assert last_offset >= self.log_end_offset, f"offset {last_offset} in {segment}, which ends later"
         segment.append(buffers, size, batches)
         self.log_end_offset = last_offset + 1
         self.log_end_offset_metadata = LogOffsetMetadata(last_offset + 1, segment.base_offset, segment.size)
@@ -260,7 +275,7 @@ class LocalLog:
 
     def fetch_offset_by_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampAndOffset | None:
         """The first record from `start_offset` on that is at least as young as the timestamp."""
-        for segment in self.segments:
+        for segment in self.segments.from_timestamp(timestamp_ms):
             if segment.max_timestamp_so_far >= timestamp_ms:
                 found = find_offset_by_timestamp(segment, timestamp_ms, start_offset)
                 if found is not None:

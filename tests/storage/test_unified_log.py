@@ -778,3 +778,20 @@ def test_deleted_records_stay_away_after_a_stop_and_may_come_back_after_a_crash(
     manager, log = opened()
     assert log.log_start_offset == 6
     assert min(read_values(log)) == 6
+
+
+def test_lookup_by_time_in_segments_that_do_not_grow_younger(env: FaultEnv) -> None:
+    """Which closed segment is the first that is young enough is remembered, and forgotten when segments come or go."""
+    log = new_log(env)
+    times = [50, 10, 90, 90, 20, 130, 5, 60, 131, 7, 7, 140, 1, 2, 3, 4]
+    for number, time in enumerate(times):
+        append(log, b"%020d" % number + bytes(100), timestamp=T0 + time)
+        for target in (0, 11, 51, 91, 131, 139, 141):
+            offsets = [offset for offset in range(log.log_start_offset, number + 1) if times[offset] >= target]
+            found = log.fetch_offset_by_timestamp(T0 + target)
+            assert (None if found is None else found.offset) == min(offsets, default=None)
+    log.truncate_to(7)
+    found = log.fetch_offset_by_timestamp(T0 + 130)
+    assert found is not None
+    assert found.offset == 5
+    assert log.fetch_offset_by_timestamp(T0 + 131) is None
