@@ -114,7 +114,7 @@ class KeyMapper:
                     self.table._put(data, position, position + key_length, offset)
             position = stop
             self.messages_read += 1
-        if position != end:
+        if position != end or record_count < 0:
             raise InvalidRecordError(f"{end - position} bytes are left after {record_count} records")
         return True
 
@@ -316,7 +316,7 @@ class RecordFilter:
                 if value_length < 0:
                     self.has_tombstone = True
             position = stop
-        if position != end:
+        if position != end or record_count < 0:
             raise InvalidRecordError(f"{end - position} bytes are left after {record_count} records")
         self.messages_read += record_count
         self.messages_kept += kept
