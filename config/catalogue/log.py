@@ -218,7 +218,7 @@ LOG_CLEANER_IO_MAX_BYTES_PER_SECOND = keys.double(
     CLUSTER_WIDE,
 ).doc(
     "How many bytes the cleaners may read and write in a second, so that clients keep their share of the "
-    "disk."
+    "disk. Each of log.cleaner.threads has an equal part of it."
 )
 LOG_CLEANER_MIN_CLEANABLE_RATIO = keys.double(
     "log.cleaner.min.cleanable.ratio", 0.5, MEDIUM, ACTED, between(0, 1), CLUSTER_WIDE
