@@ -412,7 +412,7 @@ class LogLoader:
             segment.complete_recovery(scan)  # which cuts off what was preallocated and never used
         else:
             logger.warning("%s is damaged at byte %d: %s", segment.path, scan.position, scan.damage)
-        self.unsynced_paths += segment.paths_to_sync()
+        self.unsynced_paths += [segment.path, *segment.paths_to_sync()]
 
     def _drop(self, segments: list[LogSegment]) -> None:
         for segment in reversed(segments):
