@@ -131,18 +131,16 @@ class LogAppends:
         producer_id = rng.choice(ids)
         while producer_id in self.model.given_up:
             producer_id += 100  # another in its place
-        if (
-            producer_id not in self.model.producers
-            and producer_id in self.log.producer_state_manager.producers
-        ):
-            assert producer_id in self.model.ever_expired  # a restart found it again
-            self.model.given_up.add(producer_id)
-            return self.producer(rng, ids)
         known = self.model.producers.get(producer_id)
-        if known is not None and producer_id not in self.log.producer_state_manager.producers:
+        found = self.log.producer_state_manager.producers.get(producer_id)
+        if found is None and known is not None:
             assert known.doubtful, f"producer {producer_id} is forgotten"
             del self.model.producers[producer_id]
             return producer_id, None
+        if found is not None and (known is None or known.doubtful):
+            assert producer_id in self.model.ever_expired  # a restart found it again, perhaps as it was before
+            self.model.given_up.add(producer_id)
+            return self.producer(rng, ids)
         return producer_id, known
 
     def append_idempotent(self, rng: Random) -> None:

@@ -388,11 +388,9 @@ class LogLife(LogAppends):
         assert self.env.maps <= 2 * 3  # of as many segments as may be open
         for producer_id, known in model.producers.items():
             found = log.producer_state_manager.producers.get(producer_id)
-            if producer_id in model.given_up:
+            if producer_id in model.given_up or known.doubtful:
                 continue
-            if found is None:
-                assert known.doubtful, f"producer {producer_id} is forgotten"
-                continue
+            assert found is not None, f"producer {producer_id} is forgotten"
             assert found.producer_epoch == known.epoch
             if known.batches:
                 last = known.batches[-1]

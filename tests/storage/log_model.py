@@ -189,8 +189,8 @@ class LogModel:
 
     @property
     def boundaries(self) -> list[int]:
-        """Where batches end, and the beginning of the log."""
-        return sorted({0, self.start, *(batch.next_offset for batch in self.batches), self.end})
+        """Where batches end."""
+        return sorted({0, *(batch.next_offset for batch in self.batches)})
 
     def first_open_offset(self, *, given_up: bool) -> int | None:
         """The first offset of the oldest transaction that no marker has ended; of those producers, or the others."""
