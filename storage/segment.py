@@ -299,6 +299,12 @@ class LogSegment:
         if self._max_timestamp is not None and self._max_timestamp > NO_TIMESTAMP:
             self.time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp, last_slot=True)
 
+    @property
+    def _lacks_last_time(self) -> bool:
+        """Whether the youngest record came after the last time index entry, as far as that is known."""
+        youngest = self._max_timestamp
+        return youngest is not None and youngest > max(self.time_index.last_timestamp, NO_TIMESTAMP)
+
     # -- reading --
 
     def translate_offset(self, offset: int, start_position: int = 0) -> tuple[int, int, int] | None:
@@ -555,7 +561,7 @@ class LogSegment:
         """
         self._trim_log()
         indexes = (self._offset_index, self._time_index)
-        if any(index is not None and not index.is_trimmed for index in indexes):
+        if self._lacks_last_time or any(index is not None and not index.is_trimmed for index in indexes):
             self._trim_indexes()
         if self._txn_index is not None:
             self._txn_index.write_pending()

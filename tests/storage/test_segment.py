@@ -329,6 +329,17 @@ def test_a_closed_segment_is_as_it_was(env: FaultEnv) -> None:
     assert segment.max_timestamp_so_far == T0 + 4
 
 
+def test_what_was_appended_without_an_index_entry_is_in_the_time_index_of_a_closed_segment(
+    env: FaultEnv,
+) -> None:
+    """Kafka takes the last entry for the youngest record there is, after a clean stop."""
+    segment = reopened(env, filled(env))
+    put(segment, BASE + 12, timestamp=T0 + 77)
+    assert segment.offset_index.entries == 5
+    segment = reopened(env, segment)
+    assert (segment.time_index.last_timestamp, segment.time_index.last_offset) == (T0 + 77, BASE + 12)
+
+
 def test_the_youngest_batch_after_the_last_index_entry_is_found_again(env: FaultEnv) -> None:
     segment = new_segment(env, interval=10_000)
     put(segment, BASE, timestamp=T0)
