@@ -96,7 +96,10 @@ def empty_batch(
     is_transactional: bool = False,
     is_control: bool = False,
 ) -> bytes:
-    """A batch without records: how the log cleaner keeps a producer's last sequence number."""
+    """A batch without records: how the log cleaner keeps a producer's last sequence number.
+
+    `timestamp` is its greatest; there is no base timestamp (Kafka's DefaultRecordBatch.writeEmptyHeader).
+    """
     attributes = TIMESTAMP_TYPE_MASK if timestamp_type == TimestampType.LOG_APPEND_TIME else 0
     attributes |= TRANSACTIONAL_MASK if is_transactional else 0
     attributes |= CONTROL_MASK if is_control else 0
@@ -106,7 +109,7 @@ def empty_batch(
         partition_leader_epoch=partition_leader_epoch,
         attributes=attributes,
         last_offset_delta=last_offset - base_offset,
-        base_timestamp=timestamp,
+        base_timestamp=NO_TIMESTAMP,
         max_timestamp=timestamp,
         producer_id=producer_id,
         producer_epoch=producer_epoch,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from protocol.records.batch import CompressionType, CorruptRecordError, RecordBatch, empty_batch
+from protocol.records.batch import CompressionType, CorruptRecordError, empty_batch
 from protocol.records.errors import InvalidRecordError
 from storage.cleaning_plan import CleaningResult, SegmentToClean
 from storage.errors import LogCleaningAbortedError, SegmentOverflowError
@@ -191,7 +191,7 @@ def test_the_last_batch_of_a_producer_stays_empty() -> None:
     first, second = log.batches
     assert (first.producer_id, first.last_sequence, first.record_count) == (7, 2, 0)
     assert (second.base_offset, second.record_count) == (3, 1)
-    expected = empty_batch(
+    assert bytes(first.buffer[:61]) == empty_batch(
         base_offset=2,
         last_offset=2,
         timestamp=T0,
@@ -200,8 +200,6 @@ def test_the_last_batch_of_a_producer_stays_empty() -> None:
         base_sequence=2,
         partition_leader_epoch=0,
     )
-    assert first.record_count == RecordBatch(expected).record_count
-    assert first.base_timestamp == -1
     log.clean(last_records_of_producers={})
     assert [batch.base_offset for batch in log.batches] == [3]
 

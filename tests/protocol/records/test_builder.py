@@ -78,6 +78,7 @@ def test_empty_batch() -> None:
     batch.ensure_valid()
     assert (batch.base_offset, batch.last_offset, batch.last_sequence) == (10, 19, 49)
     assert (batch.record_count, batch.size_in_bytes, batch.max_timestamp) == (0, 61, 77)
+    assert batch.base_timestamp == -1
     assert (batch.attributes, batch.partition_leader_epoch) == (0x38, 3)
     assert list(batch.records()) == []
     assert batch.validate_records().record_count == 0
