@@ -50,9 +50,16 @@ class NodeStorage:
             min_free_bytes=config[BARNABAS_LOG_DIR_MIN_FREE_BYTES],
             assigned_dir=self._assigned_dir,
         )
+        try:
+            self._open(config, env)
+        except BaseException:
+            self.log_manager.abandon()  # whoever tries again, in this process too, must find nothing locked
+            raise
+
+    def _open(self, config: BrokerConfig, env: Env) -> None:
         self.log_manager.lock_dirs()
         self.cluster_id, self.node_id, is_formatted = _identity(self.log_manager, config, env)
-        self.store = self._find_store(log_dirs[0], env, is_formatted=is_formatted)
+        self.store = self._find_store(config.log_dirs[0], env, is_formatted=is_formatted)
         is_first_start = not self.store.exists()
         self.image = self.store.open()
         self.was_recovered = self._load_logs(config[NUM_RECOVERY_THREADS_PER_DATA_DIR])
