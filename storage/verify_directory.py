@@ -24,7 +24,7 @@ from storage.errors import CorruptCheckpointError, InconsistentMetadataError
 from storage.segment_files import LOG_SUFFIX
 from storage.verify import LEFT_ALONE, REMOVED, Counts, Finding, Findings, Severity, Situation
 from storage.verify_batches import METADATA_FILE, SNAPSHOT_FILE, verify_batches
-from storage.verify_partition import verify_partition
+from storage.verify_partition import LogRange, verify_partition
 
 CHECKPOINTS: Final = (
     RECOVERY_POINT_CHECKPOINT,
@@ -146,12 +146,12 @@ class Verification:
         parent, _, name = path.rstrip("/").rpartition("/")
         key = _key_of(name) or (name, -1)
         checkpoints = Checkpoints(self._env, parent or ".", Findings(parent))
-        findings, _, _ = self._look_at(path, checkpoints, key)
+        findings, _ = self._look_at(path, checkpoints, key)
         yield from self._tell(findings)
 
     def _look_at(
         self, path: str, checkpoints: "Checkpoints", key: TopicPartition
-    ) -> tuple[Findings, int, int]:
+    ) -> tuple[Findings, LogRange]:
         """The findings in a partition, and where its log begins and ends."""
 
         def on_progress(read: int) -> None:
@@ -176,13 +176,13 @@ class Verification:
         if self._env.exists(f"{path}/{BOOTSTRAP_FILE}"):
             findings.all += verify_batches(self._env, f"{path}/{BOOTSTRAP_FILE}", findings.counts)
         yield from self._tell(findings)
-        ranges: dict[TopicPartition, tuple[int, int]] = {}
+        ranges: dict[TopicPartition, LogRange] = {}
         for name in names:
             key = _key_of(name)
             assert key is not None
             partition_path = f"{path}/{name}"
             try:
-                found, start, end = self._look_at(partition_path, checkpoints, key)
+                found, ranges[key] = self._look_at(partition_path, checkpoints, key)
                 found.all += self._kraft_snapshots(partition_path, found.counts)
             except FileNotFoundError:
                 if self._env.exists(partition_path):
@@ -190,7 +190,6 @@ class Verification:
                 continue  # its topic was deleted meanwhile
             if not _ODD.fullmatch(name):
                 self._check_twice(key, partition_path, found)
-            ranges[key] = (start, end)
             yield from self._tell(found)
         yield from self._tell(checkpoints.check(ranges))
 
@@ -347,13 +346,13 @@ class Checkpoints:
             self._offsets[CLEANER_OFFSET_CHECKPOINT].get(key),
         )
 
-    def check(self, ranges: dict[TopicPartition, tuple[int, int]]) -> Findings:
+    def check(self, ranges: dict[TopicPartition, LogRange]) -> Findings:
         """Holds each entry against the log that it speaks of; `ranges` has where each log begins and ends."""
         findings = Findings(self._path)
         for name in CHECKPOINTS:
             now: dict[TopicPartition, int] | None = None
             for key, offset in self._offsets[name].items():
-                found = self._contradiction(name, key, offset, ranges.get(key))
+                found = self._contradiction(name, offset, ranges.get(key))
                 if found is None:
                     continue
                 now = self._now(name) if now is None else now
@@ -369,12 +368,10 @@ class Checkpoints:
         except CorruptCheckpointError:
             return {}
 
-    def _contradiction(
-        self, name: str, key: TopicPartition, offset: int, log: tuple[int, int] | None
-    ) -> "_Contradiction | None":
+    def _contradiction(self, name: str, offset: int, log: LogRange | None) -> "_Contradiction | None":
         if log is None:
             return Severity.WARNING, "there is no such partition here", "", "a start drops the entry"
-        start, end = log
+        start, end, has_gaps = log
         if offset <= end or end < 0:
             return None
         # After anything but a stop in order a power cut may have taken what is between the two.
@@ -383,10 +380,9 @@ class Checkpoints:
         match name:
             case "recovery-point-offset-checkpoint":
                 # What was flushed is missing, unless compaction took the last records.
-                is_compacted = key in self._offsets[CLEANER_OFFSET_CHECKPOINT]
                 problem = f"{text}: what was on stable storage is missing"
                 return (
-                    Severity.WARNING if is_compacted else Severity.ERROR,
+                    Severity.WARNING if has_gaps else Severity.ERROR,
                     problem,
                     f"at most {end}",
                     _AT_END,

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from protocol.records.batch import RecordBatch
 from storage.checkpoints import (
@@ -36,6 +36,14 @@ _KRAFT: Final = re.compile(r"quorum-state|\d{20}-\d{10}\.checkpoint(\.deleted|\.
 _REMOTE: Final = re.compile(r"remote_log_snapshot|remote-log-.*")
 
 
+class LogRange(NamedTuple):
+    """Where a log begins and ends by its batches, -1 where it has no segment; with gaps it was compacted, it seems."""
+
+    start_offset: int
+    end_offset: int
+    has_gaps: bool
+
+
 def verify_partition(
     env: Env,
     directory: str,
@@ -44,8 +52,8 @@ def verify_partition(
     *,
     is_deep: bool,
     on_progress: OnProgress,
-) -> tuple[Findings, int, int]:
-    """(findings, log start, log end) of a partition; the offsets are -1 where it has no segment.
+) -> tuple[Findings, LogRange]:
+    """The findings in a partition, and where its log is.
 
     Findings other than notes have to be made again at each of three looks, as long as files change in between: a broker
     at work deletes, rolls, truncates and compacts. `situation_now` is asked before the second look and the third.
@@ -66,7 +74,7 @@ def verify_partition(
         partition.run()
         again.look(partition.findings.all)
     partition.findings.all = again.all
-    return partition.findings, partition.start_offset, partition.end_offset
+    return partition.findings, partition.range
 
 
 def _fingerprint(env: Env, directory: str) -> list[tuple[str, int]]:
@@ -118,6 +126,11 @@ class PartitionVerifier:
         self.findings = Findings(directory)
         self._producers = ProducersVerifier(env, directory, self._names, self.findings, situation)
         self.start_offset = self.end_offset = -1
+
+    @property
+    def range(self) -> LogRange:
+        """Where the log is."""
+        return LogRange(self.start_offset, self.end_offset, self._producers.has_gaps)
 
     def run(self) -> None:
         """Looks at everything. Raises OSError."""
