@@ -49,8 +49,8 @@ def verify(directories: tuple[str, ...], shallow: bool, quiet: bool, as_json: bo
     warning  nothing is lost: a start puts it right, or it does not belong there
     note     as it should be, though it may surprise
 
-    A broker may be at work in DIR. What was not flushed when one was killed, or is being written just now, is a note:
-    the end of a log beyond the recovery point.
+    A broker may be at work in DIR, or may have been killed. Nothing from the recovery point on has to be whole then: an
+    end of the log that is cut off is a note, damage before that end a warning, since a start cuts the log there.
 
     \b
     With --json each line has a "type": "finding" with severity, path, position, offset, problem, expected and
