@@ -1,12 +1,15 @@
 """LogManager and its directories: identity, locks, loading, creating, deleting, checkpoints, stops."""
 
 import logging
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from config.log_config import LogConfig
 from storage.checkpoints import OffsetCheckpointFile
+from storage.env import RealEnv
 from storage.errors import (
     InconsistentMetadataError,
     InconsistentTopicIdError,
@@ -443,3 +446,39 @@ def test_truncation_is_on_disk_before_the_next_append(env: FaultEnv) -> None:
     assert not manager.truncate_to(log, 4)
     manager.truncate_fully_and_start_at(log, 20)
     assert checkpoint(env, "replication-offset") == {("t", 0): 20}
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors as Linux shows them")
+def test_descriptors_and_maps_are_bounded_with_many_partitions(tmp_path: Path) -> None:
+    """100 partitions of several segments, all written to and read: what is open stays within the limit."""
+    limit = 8
+    before = len(os.listdir("/proc/self/fd"))
+    most = 0
+
+    def look() -> None:
+        nonlocal most
+        most = max(most, len(os.listdir("/proc/self/fd")) - before)
+
+    env = RealEnv()
+    manager = LogManager(env, [str(tmp_path)], lambda _topic: small_config(), max_open_segments=limit)
+    manager.lock_dirs()
+    manager.load_logs()
+    for partition in range(100):
+        fill(manager.get_or_create_log("t", partition, TOPIC_ID), 7)
+        if partition % 10 == 0:
+            look()
+    for log in manager.all_logs():
+        assert len(read_values(log)) == 7
+    look()
+    manager.shutdown()
+    manager = LogManager(env, [str(tmp_path)], lambda _topic: small_config(), max_open_segments=limit)
+    manager.lock_dirs()
+    manager.load_logs()
+    assert len(os.listdir("/proc/self/fd")) - before <= 2  # the lock; nothing of a log is open before it is used
+    for log in manager.all_logs():
+        assert append(log, b"x") == 7
+        assert log.fetch_offset_by_timestamp(0) is not None
+        if log.partition % 10 == 0:
+            look()
+    assert most <= 4 * limit + 10
+    manager.abandon()
