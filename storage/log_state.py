@@ -95,6 +95,7 @@ class LogState:
         self._high_watermark_metadata = LogOffsetMetadata(log_start_offset)
         self.first_unstable_offset: int | None = None
         self._update_first_unstable_offset()
+        self._check_order()
         self._load_topic_id()
 
     # -- what it is --

@@ -6,7 +6,7 @@ from storage.errors import OffsetOutOfRangeError
 from storage.local_log import LogSegments
 from storage.offsets import LogOffsetMetadata
 from tests.storage.fault_env import FaultEnv
-from tests.storage.helpers import fill, make_batch, new_log, small_config
+from tests.storage.helpers import T0, fill, make_batch, new_log, small_config
 from tests.storage.test_segment import make_segment
 
 
@@ -90,3 +90,15 @@ def test_offsets_that_outgrow_an_index_get_a_segment_of_their_own() -> None:
     log.append_as_follower(make_batch(b"b", base_offset=1 << 31, epoch=0), 0)
     log.append_as_follower(make_batch(b"c", base_offset=(1 << 31) + 5, epoch=0), 0)
     assert [segment.base_offset for segment in log.segments] == [0, 1 << 31]
+
+
+def test_the_end_moves_forward_only() -> None:
+    """Offsets that are in the log already would be a mistake of ours, not of the disk: it is not written."""
+    env = FaultEnv()
+    log = new_log(env)
+    fill(log, 3)
+    size = log.size
+    batch = make_batch(b"again", base_offset=1)
+    with pytest.raises(AssertionError, match="which ends later"):
+        log._local.append(1, [batch], len(batch), [(1, len(batch), T0)])
+    assert (log.log_end_offset, log.size) == (3, size)
