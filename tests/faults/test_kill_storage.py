@@ -25,7 +25,7 @@ from tests.storage.log_life import LogLife as L
 
 pytestmark = [pytest.mark.faults]
 
-KILLS = int(os.environ.get("BARNABAS_KILLS") or 150)
+KILLS = int(os.environ.get("BARNABAS_KILLS") or 80)
 LIFETIME = 25  # kills in one directory; then another begins
 WEIGHTS = {
     L.append: 10,

@@ -138,7 +138,8 @@ class LogAppends:
             del self.model.producers[producer_id]
             return producer_id, None
         if found is not None and (known is None or known.doubtful):
-            assert producer_id in self.model.ever_expired  # a restart found it again, perhaps as it was before
+            # A restart found it again, perhaps as it was before.
+            assert producer_id in self.model.ever_expired
             self.model.given_up.add(producer_id)
             return self.producer(rng, ids)
         return producer_id, known

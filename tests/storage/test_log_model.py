@@ -57,7 +57,7 @@ WEIGHTS = {
 }
 STEPS = list(WEIGHTS)
 LIFETIME = 300
-DEFAULT_STEPS = 60_000
+DEFAULT_STEPS = 40_000
 SEED = int(os.environ.get("BARNABAS_MODEL_SEED") or random.SystemRandom().randrange(1 << 32))
 
 
