@@ -5,9 +5,9 @@ is full. Second pass: all segments up to there are copied, a group of them into 
 comes again later; the groups are as large as segment.bytes allows. What comes out waits under the suffix .cleaned for
 somebody to swap it in; the log itself is not touched.
 
-What comes out is what Kafka's cleaner leaves, byte for byte where there is no codec. In two things this one is stricter:
-a batch with a wrong checksum ends the cleaning, so that damage neither hides keys nor gets a checksum that is right;
-and nobody can make keys that collide (see `offset_map`).
+What comes out is what Kafka's cleaner leaves, byte for byte where there is no codec. In two things this one is
+stricter: a batch with a wrong checksum ends the cleaning, so that damage neither hides keys nor gets a checksum that is
+right; and nobody can make keys that collide (see `offset_map`).
 
 It blocks, and is meant for a process of its own. Memory: `dedupe_buffer_bytes` for the map, plus six times the larger
 of `io_buffer_bytes` and the largest batch, plus six times the largest uncompressed batch, plus `segment_index_bytes`
