@@ -9,7 +9,7 @@ from typing import Final
 
 from storage.env import Buffer, Env, remove_if_exists, write_fully
 from storage.errors import SegmentOverflowError
-from storage.index import MAX_RELATIVE_OFFSET, AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex
+from storage.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex
 from storage.offsets import NO_TIMESTAMP
 from storage.segment import AppendedBatch
 from storage.segment_files import (
@@ -20,6 +20,7 @@ from storage.segment_files import (
     TXN_INDEX_SUFFIX,
     segment_path,
 )
+from storage.txn_index import AbortedTxn, TransactionIndex
 
 CLEANED_SUFFIX: Final = ".cleaned"
 MAX_POSITION: Final = 0x7FFFFFFF

@@ -17,11 +17,11 @@ from protocol.records.batch import (
 from protocol.records.scanning import SegmentScanner
 from storage.env import File, read_fully
 from storage.errors import CorruptSnapshotError
-from storage.index import AbortedTxn
 from storage.local_log import LogSegments
 from storage.producer_state import ProducerStateManager
 from storage.segment import LogSegment
 from storage.segment_pass import SegmentPass
+from storage.txn_index import AbortedTxn
 
 if TYPE_CHECKING:
     from protocol.records.legacy import LegacyEntry

@@ -19,9 +19,9 @@ from storage import batch_filter, log_cleaner, offset_map
 from storage.cleaned_segment import CLEANED_SUFFIX
 from storage.cleaning_plan import CleaningPlan, CleaningResult, SegmentToClean
 from storage.env import Env, remove_if_exists
-from storage.index import AbortedTxn, TransactionIndex
 from storage.producer_state import ProducerStateManager
 from storage.segment_files import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, segment_path
+from storage.txn_index import AbortedTxn, TransactionIndex
 from storage.unified_log import UnifiedLog
 from tests.storage.helpers import T0
 

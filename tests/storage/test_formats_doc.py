@@ -13,8 +13,9 @@ from storage.checkpoints import (
     OffsetCheckpointFile,
     PartitionMetadataFile,
 )
-from storage.index import AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex
+from storage.index import OffsetIndex, TimeIndex
 from storage.snapshots import ProducerSnapshotFiles, SnapshotEntry
+from storage.txn_index import AbortedTxn, TransactionIndex
 from tests.protocol.records.message_sets import message
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import end_txn

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.errors import CorruptIndexError
-from storage.index import BULK_BYTES, TAIL_BYTES, AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex
+from storage.index import BULK_BYTES, TAIL_BYTES, OffsetIndex, TimeIndex
+from storage.txn_index import AbortedTxn, TransactionIndex
 from tests.storage.fault_env import Fault, FaultEnv, from_nth
 
 BASE = 4940

@@ -1,0 +1,138 @@
+"""TransactionIndex (.txnindex): which transactions were aborted in a segment."""
+
+import struct
+from typing import Final
+
+from storage.env import Env, remove_if_exists, write_fully
+from storage.errors import CorruptIndexError, suppress_no_space
+from storage.offsets import AbortedTransaction
+
+
+class AbortedTxn:
+    """One entry of the transaction index."""
+
+    __slots__ = ("first_offset", "last_offset", "last_stable_offset", "producer_id")
+
+    def __init__(
+        self, producer_id: int, first_offset: int, last_offset: int, last_stable_offset: int
+    ) -> None:
+        self.producer_id = producer_id
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.last_stable_offset = last_stable_offset
+
+    def as_aborted_transaction(self) -> AbortedTransaction:
+        return AbortedTransaction(self.producer_id, self.first_offset)
+
+
+class TransactionIndex:
+    """.txnindex: the transactions that were aborted in this segment. There is no file while there are none.
+
+    Format: entries of 34 bytes, big-endian, in the order in which the transactions were aborted: version 0 (int16),
+    producer id, first offset, last offset (that of the marker), last stable offset afterwards (int64 each):
+
+        00 00  00 00 00 00 00 00 03 e8  00 00 00 00 00 00 00 0a  00 00 00 00 00 00 00 14  00 00 00 00 00 00 00 15
+        producer 1000 aborted what it wrote from offset 10 on by the marker at 20; then 21 was the last stable offset
+
+    Rebuilt from the .log with the rest of a segment that is recovered.
+    """
+
+    __slots__ = ("_env", "_transactions", "_unwritten", "base_offset", "path")
+
+    ENTRY: Final = struct.Struct(">hqqqq")
+
+    def __init__(self, env: Env, path: str, base_offset: int) -> None:
+        self._env = env
+        self._transactions: list[AbortedTxn] | None = None
+        self._unwritten = 0  # how many of the last are not in the file
+        self.base_offset = base_offset
+        self.path = path
+
+    @property
+    def transactions(self) -> list[AbortedTxn]:
+        """All entries, read at first use. Raises CorruptIndexError."""
+        if self._transactions is None:
+            self._transactions = self._read()
+        return self._transactions
+
+    def _read(self) -> list[AbortedTxn]:
+        try:
+            data = self._env.read_file(self.path)
+        except FileNotFoundError:
+            return []
+        if len(data) % self.ENTRY.size:
+            raise CorruptIndexError(
+                f"{self.path} has {len(data)} bytes, which is no multiple of {self.ENTRY.size}"
+            )
+        entries: list[AbortedTxn] = []
+        least = self.base_offset
+        for version, *fields in self.ENTRY.iter_unpack(data):
+            if version != 0:
+                raise CorruptIndexError(f"{self.path} has an entry of version {version}")
+            entry = AbortedTxn(*fields)
+            if entry.last_offset < least or not 0 <= entry.first_offset <= entry.last_offset:
+                raise CorruptIndexError(
+                    f"{self.path} has a transaction from {entry.first_offset} to {entry.last_offset} where it "
+                    f"should end at {least} or later"
+                )
+            least = entry.last_offset + 1
+            entries.append(entry)
+        return entries
+
+    def append(self, transaction: AbortedTxn) -> None:
+        """Adds an entry to memory and file. Raises OSError.
+
+        A full disk is no error yet, since the transaction is aborted in the log: `write_pending` tries again.
+        """
+        self.transactions.append(transaction)
+        self._unwritten += 1
+        with suppress_no_space():
+            self.write_pending()
+
+    def write_pending(self) -> None:
+        """Writes what is not in the file yet. Raises OSError."""
+        if not self._unwritten:
+            return
+        entries = self.transactions
+        written = len(entries) - self._unwritten
+        data = b"".join(
+            self.ENTRY.pack(0, it.producer_id, it.first_offset, it.last_offset, it.last_stable_offset)
+            for it in entries[written:]
+        )
+        file = self._env.open(self.path, create=True)
+        try:
+            write_fully(file, (data,), written * self.ENTRY.size, len(data))
+        finally:
+            file.close()
+        self._unwritten = 0
+
+    def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTransaction], bool]:
+        """Aborted transactions that overlap the range, and whether a later segment cannot have more of them."""
+        found = []
+        for transaction in self.transactions:
+            if transaction.last_offset >= fetch_offset and transaction.first_offset < upper_bound_offset:
+                found.append(transaction.as_aborted_transaction())
+            if transaction.last_stable_offset >= upper_bound_offset:
+                return found, True
+        return found, False
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops the transactions whose marker is at or after `offset`."""
+        entries = self.transactions
+        keep = sum(1 for entry in entries if entry.last_offset < offset)
+        if keep < len(entries):
+            self._unwritten = max(self._unwritten - (len(entries) - keep), 0)
+            file = self._env.open(self.path, create=True)
+            try:
+                file.truncate((keep - self._unwritten) * self.ENTRY.size)
+            finally:
+                file.close()
+            del entries[keep:]
+
+    def reset(self) -> None:
+        """Forgets all entries and removes the file."""
+        remove_if_exists(self._env, self.path)
+        self._transactions, self._unwritten = [], 0
+
+    def renamed(self, path: str) -> None:
+        self.path = path
