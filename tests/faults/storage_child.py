@@ -112,6 +112,7 @@ class RealLife(FaultedLife):
     """A log in a real directory; made anew, or from what a process has told before it was killed."""
 
     env: KillingEnv
+    ends_within_steps = False
 
     def __init__(self, log_dir: str, seed: int, tell_to: int | None, told: Told | None = None) -> None:
         self.tell_to = tell_to

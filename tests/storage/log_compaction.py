@@ -56,7 +56,7 @@ def compact(life: "LogLife", rng: Random) -> None:
 
 def ended(life: "LogLife", rng: Random) -> bool:
     """Now and then the process or the machine comes to its end here, and begins anew."""
-    if rng.random() < 0.9:
+    if rng.random() < 0.9 or not life.ends_within_steps:
         return False
     rng.choice((life.kill, life.crash))(rng)
     return True

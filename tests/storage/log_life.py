@@ -49,6 +49,8 @@ CONFIGS: Final[tuple[dict[str, object], ...]] = (
 class LogLife(LogAppends):
     """The log `t-0` and what it should be. Steps are the public methods that take a `Random`."""
 
+    ends_within_steps = True  # whether a step may kill and crash by itself
+
     def __init__(self, seed: int, env: SteeredEnv | None = None, log_dir: str = "/logs") -> None:
         self.env = env or FaultEnv(seed=seed)
         self.log_dir = log_dir
