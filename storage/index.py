@@ -1,6 +1,6 @@
-"""The sparse indexes of a segment: OffsetIndex (.index), TimeIndex (.timeindex), TransactionIndex (.txnindex).
+"""The sparse indexes of a segment: OffsetIndex (.index) and TimeIndex (.timeindex).
 
-The two sparse ones share `SparseIndex`: fixed-size entries in a memory-mapped file. While the segment is active the
+The two share `SparseIndex`: fixed-size entries in a memory-mapped file. While the segment is active the
 file is preallocated to segment.index.bytes (sparse, rounded down to whole entries) and the tail is zeros; on roll
 and on close it is cut to the entries it has. Nothing is mapped before the first search, so an idle partition costs
 neither maps nor descriptors (CPython before 3.13 keeps one descriptor for each map), and neither does one that is only
