@@ -381,12 +381,12 @@ class LogLoader:
         first_offset = doubtful[0].base_offset
         start = self.segments[0].base_offset
         trusted = [segment for segment in self.segments if segment.base_offset < first_offset]
-        rebuild_producer_state(self._producers, LogSegments(trusted), start, first_offset, self._env.now_ms())
-        self._replay_from = self._producers.map_end_offset
         if trusted and first_offset >= self._recovery_point:
             # Where a segment begins at the recovery point, the indexes of the one before may never have been synced:
             # they were left out when its last records were, and finished by the roll after that.
             self._index_anew(trusted[-1])
+        rebuild_producer_state(self._producers, LogSegments(trusted), start, first_offset, self._env.now_ms())
+        self._replay_from = self._producers.map_end_offset
         self._epochs.truncate_from_end(
             first_offset
         )  # the batches say better: a truncation may not be in the file yet
