@@ -439,6 +439,7 @@ DAMAGES = (
     a_batch_of_the_metadata,
 )
 HARMLESS = (
+    a_lost_segment,
     a_lost_time_index_entry,
     a_missing_index,
     offset_in("cleaner-offset-checkpoint"),
