@@ -47,6 +47,7 @@ OVERRIDES = {
     "log.cleaner.backoff.ms": "100",
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
+    "transaction.max.timeout.ms": "86400000",
     "group.initial.rebalance.delay.ms": "0",
 }
 INTERNAL = tuple(
@@ -240,7 +241,7 @@ def transact(bootstrap: str, topic: str, rounds: int) -> None:
 
 def open_transaction(bootstrap: str) -> None:
     """A transaction that is never ended; its producer dies without a word. Others write around it."""
-    producer = quiet_producer(bootstrap, transactional_id=LEFT_OPEN, transaction_timeout_ms=900_000)
+    producer = quiet_producer(bootstrap, transactional_id=LEFT_OPEN, transaction_timeout_ms=86_400_000)
     producer.init_transactions(30)
     produce(bootstrap, LEFT_OPEN, 50)
     producer.begin_transaction()
