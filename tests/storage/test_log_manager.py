@@ -295,7 +295,8 @@ def test_checkpoints_say_what_kafkas_say(env: FaultEnv) -> None:
     first.maybe_increment_log_start_offset(10, DELETED)
     first.delete_old_segments()
     manager.checkpoint_all()
-    assert checkpoint(env, "log-start-offset") == {("t", 0): 10}  # a crash may bring the segments before it back
+    # A crash may bring the segments before it back.
+    assert checkpoint(env, "log-start-offset") == {("t", 0): 10}
 
 
 def test_checkpoints_are_read_back(env: FaultEnv) -> None:
