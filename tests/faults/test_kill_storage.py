@@ -23,7 +23,8 @@ from tests.faults.storage_child import Listener, RealLife, fork, unpack
 from tests.storage.fault_life import Step
 from tests.storage.log_life import LogLife as L
 
-pytestmark = [pytest.mark.faults]
+# The children do nothing that a thread of this process could hold up: newer Pythons warn all the same.
+pytestmark = [pytest.mark.faults, pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")]
 
 KILLS = int(os.environ.get("BARNABAS_KILLS") or 80)
 LIFETIME = 25  # kills in one directory; then another begins
