@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from protocol.records.errors import (
@@ -34,7 +35,14 @@ SNAPPY_BLOCK_BYTES = 32 * 1024
 SNAPPY_MAX_RATIO = 22
 
 LZ4_DEFAULT_LEVEL = 9
-LZ4_FAST_LEVEL = 1
+LZ4_MAGIC = b"\x04\x22\x4d\x18"
+LZ4_VERSION_1 = 0x40
+LZ4_PLAIN_HEADER = (
+    b"\x04\x22\x4d\x18\x60\x40\x82"  # version 1, independent blocks of 64 KiB, the header's checksum
+)
+LZ4_PLAIN_HEADER_BYTES = len(LZ4_PLAIN_HEADER)
+LZ4_BLOCK_BYTES = 64 * 1024
+LZ4_STORED = 0x80000000
 LZ4_INDEPENDENT_BLOCKS = 0x20
 LZ4_CONTENT_SIZE = 0x08
 LZ4_DICTIONARY_ID = 0x01
@@ -121,7 +129,10 @@ def decompress(codec: CompressionType, data: Buffer, max_bytes: int) -> bytes:
             return _decompress_snappy(cramjam, data, max_bytes)
         case CompressionType.LZ4:
             _check_lz4_descriptor(data)
-            return _decompress_stream(cramjam.lz4, codec, data, max_bytes)
+            unpacked = _decompress_lz4_blocks(memoryview(data), min(SCRATCH_BYTES, max_bytes))
+            return (
+                unpacked if unpacked is not None else _decompress_stream(cramjam.lz4, codec, data, max_bytes)
+            )
         case CompressionType.ZSTD:
             return _decompress_stream(cramjam.zstd, codec, data, max_bytes)
 
@@ -226,18 +237,85 @@ def _snappy_blocks(data: memoryview) -> list[memoryview]:
 def _compress_lz4(lz4: ModuleType, data: Buffer, level: int | None) -> bytes:
     """An LZ4 frame of independent blocks of 64 KiB: Kafka's reader refuses the linked ones that are the default."""
     # Level 9, Kafka's default, stands for its fast compressor, which is below 3 on the library's scale.
-    fast = level is None or level == LZ4_DEFAULT_LEVEL
-    compressor = lz4.Compressor(
-        level=LZ4_FAST_LEVEL if fast else level, block_linked=False, content_checksum=False
-    )
-    compressor.compress(data)
+    if level is None or level == LZ4_DEFAULT_LEVEL:
+        return _compress_lz4_blocks(lz4, memoryview(data))
+    compressor = lz4.Compressor(level=level, block_linked=False, content_checksum=False)
+    compressor.compress(bytes(data))
     return bytes(compressor.finish())
+
+
+def _compress_lz4_blocks(lz4: ModuleType, data: memoryview) -> bytes:
+    """The frame that Kafka's Lz4BlockOutputStream writes: without checksums, what does not shrink is stored."""
+    parts: list[Buffer] = [LZ4_PLAIN_HEADER]
+    for start in range(0, len(data), LZ4_BLOCK_BYTES):
+        plain = data[start : start + LZ4_BLOCK_BYTES]
+        packed = memoryview(lz4.compress_block(plain, store_size=False))
+        if len(packed) < len(plain):
+            parts += (len(packed).to_bytes(4, "little"), packed)
+        else:
+            parts += ((len(plain) | LZ4_STORED).to_bytes(4, "little"), plain)
+    parts.append(bytes(4))
+    return b"".join(parts)
 
 
 def _check_lz4_descriptor(data: Buffer) -> None:
     """Linked blocks are legal LZ4, but Kafka's Lz4BlockInputStream refuses them: consumers would fail."""
     if len(data) > 4 and not data[4] & LZ4_INDEPENDENT_BLOCKS:
         raise CorruptRecordError("lz4: the frame's blocks depend on each other, which Kafka does not allow")
+
+
+def _decompress_lz4_blocks(data: memoryview, max_bytes: int) -> bytes | None:
+    """A frame as Kafka writes them, block by block, which takes a quarter of the time of the library's stream.
+
+    None for frames of other kinds, for what is larger than `max_bytes`, and for what is wrong in any way.
+    """
+    block_bytes = _lz4_block_bytes(bytes(data[:LZ4_PLAIN_HEADER_BYTES]))
+    scratch = _scratch.pop() if _scratch else bytearray(SCRATCH_BYTES)
+    try:
+        with memoryview(scratch)[:max_bytes] as output:
+            written = _unpack_lz4_blocks(data, output, block_bytes) if block_bytes else -1
+            return bytes(output[:written]) if written >= 0 else None
+    finally:
+        _scratch.append(scratch)
+
+
+@lru_cache(maxsize=64)
+def _lz4_block_bytes(header: bytes) -> int:
+    """How large blocks may be after this header; 0 unless they are independent and it promises nothing else."""
+    if header[:5] != LZ4_MAGIC + bytes((LZ4_VERSION_1 | LZ4_INDEPENDENT_BLOCKS,)) or len(header) < 7:
+        return 0
+    if header[5] & 0x8F or header[5] < 0x40 or xxh32(header[4:6]) >> 8 & 0xFF != header[6]:
+        return 0
+    return 1 << 2 * (header[5] >> 4) + 8
+
+
+def _unpack_lz4_blocks(data: memoryview, output: memoryview, block_bytes: int) -> int:
+    """Unpacks the blocks behind the header; returns how many bytes they hold, -1 unless all is as it should be."""
+    import cramjam
+
+    position, written, end = LZ4_PLAIN_HEADER_BYTES, 0, len(data)
+    while end - position >= 4:
+        size = int.from_bytes(data[position : position + 4], "little")
+        position += 4
+        if size == 0:
+            return written if position == end else -1
+        stop = position + (size & 0x7FFFFFFF)
+        if stop > end or stop - position > block_bytes:
+            return -1
+        target = output[written : written + block_bytes]
+        if not size & LZ4_STORED:
+            try:
+                block = data[position:stop]
+                written += cramjam.lz4.decompress_block_into(block, target, output_len=len(target))
+            except cramjam.DecompressionError:
+                return -1
+        elif stop - position > len(target):
+            return -1
+        else:
+            target[: stop - position] = data[position:stop]
+            written += stop - position
+        position = stop
+    return -1
 
 
 def lz4_with_right_checksum(data: Buffer) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import struct
 import subprocess
 import sys
@@ -117,6 +118,35 @@ def test_lz4_is_framed_so_that_kafka_reads_it(plain: bytes) -> None:
     assert decompress(CompressionType.LZ4, packed, MEBIBYTE) == plain
 
 
+NOISE = random.Random(4).randbytes(70_000)  # does not shrink: stored as it is
+LZ4_CONTENTS = [b"Barnabas " * 9, NOISE, bytes(200_000) + NOISE, bytes(MEBIBYTE), bytes(MEBIBYTE + 1)]
+
+
+@pytest.mark.parametrize("plain", LZ4_CONTENTS, ids=["small", "stored", "blocks", "scratch", "larger"])
+def test_lz4_block_by_block_is_what_the_library_unpacks(plain: bytes) -> None:
+    packed = compress(CompressionType.LZ4, plain)
+    assert bytes(cramjam.lz4.decompress(packed)) == plain
+    assert decompress(CompressionType.LZ4, packed, len(plain)) == plain
+    with pytest.raises(DecompressedTooLargeError):
+        decompress(CompressionType.LZ4, packed, len(plain) - 1)
+
+
+@given(position=st.integers(0, 70_100), byte=st.integers(0, 255), cut=st.integers(0, 70_100) | st.none())
+def test_damaged_lz4_is_refused_as_the_library_refuses_it(position: int, byte: int, cut: int | None) -> None:
+    for plain in (b"Barnabas " * 9, NOISE):
+        packed = bytearray(compress(CompressionType.LZ4, plain))
+        packed[position % len(packed)] = byte
+        data = bytes(packed[:cut])
+        try:
+            expected = bytes(cramjam.lz4.decompress(data))
+        except cramjam.DecompressionError:
+            with pytest.raises(CorruptRecordError):
+                decompress(CompressionType.LZ4, data, MEBIBYTE)
+            continue
+        with contextlib.suppress(CorruptRecordError):  # linked blocks, which the library takes
+            assert decompress(CompressionType.LZ4, data, MEBIBYTE) == expected
+
+
 def test_lz4_with_linked_blocks_is_refused() -> None:
     linked = cramjam.lz4.Compressor(block_linked=True)
     linked.compress(b"x" * 100)
@@ -137,7 +167,7 @@ def test_the_lz4_header_checksum_of_format_v0() -> None:
     with pytest.raises(CorruptRecordError):
         decompress(CompressionType.LZ4, broken, MEBIBYTE)
     assert lz4_with_right_checksum(broken) == good
-    sized = bytes.fromhex("04224d18 78 40") + (450).to_bytes(8, "little") + b"?" + good[7:]
+    sized = bytes.fromhex("04224d18 68 40") + (450).to_bytes(8, "little") + b"?" + good[7:]
     assert lz4_descriptor_end(sized) == 14
     assert decompress(CompressionType.LZ4, lz4_with_right_checksum(sized), MEBIBYTE) == b"Barnabas " * 50
     for cut in (good[:6], sized[:14]):
