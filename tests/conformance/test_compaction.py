@@ -372,7 +372,7 @@ def test_in_parts_when_the_map_is_small(tmp_path: Path) -> None:
     while first_dirty_offset < plan.first_uncleanable_offset:
         now = plan_for(ENV, writer.log)
         plan = plan._replace(
-            segments=now.segments, first_dirty_offset=first_dirty_offset, dedupe_buffer_bytes=24 * 48
+            segments=now.segments, first_dirty_offset=first_dirty_offset, dedupe_buffer_bytes=24 * 28
         )
         said = clean_by_kafka(KAFKA_VERSION, plan, theirs)
         result = clean_by_us(plan, ours)
