@@ -29,6 +29,10 @@ RunTasks = Callable[[Sequence["LoadTask"]], Iterable["LoadTask"]]
 """Runs all the tasks and gives each back when it is done, in whatever order."""
 
 
+RunAll = Callable[[Sequence[Callable[[], None]]], None]
+"""Runs pieces of work, none of which raises, and returns when all are done."""
+
+
 class PartitionDirName(NamedTuple):
     """What the name of a partition's directory says. `suffix` is "" for the log in use."""
 
@@ -115,3 +119,9 @@ def run_in_turn(tasks: Sequence[LoadTask]) -> Iterable[LoadTask]:
     for task in tasks:
         task.run()
         yield task
+
+
+def run_all_in_turn(work: Sequence[Callable[[], None]]) -> None:
+    """One after the other, on the calling thread."""
+    for one in work:
+        one()

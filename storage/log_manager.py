@@ -21,9 +21,11 @@ from storage.log_loading import (
     FUTURE_DIR_SUFFIX,
     STRAY_DIR_SUFFIX,
     LoadTask,
+    RunAll,
     RunTasks,
     odd_dir_name,
     parse_partition_dir,
+    run_all_in_turn,
     run_in_turn,
 )
 from storage.new_directories import NewDirectories
@@ -39,16 +41,6 @@ UNASSIGNED_DIR: Final = bytes(16)
 """Kafka's DirectoryId.UNASSIGNED: the metadata do not say where a replica lies."""
 
 logger = logging.getLogger("barnabas.storage")
-
-
-RunAll = Callable[[Sequence[Callable[[], None]]], None]
-"""Runs pieces of work, none of which raises, and returns when all are done."""
-
-
-def run_all_in_turn(work: Sequence[Callable[[], None]]) -> None:
-    """One after the other, on the calling thread."""
-    for one in work:
-        one()
 
 
 class LogManager(LogDirs):

@@ -787,7 +787,9 @@ def test_lookup_by_time_in_segments_that_do_not_grow_younger(env: FaultEnv) -> N
     for number, time in enumerate(times):
         append(log, b"%020d" % number + bytes(100), timestamp=T0 + time)
         for target in (0, 11, 51, 91, 131, 139, 141):
-            offsets = [offset for offset in range(log.log_start_offset, number + 1) if times[offset] >= target]
+            offsets = [
+                offset for offset in range(log.log_start_offset, number + 1) if times[offset] >= target
+            ]
             found = log.fetch_offset_by_timestamp(T0 + target)
             assert (None if found is None else found.offset) == min(offsets, default=None)
     log.truncate_to(7)
