@@ -16,7 +16,7 @@ from protocol.records.batch import (
 )
 from protocol.records.checksum import crc32c
 from protocol.records.layout import CRC_START, MAGIC_V2
-from protocol.records.scanning import AT_END, CONTROL, DAMAGED, LEGACY, SegmentScanner
+from protocol.records.scanning import CONTROL, DAMAGED, LEGACY, SegmentScanner
 from storage.env import File, read_fully
 
 if TYPE_CHECKING:
@@ -95,7 +95,6 @@ class SegmentPass:
 
         _, size, _ = entry_header(self._piece, at)
         if size > length - at:
-            scanner.stop = AT_END
             return 0
         return size if _take_legacy(scanner, LegacyEntry(self._view[:length], at)) else 0
 

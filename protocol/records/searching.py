@@ -66,7 +66,9 @@ def _count(entries: Any, low: int, high: int, entry_bytes: int, target: int) -> 
     return low
 
 
-def _seek(data: Bytes, length: int, at: int, target_offset: int, least_timestamp: int) -> tuple[int, int, int, int]:
+def _seek(
+    data: Bytes, length: int, at: int, target_offset: int, least_timestamp: int
+) -> tuple[int, int, int, int]:
     while at + _PREFIX <= length:
         size = _int32(data, at + 8) + 12
         magic = data[at + 16]
