@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from random import Random
+from typing import Any, cast
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -15,6 +16,8 @@ from config.log_config import LogConfig
 from protocol.messages.offsets import DeleteRecordsRequest, DeleteRecordsResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
+from protocol.records.batch import build_batch
 from protocol.schema import Message
 from storage.checkpoints import CLEANER_OFFSET_CHECKPOINT, OffsetCheckpointFile
 from storage.env import RealEnv
@@ -112,6 +115,8 @@ def write(directory: Path, version: str) -> Written:
         create(kafka.bootstrap, TOPICS)
         open_transaction(kafka.bootstrap)
         work(kafka.bootstrap)
+        if not version.startswith("3."):
+            transact_by_epochs(kafka.bootstrap, "transactions")
         compact(kafka)
         killed = Left(directory / "killed", kafka.bootstrap)
         kafka.kill()
@@ -327,11 +332,49 @@ def active_segment(directory: Path) -> int:
     return max(int(path.stem) for path in directory.glob("*.log"))
 
 
-def send(bootstrap: str, topic: str, batch: bytes) -> tuple[int, int]:
+def send(
+    bootstrap: str, topic: str, batch: bytes, *, transactional_id: str | None = None, version: int = 11
+) -> tuple[int, int]:
     """Has a broker append a batch as it is: error code and base offset."""
     data = ProduceRequest.PartitionProduceData(index=0, records=batch)
     topics = [ProduceRequest.TopicProduceData(name=topic, partition_data=[data])]
-    answer = ask(bootstrap, ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=topics), 11)
+    request = ProduceRequest(transactional_id=transactional_id, acks=-1, timeout_ms=30_000, topic_data=topics)
+    answer = ask(bootstrap, request, version)
     assert isinstance(answer, ProduceResponse)
     result = answer.responses[0].partition_responses[0]
     return result.error_code, result.base_offset
+
+
+def transact_by_epochs(bootstrap: str, topic: str, rounds: int = 6) -> None:
+    """Transactions as Kafka 4 has them (KIP-890): a marker is of the next epoch, in which the next one begins."""
+    name = "by epochs"
+    begin = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
+    init = eventually(bootstrap, begin, 5)
+    producer_id, epoch = init.producer_id, init.producer_epoch
+    for number in range(rounds):
+        batch = build_batch(
+            [(b"k", b"%d of epoch %d" % (index, epoch), int(time.time() * 1000), ()) for index in range(10)],
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        deadline = time.monotonic() + 30
+        while send(bootstrap, topic, batch, transactional_id=name, version=12)[0]:
+            assert time.monotonic() < deadline, "the transaction does not begin"
+            time.sleep(0.02)
+        end = EndTxnRequest(
+            transactional_id=name, producer_id=producer_id, producer_epoch=epoch, committed=number % 2 == 0
+        )
+        ended = eventually(bootstrap, end, 5)
+        assert ended.producer_epoch == epoch + 1
+        producer_id, epoch = ended.producer_id, ended.producer_epoch
+
+
+def eventually(bootstrap: str, request: Message, version: int) -> Any:
+    """The first answer without an error: coordinators load, and finish one thing before the next."""
+    deadline = time.monotonic() + 30
+    while (answer := cast("Any", ask(bootstrap, request, version))).error_code:
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.02)
+    return answer
