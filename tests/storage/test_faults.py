@@ -27,6 +27,10 @@ FAULTS: dict[str, Callable[[int], FaultPlan]] = {
 }
 
 
+SHORT_STRIDE = int(os.environ.get("BARNABAS_FAULT_STRIDE") or 3)
+"""The short life is struck at every so many operations: which, moves with each change of the code. 1: at each."""
+
+
 class Life:
     """A short life of a log, told as steps; a step that fails is passed over."""
 
@@ -156,7 +160,7 @@ def lives(plan: Callable[[int], FaultPlan], *, second: bool = False) -> Iterator
         went_through = life.env.operations <= operation
         life.env.inject(None)
         yield life
-        operation += 1
+        operation += SHORT_STRIDE
 
 
 @pytest.mark.parametrize("kind", FAULTS)
@@ -206,7 +210,7 @@ def test_a_restart_that_fails_anywhere_leaves_everything_for_the_next_one(
         life.env.kill()
         life.sent.append(b"life goes on")
         life.check_after_restart(set(life.acknowledged))
-        operation += 1
+        operation += SHORT_STRIDE
 
 
 # -- a richer life, against the model of `log_life` --
