@@ -30,7 +30,7 @@ class BrokerRefusedError(Exception):
     """The broker cannot be reached, or says no."""
 
 
-@click.command()
+@click.command(short_help="Have a running broker compact a topic now.")
 @click.argument("topic")
 @click.option("--wait", is_flag=True, help="Show how far it is, and return when all partitions are done.")
 @click.option(

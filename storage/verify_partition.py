@@ -159,13 +159,13 @@ class PartitionVerifier:
     # -- names --
 
     def _check_names(self) -> None:
+        self._note_deleted([name for name in self._names if name.endswith(DELETED_SUFFIX)])
         for name in self._names:
             path = f"{self._directory}/{name}"
             if self._env.is_dir(path):
                 self.findings.warning(path, "a directory that is none of a log's", "", LEFT_ALONE)
-            elif name.endswith((DELETED_SUFFIX, ".tmp")):
-                what = "on its way out" if name.endswith(DELETED_SUFFIX) else "about to replace another file"
-                self.findings.note(path, what, "", REMOVED)
+            elif name.endswith(".tmp"):
+                self.findings.note(path, "about to replace another file", "", REMOVED)
             elif name.endswith(CLEANED_SUFFIX):
                 self.findings.note(path, "being written by compaction, or left of one", "", REMOVED)
             elif name.endswith(SWAP_SUFFIX):
@@ -175,8 +175,16 @@ class PartitionVerifier:
                     "",
                     "a start completes that, or takes it back if there is a .cleaned at or before it",
                 )
-            elif not self._is_known(name):
+            elif not name.endswith(DELETED_SUFFIX) and not self._is_known(name):
                 self.findings.warning(path, "no file of a log", "", LEFT_ALONE)
+
+    def _note_deleted(self, names: list[str]) -> None:
+        """One note for all of them: retention and compaction leave them by the dozen."""
+        if len(names) == 1:
+            self.findings.note(f"{self._directory}/{names[0]}", "on its way out", "", REMOVED)
+        elif names:
+            what = f"{len(names)} {DELETED_SUFFIX} files are on their way out"
+            self.findings.note(self._directory, what, "", "a start removes them")
 
     def _is_known(self, name: str) -> bool:
         if name in _KNOWN or _KRAFT.fullmatch(name) or _REMOTE.fullmatch(name):

@@ -56,7 +56,7 @@ _CLASS_HELP: Final = (
 )
 
 
-@click.command("dump-log", help=HELP)
+@click.command("dump-log", help=HELP, short_help="Print what is in the files of a partition.")
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option(
     "--files",

@@ -25,12 +25,12 @@ _COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.N
 _MEBIBYTE: Final = 1 << 20
 
 
-@click.group()
+@click.group(short_help="Check log directories for damage.")
 def log() -> None:
     """Look into log directories, of a broker at work or of one that has stopped."""
 
 
-@log.command()
+@log.command(short_help="Check everything in log directories or partitions.")
 @click.argument("directories", nargs=-1, required=True, metavar="DIR...")
 @click.option(
     "--shallow", is_flag=True, help="Check batches as a whole, by their CRC, and not their records."

@@ -561,6 +561,15 @@ def test_what_is_on_its_way_is_a_note(env: FaultEnv, name: str) -> None:
     assert [(one.severity, one.path) for one in findings(env)] == [(Severity.NOTE, f"{TOPIC}/{name}")]
 
 
+def test_what_is_being_deleted_is_one_note_however_many_files(env: FaultEnv) -> None:
+    written(env)
+    for number in range(3):
+        env.write_file(f"{TOPIC}/{number:020d}.log.deleted", b"")
+    (note,) = findings(env)
+    assert (note.severity, note.path) == (Severity.NOTE, TOPIC)
+    assert "3 .deleted files" in note.problem
+
+
 def test_a_partition_that_is_being_moved_here_is_looked_at_too(env: FaultEnv) -> None:
     written(env)
     path = f"{LOG_DIR}/orders-0.{'0a' * 16}-future"
