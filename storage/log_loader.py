@@ -280,9 +280,11 @@ class LogLoader:
 
     def _check_txn_indexes(self) -> None:
         """Reads the transaction indexes of the segments that recovery has passed over, as Kafka does it at loading."""
-        for segment in self.segments:
-            name = f"{segment.base_offset:020d}{TXN_INDEX_SUFFIX}"
-            if name in self._names and self._is_trusted(segment):
+        passed_over = list(self.segments)
+        if not self._is_clean and passed_over:
+            del passed_over[max(self.segments.floor_position(self._recovery_point), 0) :]
+        for segment in passed_over:
+            if f"{segment.base_offset:020d}{TXN_INDEX_SUFFIX}" in self._names:
                 try:
                     segment.txn_index.transactions  # noqa: B018
                 except CorruptIndexError as error:
@@ -293,7 +295,7 @@ class LogLoader:
         """Follows the producers up to the segment and through it: its aborted transactions come from its markers."""
         producers = self._producers_before(segment)
         segment.txn_index.reset()
-        scan = segment.new_scanner(check_crc=False, follow_from=segment.base_offset)
+        scan = segment.new_scanner(follow_from=segment.base_offset)  # as far as it is undamaged
         follow(SegmentPass(), segment, scan, producers, aborted_into=segment)
         self.unsynced_paths += segment.paths_to_sync()
 
