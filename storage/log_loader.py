@@ -154,6 +154,7 @@ class LogLoader:
         "_directory",
         "_env",
         "_epochs",
+        "_first_doubtful",
         "_is_clean",
         "_lacks_epochs",
         "_log_start_offset",
@@ -190,6 +191,7 @@ class LogLoader:
         self._is_clean = is_clean
         self._log_start_offset = log_start_offset
         self._recovery_point = recovery_point
+        self._first_doubtful = 0  # where recovery begins: the base offset of the segment with the recovery point
         self._epochs = epochs
         self._lacks_epochs = lacks_epochs
         self._producers = producers
@@ -251,6 +253,7 @@ class LogLoader:
 
     def _load_segments(self) -> None:
         stems = sorted(name[:20] for name in self._names if name[20:] == LOG_SUFFIX and name[:20].isdigit())
+        self._first_doubtful = max((at for at in map(int, stems) if at <= self._recovery_point), default=0)
         for stem in stems:
             segment = self._segment(int(stem), self._env.size(f"{self._directory}/{stem}{LOG_SUFFIX}"))
             missing = not {stem + OFFSET_INDEX_SUFFIX, stem + TIME_INDEX_SUFFIX} <= self._names
@@ -260,7 +263,7 @@ class LogLoader:
 
     def _is_trusted(self, segment: LogSegment) -> bool:
         """Whether recovery passes it over."""
-        return self._is_clean or segment.base_offset < self._recovery_point
+        return self._is_clean or segment.base_offset < self._first_doubtful
 
     def _recover_indexes(self, segment: LogSegment) -> None:
         """An index is missing: who took it may have taken more. So the segment is checked as after a crash, and cut."""
@@ -280,11 +283,9 @@ class LogLoader:
 
     def _check_txn_indexes(self) -> None:
         """Reads the transaction indexes of the segments that recovery has passed over, as Kafka does it at loading."""
-        passed_over = list(self.segments)
-        if not self._is_clean and passed_over:
-            del passed_over[max(self.segments.floor_position(self._recovery_point), 0) :]
-        for segment in passed_over:
-            if f"{segment.base_offset:020d}{TXN_INDEX_SUFFIX}" in self._names:
+        for segment in self.segments:
+            name = f"{segment.base_offset:020d}{TXN_INDEX_SUFFIX}"
+            if name in self._names and self._is_trusted(segment):
                 try:
                     segment.txn_index.transactions  # noqa: B018
                 except CorruptIndexError as error:

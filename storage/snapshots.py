@@ -134,5 +134,8 @@ class ProducerSnapshotFiles:
             return None
         self._offsets.remove(offset)
         path = self.path(offset)
-        self._env.rename(path, path + suffix)
+        try:
+            self._env.rename(path, path + suffix)
+        except FileNotFoundError:
+            return None  # somebody found it damaged
         return path + suffix
