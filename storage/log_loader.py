@@ -191,7 +191,7 @@ class LogLoader:
         self._is_clean = is_clean
         self._log_start_offset = log_start_offset
         self._recovery_point = recovery_point
-        self._first_doubtful = 0  # where recovery begins: the base offset of the segment with the recovery point
+        self._first_doubtful = 0  # the base offset of the segment with the recovery point
         self._epochs = epochs
         self._lacks_epochs = lacks_epochs
         self._producers = producers

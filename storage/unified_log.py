@@ -382,6 +382,7 @@ class UnifiedLog(LogState):
                 self._after_truncation(offset)
             self.leader_epoch_cache.clear_and_flush()
             self.producer_state_manager.truncate_fully_and_start_at(offset)
+            self._env.sync_dir(self.directory)  # or a crash brings snapshots back
             self._update_first_unstable_offset()
 
     def _forget_snapshots(self, segments: list[LogSegment]) -> None:
