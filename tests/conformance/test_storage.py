@@ -47,7 +47,7 @@ from tests.conformance.handover.views import (
     since,
 )
 
-pytestmark = [pytest.mark.conformance, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.conformance, pytest.mark.timeout(900)]
 
 REBUILT = (".index", ".timeindex", ".txnindex", ".snapshot")
 EPOCHS = "leader-epoch-checkpoint"

@@ -53,7 +53,7 @@ from tests.conformance.handover.views import (
 )
 from tests.support.apache_kafka import ApacheKafka
 
-pytestmark = [pytest.mark.conformance, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.conformance, pytest.mark.timeout(900)]
 
 COMPACTED = {"compacted", "compacted-and-deleted", "ours-compacted"}
 OUT_OF_ORDER, OLD_EPOCH = 45, 47

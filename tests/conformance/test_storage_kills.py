@@ -15,7 +15,7 @@ from tests.conformance.handover.our_side import compact, fill, log_of, open_ours
 from tests.conformance.handover.tools import findings
 from tests.conformance.handover.views import Seen, our_view, views
 
-pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.conformance, pytest.mark.timeout(900)]
 
 TOPICS = ("codec-none", "broker-time", "compacted")
 ACKNOWLEDGED = 6000

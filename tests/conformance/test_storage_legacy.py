@@ -33,7 +33,7 @@ from tests.conformance.handover.views import (
 )
 from tests.conformance.records_peer import RecordsPeer
 
-pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.conformance, pytest.mark.timeout(900)]
 
 CODECS = (CompressionType.NONE, CompressionType.GZIP, CompressionType.SNAPPY, CompressionType.LZ4)
 TOPICS = ("legacy", "legacy-damaged", "legacy-compacted")
