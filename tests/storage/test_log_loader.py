@@ -470,3 +470,20 @@ def test_a_segment_that_lost_its_index_is_cut_where_it_is_damaged(env: FaultEnv)
     log = new_log(env, is_clean=True)
     assert list(read_values(log)) == [0, *range(5, end)]
     assert log.truncated_bytes == 4 * 191
+
+
+def test_the_indexes_of_the_segment_at_the_recovery_point_are_nobodys_business(env: FaultEnv) -> None:
+    """It is recovered, and what a crash tore there (index, records and all) is not looked at before."""
+    log = new_log(env)
+    for sequence in range(12):
+        log.append_as_leader(make_batch(bytes(100), producer=(7, 0, sequence), transactional=True), 0)
+    log.append_as_leader(end_txn(7, 0, commit=False), 0, AppendOrigin.COORDINATOR)
+    base = log.segments[-1].base_offset
+    env.kill()
+    env.write_file(path(base, "txnindex"), b"torn")
+    content = bytearray(env.read_file(path(base)))
+    content[-1] ^= 1  # within the marker
+    env.write_file(path(base), bytes(content))
+    log = new_log(env, recovery_point=base + 1)
+    assert log.log_end_offset == 12
+    assert log.segments[-1].txn_index.transactions == []
