@@ -27,8 +27,9 @@ from storage.offsets import AppendOrigin
 from storage.unified_log import UnifiedLog
 from tests.conformance.kafka_jars import KAFKA_39, KAFKA_VERSION, require_compiled
 from tests.protocol.records.message_sets import Message, message_set
-from tests.storage.cleaning import FORMS, aborted_transactions, plan_for, running, stored_batches, swap_in
+from tests.storage.cleaning import aborted_transactions, plan_for, running, stored_batches, swap_in
 from tests.storage.helpers import T0, end_txn, make_batch, small_config
+from tests.support.loops import FORMS
 
 pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(900)]
 

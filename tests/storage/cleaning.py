@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -24,30 +20,12 @@ from storage.segment_files import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX
 from storage.txn_index import AbortedTxn, TransactionIndex
 from storage.unified_log import UnifiedLog
 from tests.storage.helpers import T0
-
-FORMS = ("plain", "compiled")
-
-
-def _plain(module: ModuleType) -> Any:
-    """A module that may be compiled, as Python."""
-    stem = module.__name__.rpartition(".")[2]
-    name = f"tests.storage.plain_{stem}"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(str(module.__file__)).parent / f"{stem}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
+from tests.support.loops import in_form
 
 
 def forms_of_the_loops(form: str) -> tuple[Any, Any]:
     """(key_table, cleaning), as Python or compiled; skips the test where nothing is compiled."""
-    if form == "plain":
-        return _plain(key_table), _plain(cleaning)
-    if not (key_table.COMPILED and cleaning.COMPILED):
-        pytest.skip("the loops of the log cleaner are not compiled here")
-    return key_table, cleaning
+    return in_form(key_table, form), in_form(cleaning, form)
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from storage.log_loader import open_log
 from storage.offsets import AppendOrigin
 from storage.unified_log import UnifiedLog
 from tests.storage.cleaning import (
-    FORMS,
     committed_records,
     last_values,
     plan_for,
@@ -27,6 +26,7 @@ from tests.storage.cleaning import (
 )
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import DIRECTORY, T0, end_txn, new_log, small_config
+from tests.support.loops import FORMS
 
 RETENTION_MS = 100_000
 EXAMPLES = int(os.environ.get("BARNABAS_COMPACTION_EXAMPLES", "80"))

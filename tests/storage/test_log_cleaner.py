@@ -18,7 +18,6 @@ from storage.segment_files import segment_path
 from storage.unified_log import UnifiedLog
 from tests.protocol.records.message_sets import message_set
 from tests.storage.cleaning import (
-    FORMS,
     aborted_transactions,
     base_offsets,
     plan_for,
@@ -29,6 +28,7 @@ from tests.storage.cleaning import (
 )
 from tests.storage.fault_env import FaultEnv, PowerCut, nth, power_cut
 from tests.storage.helpers import DIRECTORY, T0, end_txn, make_batch, names, new_log, small_config
+from tests.support.loops import FORMS
 
 RETENTION_MS = 100_000
 HORIZON = T0 + 1_000_000 + RETENTION_MS  # of what the plans of these tests clean first

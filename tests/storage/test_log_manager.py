@@ -475,7 +475,8 @@ def test_descriptors_and_maps_are_bounded_with_many_partitions(tmp_path: Path) -
     manager = LogManager(env, [str(tmp_path)], lambda _topic: small_config(), max_open_segments=limit)
     manager.lock_dirs()
     manager.load_logs()
-    assert len(os.listdir("/proc/self/fd")) - before <= 2  # the lock; nothing of a log is open before it is used
+    # The lock; nothing of a log is open before it is used.
+    assert len(os.listdir("/proc/self/fd")) - before <= 2
     for log in manager.all_logs():
         assert append(log, b"x") == 7
         assert log.fetch_offset_by_timestamp(0) is not None

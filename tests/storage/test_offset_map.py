@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from protocol.records.key_table import ENTRY_BYTES
 from storage.errors import OffsetMapTooSmallError
 from storage.offset_map import OffsetMap
-from tests.storage.cleaning import FORMS, forms_of_the_loops, running
+from tests.storage.cleaning import forms_of_the_loops, running
+from tests.support.loops import FORMS
 
 SECRET = bytes(range(16))
 

@@ -18,7 +18,8 @@ from protocol.records.batch import (
 )
 from protocol.records.builder import _assemble
 from protocol.records.compression import compress
-from tests.storage.cleaning import FORMS, forms_of_the_loops
+from tests.storage.cleaning import forms_of_the_loops
+from tests.support.loops import FORMS
 
 SECRET = bytes(range(16))
 T0 = 1_700_000_000_000

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from random import Random
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,30 +12,15 @@ from hypothesis import strategies as st
 from protocol.records import scanning
 from protocol.records.batch import RecordBatch, batches, build_batch
 from tests.storage.test_scan import old_message
+from tests.support.loops import FORMS, in_form
 
 T0 = 1_700_000_000_000
 BASE = 1000
 
 
-def plain_module() -> ModuleType:
-    """scanning.py run as Python, whatever is built beside it."""
-    name = "tests.protocol.records.plain_scanning"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(scanning.__file__).parent / "scanning.py")
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-@pytest.fixture(params=["plain", "compiled"], scope="session")
+@pytest.fixture(params=FORMS, scope="session")
 def module(request: pytest.FixtureRequest) -> Any:
-    if request.param == "plain":
-        return plain_module()
-    if not scanning.COMPILED:
-        pytest.skip("scanning.py is not compiled here")
-    return scanning
+    return in_form(scanning, request.param)
 
 
 def new_scanner(module: Any, size: int = 1 << 20, **settings: Any) -> Any:
@@ -271,7 +252,7 @@ def test_whatever_is_damaged_both_say_the_same(seed: int, at: int, damage: bytes
     at %= len(data)
     data[at : at + len(damage)] = damage[: len(data) - at]
     seen = []
-    for one in (plain_module(), scanning):
+    for one in (in_form(scanning, "plain"), scanning):
         scanner = new_scanner(one, len(data))
         stop = scan(scanner, bytes(data), 4096)
         seen.append((stop, scanner.position, scanner.next_offset, scanner.damage, scanner.offset_index))

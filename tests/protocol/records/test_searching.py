@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import struct
-import sys
 from bisect import bisect_right
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -18,26 +14,12 @@ from protocol.records import searching
 from protocol.records.batch import build_batch
 from protocol.records.searching import ANY_TIME
 from tests.storage.test_scan import old_message
+from tests.support.loops import FORMS, in_form
 
 
-def plain_module() -> ModuleType:
-    name = "tests.protocol.records.plain_searching"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(searching.__file__).parent / "searching.py")
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-@pytest.fixture(params=["plain", "compiled"], scope="session")
+@pytest.fixture(params=FORMS, scope="session")
 def module(request: pytest.FixtureRequest) -> Any:
-    if request.param == "plain":
-        return plain_module()
-    if not searching.COMPILED:
-        pytest.skip("searching.py is not compiled here")
-    return searching
+    return in_form(searching, request.param)
 
 
 @given(

@@ -1,0 +1,34 @@
+"""The modules with hot loops exist twice, as Python and compiled; their tests run on both."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+FORMS = ("plain", "compiled")
+
+
+def in_form(module: ModuleType, form: str) -> Any:
+    """The module as Python, whatever is built beside it, or compiled; skips the test where it is not compiled."""
+    if form == "plain":
+        return _plain(module)
+    if not module.COMPILED:
+        pytest.skip(f"{module.__name__} is not compiled here")
+    return module
+
+
+def _plain(module: ModuleType) -> Any:
+    stem = module.__name__.rpartition(".")[2]
+    name = f"{__name__}.plain_{stem}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, Path(str(module.__file__)).parent / f"{stem}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
