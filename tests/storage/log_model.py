@@ -175,7 +175,8 @@ class LogModel:
         """Producers that wrote nothing from `start` on may have been forgotten; they are not followed any more."""
         for producer_id, producer in self.producers.items():
             first = producer.txn_first_offset
-            if not producer.batches or producer.batches[-1].base_offset < start or (first or start) < start:
+            is_open_before = first is not None and first < start
+            if not producer.batches or producer.batches[-1].base_offset < start or is_open_before:
                 self.given_up.add(producer_id)
 
     def expire(self, before_ms: int) -> None:
