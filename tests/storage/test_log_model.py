@@ -120,7 +120,7 @@ def live_many(seed: int, steps: int) -> None:
 
 @pytest.mark.parametrize("seed", [1])
 def test_random_lives(seed: int) -> None:
-    live_many(seed, 12_000)
+    live_many(seed, 40_000)
 
 
 @pytest.mark.slow
