@@ -197,6 +197,7 @@ class LogLife(LogAppends):
             self.model.cut_to(offset)
             self.model.expire(self.env.time_ms - EXPIRATION_MS)
         check_physical(self.log, self.model)
+        self.end_transactions_of_lost_producers()
 
     def truncate_fully(self, rng: Random) -> None:
         offset = self.model.end + rng.randint(0, 50)

@@ -80,6 +80,7 @@ class LogModel:
         self.producers: dict[int, ModelProducer] = {}
         self.ever_expired: set[int] = set()
         self.given_up: set[int] = set()  # producers of which the log may or may not know
+        self.lost_before = 0  # what producers wrote before it may be known no more: a crash took the snapshot
         self.retained_since_flush = False
         self.decided: list[tuple[int, int]] = []  # transactions: first offset, the marker's
         self.stable_is_exact_from = (
@@ -143,6 +144,7 @@ class LogModel:
             self._follow(batch)
         for producer_id in self.ever_expired & set(self.producers):
             self.producers[producer_id].doubtful = not self.producers[producer_id].open_batches
+        self.give_up_producers_before(self.lost_before)
         self.stable_is_exact_from = end
 
     def start_anew_at(self, offset: int) -> None:
@@ -173,6 +175,7 @@ class LogModel:
 
     def give_up_producers_before(self, start: int) -> None:
         """Producers that wrote nothing from `start` on may have been forgotten; they are not followed any more."""
+        self.lost_before = max(self.lost_before, start)
         for producer_id, producer in self.producers.items():
             first = producer.txn_first_offset
             is_open_before = first is not None and first < start
