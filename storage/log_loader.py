@@ -33,6 +33,7 @@ from storage.segment_files import (
     TXN_INDEX_SUFFIX,
 )
 from storage.segment_pass import OnProgress, SegmentPass
+from storage.segment_split import SplitNeededError, check_overflow, split_segment
 from storage.segment_swap import CLEANED_SUFFIX, complete_swaps
 from storage.snapshots import ProducerSnapshotFiles
 from storage.unified_log import UnifiedLog
@@ -76,25 +77,32 @@ def open_log(
         deletions = DeletionQueue(env)
     if not is_there:
         env.mkdir(directory)
-    names = env.listdir(directory)
-    epochs, lacks_epochs = _load_epochs(env, directory)
-    snapshots = ProducerSnapshotFiles(env, directory, names)
-    producers = ProducerStateManager(snapshots, f"{topic}-{partition}", producer_id_expiration_ms)
-    loader = LogLoader(
-        env,
-        directory,
-        config,
-        is_clean=is_clean,
-        log_start_offset=log_start_offset,
-        recovery_point=recovery_point,
-        epochs=epochs,
-        lacks_epochs=lacks_epochs,
-        producers=producers,
-        open_segments=open_segments,
-        names=names,
-        on_progress=on_progress,
-    )
-    offsets = loader.load()
+    while True:
+        names = env.listdir(directory)
+        epochs, lacks_epochs = _load_epochs(env, directory)
+        snapshots = ProducerSnapshotFiles(env, directory, names)
+        producers = ProducerStateManager(snapshots, f"{topic}-{partition}", producer_id_expiration_ms)
+        loader = LogLoader(
+            env,
+            directory,
+            config,
+            is_clean=is_clean,
+            log_start_offset=log_start_offset,
+            recovery_point=recovery_point,
+            epochs=epochs,
+            lacks_epochs=lacks_epochs,
+            producers=producers,
+            open_segments=open_segments,
+            names=names,
+            on_progress=on_progress,
+        )
+        try:
+            offsets = loader.load()
+            break
+        except SplitNeededError as split:
+            logger.warning("%s", split)
+            split_segment(env, directory, split)
+            is_clean, recovery_point = False, min(recovery_point, split.base_offset)
     local = LocalLog(
         env,
         directory,
@@ -275,6 +283,7 @@ class LogLoader:
         self.unsynced_paths += segment.paths_to_sync()
 
     def _note_cut(self, segment: LogSegment, scan: SegmentScanner) -> None:
+        check_overflow(segment, scan.position, scan.next_offset)
         if scan.position < segment.size:
             logger.warning(
                 "%s is cut from %d to %d bytes: %s", segment.path, segment.size, scan.position, scan.damage

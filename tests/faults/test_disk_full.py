@@ -30,7 +30,7 @@ SETTINGS = {
     "barnabas.log.dir.space.check.interval.ms": "50",
     "log.initial.task.delay.ms": "0",
     "log.retention.check.interval.ms": "100",
-    "file.delete.delay.ms": "0",
+    "log.segment.delete.delay.ms": "0",
     "replica.high.watermark.checkpoint.interval.ms": "100",
     "log.flush.offset.checkpoint.interval.ms": "100",
 }

@@ -1,0 +1,113 @@
+"""Segments that reach further than their indexes can say: nothing of them is lost."""
+
+from random import Random
+
+import pytest
+
+from storage.offsets import FetchIsolation
+from tests.storage.fault_env import FaultEnv, PowerCut, power_cut
+from tests.storage.helpers import DIRECTORY, make_batch, names, new_log, read_values
+from tests.storage.test_scan import old_message
+
+FAR = 1 << 31
+OFFSETS = (0, 7, FAR - 1, FAR, FAR + 3, 2 * FAR + 2)
+"""Of the batches; the segments that come of them begin at 0, FAR and 2 * FAR + 2."""
+VALUES = {offset: b"at %d" % offset for offset in OFFSETS}
+
+
+@pytest.fixture
+def env() -> FaultEnv:
+    return FaultEnv()
+
+
+def overflowed(env: FaultEnv, *, indexes: bool = True, damage: bytes = b"") -> None:
+    """A directory with one segment, synced."""
+    env.mkdir(DIRECTORY)
+    batches = [make_batch(value, base_offset=offset, epoch=0) for offset, value in VALUES.items()]
+    data = b"".join(batches) + damage
+    env.write_file(f"{DIRECTORY}/{0:020d}.log", data)
+    if indexes:
+        env.write_file(f"{DIRECTORY}/{0:020d}.index", b"")
+        env.write_file(f"{DIRECTORY}/{0:020d}.timeindex", b"")
+    env.open(f"{DIRECTORY}/{0:020d}.log").sync()
+    for path in ("/", "/logs", DIRECTORY):
+        env.sync_dir(path)
+
+
+def logs(env: FaultEnv) -> list[int]:
+    return [int(name[:20]) for name in names(env) if name.endswith(".log")]
+
+
+def test_recovery_splits_it(env: FaultEnv) -> None:
+    overflowed(env)
+    log = new_log(env)
+    assert read_values(log) == VALUES
+    assert logs(env) == [0, FAR, 2 * FAR + 2]
+    assert log.log_end_offset == 2 * FAR + 3
+    assert log.truncated_bytes == 0
+    log.update_high_watermark(log.log_end_offset)
+    log.append_as_leader(make_batch(b"more"), 0)
+    assert not any(name.endswith((".swap", ".cleaned")) for name in names(env))
+
+
+def test_so_does_a_clean_start_that_finds_no_index(env: FaultEnv) -> None:
+    overflowed(env, indexes=False)
+    log = new_log(env, is_clean=True)
+    assert read_values(log) == VALUES
+    assert logs(env) == [0, FAR, 2 * FAR + 2]
+
+
+def test_the_first_batch_may_be_the_one(env: FaultEnv) -> None:
+    env.mkdir(DIRECTORY)
+    env.write_file(f"{DIRECTORY}/{0:020d}.log", make_batch(b"far", base_offset=FAR, epoch=0))
+    log = new_log(env)
+    assert read_values(log, 0) == {FAR: b"far"}
+    assert log.log_end_offset == FAR + 1
+
+
+def test_damage_behind_it_is_cut_all_the_same(env: FaultEnv) -> None:
+    overflowed(env, damage=b"torn")
+    log = new_log(env)
+    assert read_values(log) == VALUES
+    assert log.truncated_bytes == 4
+
+
+def test_a_batch_too_far_off_that_is_damaged_is_damage(env: FaultEnv) -> None:
+    env.mkdir(DIRECTORY)
+    far = bytearray(make_batch(b"far", base_offset=FAR, epoch=0))
+    far[-1] ^= 1
+    env.write_file(f"{DIRECTORY}/{0:020d}.log", make_batch(b"near", base_offset=0, epoch=0) + far)
+    log = new_log(env)
+    assert read_values(log) == {0: b"near"}
+    assert logs(env) == [0]
+
+
+def test_older_message_sets_are_split_too(env: FaultEnv) -> None:
+    env.mkdir(DIRECTORY)
+    data = old_message(5, b"near", 1) + old_message(FAR + 5, b"far", 1)
+    env.write_file(f"{DIRECTORY}/{0:020d}.log", data)
+    log = new_log(env)
+    assert logs(env) == [0, FAR + 5]
+    assert log.log_end_offset == FAR + 6
+    assert log.read(6, 1 << 20, FetchIsolation.LOG_END, min_one_message=True).records.size
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+def test_a_power_cut_at_any_operation_loses_nothing(seed: int | None) -> None:
+    operation = 0
+    while True:
+        env = FaultEnv()
+        overflowed(env)
+        env.inject(power_cut(operation))
+        try:
+            new_log(env)
+        except PowerCut:
+            env.inject(None)
+            env.crash(None if seed is None else Random(seed * 1000 + operation))
+        else:
+            break
+        log = new_log(env)
+        assert read_values(log) == VALUES, operation
+        assert logs(env) == [0, FAR, 2 * FAR + 2]
+        operation += 1
+    assert operation > 20
