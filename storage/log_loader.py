@@ -158,6 +158,7 @@ class LogLoader:
     """Loads one partition directory; used once."""
 
     __slots__ = (
+        "_base_offsets",
         "_config",
         "_directory",
         "_env",
@@ -199,6 +200,7 @@ class LogLoader:
         self._is_clean = is_clean
         self._log_start_offset = log_start_offset
         self._recovery_point = recovery_point
+        self._base_offsets: list[int] = []  # of the segments that were found
         self._first_doubtful = 0  # the base offset of the segment with the recovery point
         self._epochs = epochs
         self._lacks_epochs = lacks_epochs
@@ -261,7 +263,8 @@ class LogLoader:
 
     def _load_segments(self) -> None:
         stems = sorted(name[:20] for name in self._names if name[20:] == LOG_SUFFIX and name[:20].isdigit())
-        self._first_doubtful = max((at for at in map(int, stems) if at <= self._recovery_point), default=0)
+        self._base_offsets = [int(stem) for stem in stems]
+        self._first_doubtful = max((at for at in self._base_offsets if at <= self._recovery_point), default=0)
         for stem in stems:
             segment = self._segment(int(stem), self._env.size(f"{self._directory}/{stem}{LOG_SUFFIX}"))
             missing = not {stem + OFFSET_INDEX_SUFFIX, stem + TIME_INDEX_SUFFIX} <= self._names
@@ -283,12 +286,14 @@ class LogLoader:
         self.unsynced_paths += segment.paths_to_sync()
 
     def _note_cut(self, segment: LogSegment, scan: SegmentScanner) -> None:
-        check_overflow(segment, scan.position, scan.next_offset)
-        if scan.position < segment.size:
-            logger.warning(
-                "%s is cut from %d to %d bytes: %s", segment.path, segment.size, scan.position, scan.damage
-            )
-            self._truncated_bytes += segment.size - scan.position
+        if scan.position >= segment.size:
+            return
+        following = min((base for base in self._base_offsets if base > segment.base_offset), default=None)
+        check_overflow(segment, scan.position, scan.next_offset, following)
+        logger.warning(
+            "%s is cut from %d to %d bytes: %s", segment.path, segment.size, scan.position, scan.damage
+        )
+        self._truncated_bytes += segment.size - scan.position
 
     def _check_txn_indexes(self) -> None:
         """Reads the transaction indexes of the segments that recovery has passed over, as Kafka does it at loading."""

@@ -30,12 +30,14 @@ class SplitNeededError(SegmentOverflowError):
         self.first_offset = first_offset
 
 
-def check_overflow(segment: "LogSegment", position: int, next_offset: int) -> None:
+def check_overflow(segment: "LogSegment", position: int, next_offset: int, following: int | None) -> None:
     """Told where a pass over a segment stopped: raises SplitNeededError if what stands there is whole, but too far off.
 
-    `next_offset`: the one after the last batch before `position`. Raises OSError.
+    `next_offset`: the one after the last batch before `position`; `following`: the base offset of the next segment. No
+    checksum covers a batch's base offset, so it is believed only where it fits between the two: in the last segment, of
+    which compaction has made nothing, never. Raises OSError.
     """
-    if position >= segment.size:
+    if following is None:
         return
     try:
         header = next(batch_headers(segment.file, position, segment.size), None)
@@ -45,7 +47,7 @@ def check_overflow(segment: "LogSegment", position: int, next_offset: int) -> No
         batch.ensure_valid()
     except CorruptRecordError:
         return
-    if next_offset <= batch.base_offset <= batch.last_offset:
+    if next_offset <= batch.base_offset <= batch.last_offset < following:
         raise SplitNeededError(
             f"{segment.path} reaches from offset {segment.base_offset} to {batch.last_offset}, further than "
             f"{MAX_RELATIVE_OFFSET}: it is split at byte {position}",

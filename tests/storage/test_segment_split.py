@@ -13,6 +13,9 @@ FAR = 1 << 31
 OFFSETS = (0, 7, FAR - 1, FAR, FAR + 3, 2 * FAR + 2)
 """Of the batches; the segments that come of them begin at 0, FAR and 2 * FAR + 2."""
 VALUES = {offset: b"at %d" % offset for offset in OFFSETS}
+ACTIVE = 3 * FAR
+LAST = b"in the active one"
+ALL = {**VALUES, ACTIVE: LAST}
 
 
 @pytest.fixture
@@ -21,17 +24,24 @@ def env() -> FaultEnv:
 
 
 def overflowed(env: FaultEnv, *, indexes: bool = True, damage: bytes = b"") -> None:
-    """A directory with one segment, synced."""
+    """A directory with that segment and the active one, synced."""
     env.mkdir(DIRECTORY)
     batches = [make_batch(value, base_offset=offset, epoch=0) for offset, value in VALUES.items()]
     data = b"".join(batches) + damage
-    env.write_file(f"{DIRECTORY}/{0:020d}.log", data)
+    write(env, 0, data)
+    write(env, ACTIVE, make_batch(LAST, base_offset=ACTIVE, epoch=0))
     if indexes:
         env.write_file(f"{DIRECTORY}/{0:020d}.index", b"")
         env.write_file(f"{DIRECTORY}/{0:020d}.timeindex", b"")
-    env.open(f"{DIRECTORY}/{0:020d}.log").sync()
     for path in ("/", "/logs", DIRECTORY):
         env.sync_dir(path)
+
+
+def write(env: FaultEnv, base_offset: int, data: bytes) -> None:
+    env.mkdir(DIRECTORY)
+    path = f"{DIRECTORY}/{base_offset:020d}.log"
+    env.write_file(path, data)
+    env.open(path).sync()
 
 
 def logs(env: FaultEnv) -> list[int]:
@@ -41,9 +51,9 @@ def logs(env: FaultEnv) -> list[int]:
 def test_recovery_splits_it(env: FaultEnv) -> None:
     overflowed(env)
     log = new_log(env)
-    assert read_values(log) == VALUES
-    assert logs(env) == [0, FAR, 2 * FAR + 2]
-    assert log.log_end_offset == 2 * FAR + 3
+    assert read_values(log) == ALL
+    assert logs(env) == [0, FAR, 2 * FAR + 2, ACTIVE]
+    assert log.log_end_offset == ACTIVE + 1
     assert log.truncated_bytes == 0
     log.update_high_watermark(log.log_end_offset)
     log.append_as_leader(make_batch(b"more"), 0)
@@ -53,42 +63,53 @@ def test_recovery_splits_it(env: FaultEnv) -> None:
 def test_so_does_a_clean_start_that_finds_no_index(env: FaultEnv) -> None:
     overflowed(env, indexes=False)
     log = new_log(env, is_clean=True)
-    assert read_values(log) == VALUES
-    assert logs(env) == [0, FAR, 2 * FAR + 2]
+    assert read_values(log) == ALL
+    assert logs(env) == [0, FAR, 2 * FAR + 2, ACTIVE]
 
 
 def test_the_first_batch_may_be_the_one(env: FaultEnv) -> None:
-    env.mkdir(DIRECTORY)
-    env.write_file(f"{DIRECTORY}/{0:020d}.log", make_batch(b"far", base_offset=FAR, epoch=0))
+    write(env, 0, make_batch(b"far", base_offset=FAR, epoch=0))
+    write(env, ACTIVE, b"")
     log = new_log(env)
     assert read_values(log, 0) == {FAR: b"far"}
-    assert log.log_end_offset == FAR + 1
+    assert log.log_end_offset == ACTIVE
 
 
 def test_damage_behind_it_is_cut_all_the_same(env: FaultEnv) -> None:
     overflowed(env, damage=b"torn")
     log = new_log(env)
-    assert read_values(log) == VALUES
-    assert log.truncated_bytes == 4
+    assert read_values(log) == VALUES  # and what comes after damage goes
+    assert log.truncated_bytes > 4
 
 
 def test_a_batch_too_far_off_that_is_damaged_is_damage(env: FaultEnv) -> None:
-    env.mkdir(DIRECTORY)
     far = bytearray(make_batch(b"far", base_offset=FAR, epoch=0))
     far[-1] ^= 1
-    env.write_file(f"{DIRECTORY}/{0:020d}.log", make_batch(b"near", base_offset=0, epoch=0) + far)
+    write(env, 0, make_batch(b"near", base_offset=0, epoch=0) + far)
+    write(env, ACTIVE, b"")
+    log = new_log(env)
+    assert read_values(log) == {0: b"near"}
+    assert logs(env) == [0]
+
+
+@pytest.mark.parametrize("following", [None, FAR])
+def test_an_offset_that_does_not_fit_what_follows_is_damage(env: FaultEnv, following: int | None) -> None:
+    """No checksum covers it."""
+    near, far = make_batch(b"near", base_offset=0, epoch=0), make_batch(b"far", base_offset=FAR, epoch=0)
+    write(env, 0, near + far)
+    if following is not None:
+        write(env, following, b"")
     log = new_log(env)
     assert read_values(log) == {0: b"near"}
     assert logs(env) == [0]
 
 
 def test_older_message_sets_are_split_too(env: FaultEnv) -> None:
-    env.mkdir(DIRECTORY)
-    data = old_message(5, b"near", 1) + old_message(FAR + 5, b"far", 1)
-    env.write_file(f"{DIRECTORY}/{0:020d}.log", data)
+    write(env, 0, old_message(5, b"near", 1) + old_message(FAR + 5, b"far", 1))
+    write(env, ACTIVE, b"")
     log = new_log(env)
-    assert logs(env) == [0, FAR + 5]
-    assert log.log_end_offset == FAR + 6
+    assert logs(env) == [0, FAR + 5, ACTIVE]
+    assert log.log_end_offset == ACTIVE
     assert log.read(6, 1 << 20, FetchIsolation.LOG_END, min_one_message=True).records.size
 
 
@@ -107,7 +128,7 @@ def test_a_power_cut_at_any_operation_loses_nothing(seed: int | None) -> None:
         else:
             break
         log = new_log(env)
-        assert read_values(log) == VALUES, operation
-        assert logs(env) == [0, FAR, 2 * FAR + 2]
+        assert read_values(log) == ALL, operation
+        assert logs(env) == [0, FAR, 2 * FAR + 2, ACTIVE]
         operation += 1
     assert operation > 20
