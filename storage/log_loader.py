@@ -6,6 +6,8 @@ segments go, and indexes, leader epochs and producer states follow from what was
 """
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from protocol.records.batch import CorruptRecordError
@@ -77,32 +79,18 @@ def open_log(
         deletions = DeletionQueue(env)
     if not is_there:
         env.mkdir(directory)
-    while True:
-        names = env.listdir(directory)
-        epochs, lacks_epochs = _load_epochs(env, directory)
-        snapshots = ProducerSnapshotFiles(env, directory, names)
-        producers = ProducerStateManager(snapshots, f"{topic}-{partition}", producer_id_expiration_ms)
-        loader = LogLoader(
-            env,
-            directory,
-            config,
-            is_clean=is_clean,
-            log_start_offset=log_start_offset,
-            recovery_point=recovery_point,
-            epochs=epochs,
-            lacks_epochs=lacks_epochs,
-            producers=producers,
-            open_segments=open_segments,
-            names=names,
-            on_progress=on_progress,
-        )
-        try:
-            offsets = loader.load()
-            break
-        except SplitNeededError as split:
-            logger.warning("%s", split)
-            split_segment(env, directory, split)
-            is_clean, recovery_point = False, min(recovery_point, split.base_offset)
+    new_loader = partial(
+        LogLoader,
+        env,
+        directory,
+        config,
+        name=f"{topic}-{partition}",
+        log_start_offset=log_start_offset,
+        producer_id_expiration_ms=producer_id_expiration_ms,
+        open_segments=open_segments,
+        on_progress=on_progress,
+    )
+    loader, offsets = _load(env, directory, new_loader, is_clean, recovery_point)
     local = LocalLog(
         env,
         directory,
@@ -119,14 +107,28 @@ def open_log(
         partition,
         local,
         log_start_offset=offsets.log_start_offset,
-        leader_epoch_cache=epochs,
-        producer_state_manager=producers,
+        leader_epoch_cache=loader.epochs,
+        producer_state_manager=loader.producers,
         partition_metadata=PartitionMetadataFile(env, f"{directory}/{PARTITION_METADATA}"),
     )
     for path in loader.unsynced_paths:
         local.sync_with_next_flush(path)
     log.truncated_bytes = offsets.truncated_bytes
     return log
+
+
+def _load(
+    env: Env, directory: str, new_loader: "Callable[..., LogLoader]", is_clean: bool, recovery_point: int
+) -> "tuple[LogLoader, LoadedLogOffsets]":
+    """Reads the directory; once more where a segment had to be split first, which recovery then goes through."""
+    while True:
+        loader = new_loader(is_clean=is_clean, recovery_point=recovery_point)
+        try:
+            return loader, loader.load()
+        except SplitNeededError as split:
+            logger.warning("%s", split)
+            split_segment(env, directory, split)
+            is_clean, recovery_point = False, min(recovery_point, split.base_offset)
 
 
 def _load_epochs(env: Env, directory: str) -> tuple[LeaderEpochFileCache, bool]:
@@ -162,7 +164,6 @@ class LogLoader:
         "_config",
         "_directory",
         "_env",
-        "_epochs",
         "_first_doubtful",
         "_is_clean",
         "_lacks_epochs",
@@ -170,10 +171,11 @@ class LogLoader:
         "_names",
         "_on_progress",
         "_open_segments",
-        "_producers",
         "_recovery_point",
         "_replay_from",
         "_truncated_bytes",
+        "epochs",
+        "producers",
         "segments",
         "unsynced_paths",
     )
@@ -184,16 +186,17 @@ class LogLoader:
         directory: str,
         config: "LogConfig",
         *,
+        name: str,
         is_clean: bool,
         log_start_offset: int,
         recovery_point: int,
-        epochs: LeaderEpochFileCache,
-        lacks_epochs: bool,
-        producers: ProducerStateManager,
+        producer_id_expiration_ms: int,
         open_segments: OpenSegments,
-        names: list[str],
         on_progress: OnProgress | None = None,
     ) -> None:
+        """`name`: topic-partition. Raises OSError."""
+        names = env.listdir(directory)
+        snapshots = ProducerSnapshotFiles(env, directory, names)
         self._env = env
         self._directory = directory
         self._config = config
@@ -202,9 +205,8 @@ class LogLoader:
         self._recovery_point = recovery_point
         self._base_offsets: list[int] = []  # of the segments that were found
         self._first_doubtful = 0  # the base offset of the segment with the recovery point
-        self._epochs = epochs
-        self._lacks_epochs = lacks_epochs
-        self._producers = producers
+        self.epochs, self._lacks_epochs = _load_epochs(env, directory)
+        self.producers = ProducerStateManager(snapshots, name, producer_id_expiration_ms)
         self._open_segments = open_segments
         self._names = set(names)
         self._on_progress = on_progress
@@ -228,14 +230,14 @@ class LogLoader:
         if end_offset < self._log_start_offset:
             end_offset = self._start_anew(end_offset)
         start_offset = max(self._log_start_offset, self.segments[0].base_offset)
-        self._epochs.truncate_from_end(end_offset)
-        self._epochs.truncate_from_start(start_offset)
-        self._producers.snapshots.remove_stray({segment.base_offset for segment in self.segments})
+        self.epochs.truncate_from_end(end_offset)
+        self.epochs.truncate_from_start(start_offset)
+        self.producers.snapshots.remove_stray({segment.base_offset for segment in self.segments})
         rebuild_producer_state(
-            self._producers, self.segments, self.segments[0].base_offset, end_offset, self._env.now_ms()
+            self.producers, self.segments, self.segments[0].base_offset, end_offset, self._env.now_ms()
         )
         if not self._is_clean:
-            self._producers.remove_expired_producers(self._env.now_ms())
+            self.producers.remove_expired_producers(self._env.now_ms())
             self._note_unsynced_snapshots()
         recovery_point = end_offset if self._is_clean else min(self._recovery_point, end_offset)
         for segment in self.segments:
@@ -244,7 +246,7 @@ class LogLoader:
 
     def _note_unsynced_snapshots(self) -> None:
         """Those that recovery took, and those that rolls left behind: both were written without a sync."""
-        snapshots = self._producers.snapshots
+        snapshots = self.producers.snapshots
         first_doubtful = self.segments.from_offset(self._recovery_point)[0].base_offset
         self.unsynced_paths += [snapshots.path(at) for at in snapshots.offsets if at >= first_doubtful]
 
@@ -329,14 +331,14 @@ class LogLoader:
         """The leader epochs of the segments that recovery passes over, from the headers of their batches."""
         trusted = [segment for segment in self.segments if segment.size and self._is_trusted(segment)]
         for segment in trusted:
-            scan = segment.new_scanner(check_crc=False, latest_epoch=self._epochs.latest_epoch)
+            scan = segment.new_scanner(check_crc=False, latest_epoch=self.epochs.latest_epoch)
             SegmentPass(self._on_progress).run(segment.file, segment.size, scan)
             for epoch, first_offset in scan.epochs:
-                self._epochs.assign(epoch, first_offset)
+                self.epochs.assign(epoch, first_offset)
             segment.release()
         if trusted:
             with suppress_no_space():
-                self._epochs.flush()  # without epochs too, or else it is all read again at the next start
+                self.epochs.flush()  # without epochs too, or else it is all read again at the next start
 
     def _segment(self, base_offset: int, size: int) -> LogSegment:
         return LogSegment(
@@ -402,9 +404,9 @@ class LogLoader:
             # Where a segment begins at the recovery point, the indexes of the one before may never have been synced:
             # they were left out when its last records were, and finished by the roll after that.
             self._index_anew(trusted[-1])
-        rebuild_producer_state(self._producers, LogSegments(trusted), start, first_offset, self._env.now_ms())
-        self._replay_from = self._producers.map_end_offset
-        self._epochs.truncate_from_end(
+        rebuild_producer_state(self.producers, LogSegments(trusted), start, first_offset, self._env.now_ms())
+        self._replay_from = self.producers.map_end_offset
+        self.epochs.truncate_from_end(
             first_offset
         )  # the batches say better: a truncation may not be in the file yet
         reader = SegmentPass(self._on_progress)
@@ -442,16 +444,16 @@ class LogLoader:
     def _recover_segment(self, segment: LogSegment, reader: SegmentPass) -> int:
         """Reads a segment through and cuts it where it stops making sense; returns the offset at which it ends."""
         if segment.base_offset >= self._replay_from:
-            self._producers.map_end_offset = segment.base_offset
+            self.producers.map_end_offset = segment.base_offset
             with suppress_no_space():
-                self._producers.take_snapshot(sync=False)
-            self._producers.remove_expired_producers(self._env.now_ms())
+                self.producers.take_snapshot(sync=False)
+            self.producers.remove_expired_producers(self._env.now_ms())
         segment.txn_index.reset()
-        scan = segment.new_scanner(latest_epoch=self._epochs.latest_epoch, follow_from=self._replay_from)
-        follow(reader, segment, scan, self._producers, aborted_into=segment)
+        scan = segment.new_scanner(latest_epoch=self.epochs.latest_epoch, follow_from=self._replay_from)
+        follow(reader, segment, scan, self.producers, aborted_into=segment)
         for epoch, first_offset in scan.epochs:
-            self._epochs.assign(epoch, first_offset)
-        self._producers.map_end_offset = max(scan.next_offset, self._replay_from)
+            self.epochs.assign(epoch, first_offset)
+        self.producers.map_end_offset = max(scan.next_offset, self._replay_from)
         self._note_cut(segment, scan)
         segment.complete_recovery(scan)
         self.unsynced_paths += segment.paths_to_sync()

@@ -3,10 +3,10 @@
 from typing import Final
 
 from protocol.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, RecordBatch
+from protocol.records.layout import MAX_SEQUENCE
 from storage.offsets import NO_TIMESTAMP
 
 BATCHES_TO_RETAIN: Final = 5
-MAX_SEQUENCE: Final = 0x7FFFFFFF
 NO_TXN: Final = -1
 
 

@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from protocol.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, RecordBatch
+from protocol.records.layout import MAX_SEQUENCE
 from protocol.records.scanning import ProducerRun
 from storage.errors import (
     CorruptSnapshotError,
@@ -21,7 +22,6 @@ from storage.errors import (
 from storage.offsets import AppendOrigin
 from storage.producer_entry import (
     BATCHES_TO_RETAIN,
-    MAX_SEQUENCE,
     NO_TXN,
     BatchMetadata,
     CompletedTxn,

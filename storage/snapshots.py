@@ -5,12 +5,13 @@ from bisect import insort
 from typing import Final, NamedTuple
 
 from protocol.records.checksum import crc32c
+from protocol.records.layout import MAX_SEQUENCE
 from storage.env import Env, remove_if_exists, write_atomically, write_fully
 from storage.errors import CorruptSnapshotError
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 _HEADER: Final = struct.Struct(">hIi")
-_ENTRY: Final = struct.Struct(">qhiqiqiq")
+PRODUCER_ENTRY: Final = struct.Struct(">qhiqiqiq")
 _CRC_END: Final = 6
 _VERSION: Final = 1
 
@@ -26,6 +27,11 @@ class SnapshotEntry(NamedTuple):
     timestamp: int
     coordinator_epoch: int
     current_txn_first_offset: int
+
+    @property
+    def first_sequence(self) -> int:
+        """Of the last batch: below 0, sequences go back to 2^31 - 1."""
+        return (self.last_sequence - self.offset_delta) & MAX_SEQUENCE
 
 
 class ProducerSnapshotFiles:
@@ -70,7 +76,7 @@ class ProducerSnapshotFiles:
 
     def write(self, offset: int, entries: list[SnapshotEntry], *, sync: bool) -> str:
         """Writes one and returns its path. Unless `sync`, it is neither synced nor renamed into place."""
-        body = struct.pack(">i", len(entries)) + b"".join(_ENTRY.pack(*entry) for entry in entries)
+        body = struct.pack(">i", len(entries)) + b"".join(PRODUCER_ENTRY.pack(*entry) for entry in entries)
         data = struct.pack(">hI", _VERSION, crc32c(body)) + body
         path = self.path(offset)
         if sync:
@@ -101,9 +107,9 @@ class ProducerSnapshotFiles:
             raise CorruptSnapshotError(f"{path} has version {version}; {_VERSION} is the only one there is")
         if crc != crc32c(data[_CRC_END:]):
             raise CorruptSnapshotError(f"{path} has the wrong CRC, {crc:#010x}")
-        if len(data) != _HEADER.size + count * _ENTRY.size:
+        if len(data) != _HEADER.size + count * PRODUCER_ENTRY.size:
             raise CorruptSnapshotError(f"{path} announces {count} producers in {len(data)} bytes")
-        return [SnapshotEntry(*fields) for fields in _ENTRY.iter_unpack(data[_HEADER.size :])]
+        return [SnapshotEntry(*fields) for fields in PRODUCER_ENTRY.iter_unpack(data[_HEADER.size :])]
 
     def remove(self, offset: int) -> None:
         """Removes one, if it is there."""

@@ -94,10 +94,6 @@ class Findings:
         self.add(Severity.NOTE, path, problem, expected, remedy, **where)
 
     @property
-    def has_errors(self) -> bool:
-        return any(finding.severity is Severity.ERROR for finding in self.all)
-
-    @property
     def are_only_notes(self) -> bool:
         return all(finding.severity is Severity.NOTE for finding in self.all)
 

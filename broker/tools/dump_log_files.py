@@ -26,8 +26,8 @@ from broker.tools.dump_log_indexes import (
 )
 from protocol.records.checksum import crc32c
 from protocol.records.errors import CorruptRecordError
-from protocol.records.layout import MAX_SEQUENCE
 from storage.env import Env, File, read_fully
+from storage.snapshots import PRODUCER_ENTRY, SnapshotEntry
 
 if TYPE_CHECKING:
     from broker.tools.dump_log_batches import BatchInfo
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from protocol.records.record import Record
 
 _TXN_ENTRY: Final = struct.Struct(">bxqqqq")  # of the version Kafka looks at the first of two bytes
-_PRODUCER_ENTRY: Final = struct.Struct(">qhiqiqiq")
 _CHECKPOINT_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 BOOTSTRAP_NAME: Final = "bootstrap.checkpoint"
 _ZEROS_BYTES: Final = 1024 * 1024
@@ -52,26 +51,6 @@ class Options(NamedTuple):
     max_message_size: int = 5 * 1024 * 1024
     max_bytes: int = MAX_INT32
     skip_record_metadata: bool = False
-
-
-class ProducerLine(NamedTuple):
-    """One producer of a snapshot; -1 stands for none, timestamps are ms."""
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp: int
-    coordinator_epoch: int
-    current_txn_first_offset: int
-
-    @property
-    def first_sequence(self) -> int:
-        """Of the last batch: sequences go back to 2^31 - 1 below 0."""
-        if self.last_sequence < self.offset_delta:
-            return MAX_SEQUENCE - (self.offset_delta - self.last_sequence) + 1
-        return self.last_sequence - self.offset_delta
 
 
 class Printer(Protocol):
@@ -116,7 +95,7 @@ class Printer(Protocol):
     def aborted(self, version: int, fields: tuple[int, int, int, int]) -> None:
         """Producer id, first offset, last offset, last stable offset."""
 
-    def producer(self, producer: ProducerLine) -> None: ...
+    def producer(self, producer: SnapshotEntry) -> None: ...
 
     def corrupt_snapshot(self, message: str) -> None: ...
 
@@ -314,8 +293,8 @@ class Dump:
             self._printer.corrupt_snapshot(problem)
             return
         count = int.from_bytes(data[6:10], "big")
-        for fields in _PRODUCER_ENTRY.iter_unpack(data[10 : 10 + count * _PRODUCER_ENTRY.size]):
-            self._printer.producer(ProducerLine(*fields))
+        for fields in PRODUCER_ENTRY.iter_unpack(data[10 : 10 + count * PRODUCER_ENTRY.size]):
+            self._printer.producer(SnapshotEntry(*fields))
 
 
 class _Records:
@@ -376,7 +355,7 @@ def _snapshot_schema_problem(data: bytes) -> str | None:
         return "non-nullable field producerEntries was serialized as null"
     if count > left:
         return f"Tried to allocate a collection of size {count}, but there are only {left} bytes remaining."
-    return "null" if count * _PRODUCER_ENTRY.size > left else None
+    return "null" if count * PRODUCER_ENTRY.size > left else None
 
 
 def _zeros_only(file: File, position: int, end: int) -> bool:

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from broker.tools.control_text import Control
     from broker.tools.dump_log_batches import BatchInfo, LegacyCheck
     from broker.tools.dump_log_decoders import Decoded
-    from broker.tools.dump_log_files import ProducerLine, Report
+    from broker.tools.dump_log_files import Report
     from protocol.records.record import Record
+    from storage.snapshots import SnapshotEntry
 
 HELP: Final = """\
 With --json each line is one object. Its "type" is one of
@@ -151,7 +152,7 @@ class JsonPrinter:
         named = dict(zip(names, fields, strict=True))
         self._line("aborted_transaction", path=self._path, version=version, **named)
 
-    def producer(self, producer: ProducerLine) -> None:
+    def producer(self, producer: SnapshotEntry) -> None:
         has_batch = producer.last_offset >= 0
         self._line(
             "producer",

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from broker.tools.control_text import Control
     from broker.tools.dump_log_batches import BatchInfo, LegacyCheck
     from broker.tools.dump_log_decoders import Decoded
-    from broker.tools.dump_log_files import ProducerLine, Report
+    from broker.tools.dump_log_files import Report
     from protocol.records.record import Record
+    from storage.snapshots import SnapshotEntry
 
 Write = Callable[[str], object]
 
@@ -99,7 +100,7 @@ class TextPrinter:
             f"lastStableOffset: {last_stable_offset}\n"
         )
 
-    def producer(self, producer: ProducerLine) -> None:
+    def producer(self, producer: SnapshotEntry) -> None:
         first = producer.current_txn_first_offset
         line = (
             f"producerId: {producer.producer_id} producerEpoch: {producer.producer_epoch} "

@@ -3,6 +3,7 @@
 import pytest
 
 from protocol.records.batch import RecordBatch
+from protocol.records.layout import MAX_SEQUENCE
 from storage.errors import (
     InvalidProducerEpochError,
     InvalidTxnStateError,
@@ -10,7 +11,7 @@ from storage.errors import (
     TransactionCoordinatorFencedError,
 )
 from storage.offsets import AppendOrigin
-from storage.producer_entry import MAX_SEQUENCE, CompletedTxn
+from storage.producer_entry import CompletedTxn
 from storage.producer_state import LATE_TRANSACTION_BUFFER_MS, ProducerStateManager
 from storage.snapshots import ProducerSnapshotFiles
 from storage.verification import VerificationGuard
