@@ -8,7 +8,6 @@ key is there, or a later one; nothing is torn, doubled, out of order, or at anot
 from __future__ import annotations
 
 import random
-import threading
 import zlib
 from collections import defaultdict
 from struct import Struct
@@ -20,18 +19,16 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Message,
-    Producer,
     TopicPartition,
 )
 
-from tests.faults.ledger import PASSING
+from tests.faults.ledger import PASSING, CrashProofWriter
 
 _CHANGE: Final = Struct(">IQ")
 """CRC-32 of the rest, the number of the change."""
 
 _NOISE: Final = random.Random(12).randbytes(1 << 16)
 _HEADER: Final = "change"
-_OUTSTANDING: Final = 2000
 _CHANGES_AT_A_TIME: Final = 50
 _PAUSE_S: Final = 0.01
 """So that there is something to compact all the time, and time to compact it."""
@@ -62,46 +59,20 @@ class KeyHistory:
         self.offsets: dict[int, int] = {}
 
 
-class KeyedWriter(threading.Thread):
-    """One idempotent producer over some keys of several topics, until it is told to stop, through any crashes."""
+class KeyedWriter(CrashProofWriter):
+    """Writes to some keys of several topics."""
 
     def __init__(self, bootstrap: str, number: int, codec: str, places: list[Place]) -> None:
-        super().__init__(name=f"keyed writer {number}", daemon=True)
+        super().__init__(f"keyed writer {number}", bootstrap, codec, batch_size=_BATCH_BYTES)
         self.histories = {place: KeyHistory() for place in places}
-        self.failures: list[str] = []
         self.count = 0
         self._places = places
         self._dice = random.Random(number)
-        self._stop_asked = threading.Event()
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "enable.idempotence": True,
-                "compression.type": codec,
-                "linger.ms": 2,
-                "batch.size": _BATCH_BYTES,
-                "queue.buffering.max.messages": _OUTSTANDING,
-                "reconnect.backoff.ms": 20,
-                "reconnect.backoff.max.ms": 200,
-                "log_level": 2,
-            }
-        )
 
-    def run(self) -> None:
-        """Writes; ends by waiting for everything that was sent."""
-        while not self._stop_asked.is_set() and not self.failures:
-            for _ in range(_CHANGES_AT_A_TIME):
-                self._change(self._dice.choice(self._places))
-            self._producer.poll(_PAUSE_S)
-        if left := self._producer.flush(60):
-            self.failures.append(f"{left} changes were not acknowledged within a minute")
-
-    def finish(self) -> None:
-        """Stops writing, waits for what is outstanding, and fails if anything did."""
-        self._stop_asked.set()
-        self.join(90)
-        assert not self.is_alive(), f"{self.name} did not come to an end"
-        assert not self.failures, f"{self.name}: {self.failures[:3]}"
+    def write_some(self) -> None:
+        for _ in range(_CHANGES_AT_A_TIME):
+            self._change(self._dice.choice(self._places))
+        self._producer.poll(_PAUSE_S)
 
     def _change(self, place: Place) -> None:
         topic, partition, key = place

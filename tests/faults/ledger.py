@@ -59,18 +59,13 @@ def parse(value: bytes) -> tuple[int, int, int]:
     return writer, partition, sequence
 
 
-class Writer(threading.Thread):
-    """One idempotent producer that writes to all partitions until it is told to stop, through any number of crashes."""
+class CrashProofWriter(threading.Thread):
+    """One idempotent producer that writes until it is told to stop, through any number of crashes."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, number: int, codec: str) -> None:
-        super().__init__(name=f"writer {number}", daemon=True)
-        self.number = number
-        self.acknowledged = [array("q") for _ in range(partitions)]
-        """Per partition: the offset that the acknowledgement of each sequence named."""
-        self.sent = [0] * partitions
+    def __init__(self, name: str, bootstrap: str, codec: str, **config: str | float) -> None:
+        """`config`: more of librdkafka's settings, with underscores for dots."""
+        super().__init__(name=name, daemon=True)
         self.failures: list[str] = []
-        self._topic_name = topic
-        self._sizes = random.Random(number)
         self._stop_asked = threading.Event()
         self._producer = Producer(
             {
@@ -82,20 +77,18 @@ class Writer(threading.Thread):
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 200,
                 "log_level": 2,
+                **{key.replace("_", "."): value for key, value in config.items()},
             }
         )
 
-    @property
-    def count(self) -> int:
-        """How many records were acknowledged so far."""
-        return sum(map(len, self.acknowledged))
+    def write_some(self) -> None:
+        """Hands a few records to the producer and polls it. For those who derive from this."""
+        raise NotImplementedError
 
     def run(self) -> None:
         """Writes; ends by waiting for everything that was sent."""
         while not self._stop_asked.is_set() and not self.failures:
-            for partition in range(len(self.sent)):
-                self._send(partition)
-            self._producer.poll(0)
+            self.write_some()
         if left := self._producer.flush(60):
             self.failures.append(f"{left} records were not acknowledged within a minute")
 
@@ -105,6 +98,29 @@ class Writer(threading.Thread):
         self.join(90)
         assert not self.is_alive(), f"{self.name} did not come to an end"
         assert not self.failures, f"{self.name}: {self.failures[:3]}"
+
+
+class Writer(CrashProofWriter):
+    """Writes to all partitions of a topic."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, number: int, codec: str) -> None:
+        super().__init__(f"writer {number}", bootstrap, codec)
+        self.number = number
+        self.acknowledged = [array("q") for _ in range(partitions)]
+        """Per partition: the offset that the acknowledgement of each sequence named."""
+        self.sent = [0] * partitions
+        self._topic_name = topic
+        self._sizes = random.Random(number)
+
+    @property
+    def count(self) -> int:
+        """How many records were acknowledged so far."""
+        return sum(map(len, self.acknowledged))
+
+    def write_some(self) -> None:
+        for partition in range(len(self.sent)):
+            self._send(partition)
+        self._producer.poll(0)
 
     def _send(self, partition: int) -> None:
         sequence = self.sent[partition]
