@@ -333,7 +333,7 @@ class LogLoader:
         for segment in trusted:
             scan = segment.new_scanner(check_crc=False, latest_epoch=self.epochs.latest_epoch)
             SegmentPass(self._on_progress).run(segment.file, segment.size, scan)
-            for epoch, first_offset in scan.epochs:
+            for epoch, first_offset in scan.take_epochs():
                 self.epochs.assign(epoch, first_offset)
             segment.release()
         if trusted:
@@ -451,7 +451,7 @@ class LogLoader:
         segment.txn_index.reset()
         scan = segment.new_scanner(latest_epoch=self.epochs.latest_epoch, follow_from=self._replay_from)
         follow(reader, segment, scan, self.producers, aborted_into=segment)
-        for epoch, first_offset in scan.epochs:
+        for epoch, first_offset in scan.take_epochs():
             self.epochs.assign(epoch, first_offset)
         self.producers.map_end_offset = max(scan.next_offset, self._replay_from)
         self._note_cut(segment, scan)
