@@ -1,0 +1,246 @@
+"""Ten thousand partitions, in few topics and in many: made, held, described and opened again, beside Apache Kafka.
+
+For each shape every broker starts in a new directory, makes the topics, is asked for their metadata, idles, stops in
+order and starts again; the brokers take turns, and the medians of some rounds are printed. A broker is ready when
+Metadata names a leader for every partition: that is when a client can begin. Answers are read and not decoded, so that
+it is the broker that is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from bench.brokers import Broker, Factory, cpu_s, factories, fresh, rss_mib
+from protocol.codec import decode
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from protocol.messages.offsets import ListOffsetsRequest, ListOffsetsResponse
+from protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
+from tests.conformance.peer import ClosedError, Peer
+from tests.support.apache_kafka import ApacheKafka
+
+ROUNDS: Final = 3
+IDLE_S: Final = 5.0
+SETTLE_S: Final = 2.0
+READY_LIMIT_S: Final = 180.0
+LATENCY_SAMPLES: Final = 15
+OFFSETS_PER_REQUEST: Final = 1_000
+METADATA_VERSION: Final = 12
+
+
+class Shape(NamedTuple):
+    """So many topics with so many partitions each, asked for in requests of so many topics."""
+
+    topics: int
+    partitions: int
+    per_request: int
+
+    @property
+    def total(self) -> int:
+        """Partitions in all."""
+        return self.topics * self.partitions
+
+    def __str__(self) -> str:
+        each = "request" if self.per_request == 1 else f"{self.per_request} in a request"
+        return f"{self.topics} x {self.partitions}, {'a topic a ' if self.per_request == 1 else ''}{each}"
+
+
+SHAPES: Final = (Shape(10, 1_000, 1), Shape(1, 10_000, 1), Shape(10_000, 1, 100), Shape(10_000, 1, 1))
+
+
+class Figures(NamedTuple):
+    """What one round of one shape showed; latencies in ms, memory in MiB.
+
+    `answered` and `usable` are partitions a second: until the last creation was answered, and until the last partition
+    told its offsets, since Apache Kafka answers before its broker has made the logs.
+    """
+
+    answered: float
+    usable: float
+    rss_mib: float
+    metadata_ms: float
+    one_topic_ms: float
+    idle_cpu_percent: float
+    stop_s: float
+    start_s: float
+    restarted_mib: float
+
+
+HEADINGS: Final = (
+    "answered/s",
+    "usable/s",
+    "RSS MiB",
+    "all ms",
+    "one ms",
+    "idle CPU %",
+    "stop s",
+    "start s",
+    "RSS MiB then",
+)
+
+
+def measure(factory: Factory, shape: Shape) -> Figures:
+    """One round."""
+    with fresh(factory) as broker:
+        broker.start()
+        with _peer(broker) as peer:
+            began = time.perf_counter()
+            _create(peer, shape)
+            answered = shape.total / (time.perf_counter() - began)
+            _wait_until_usable(peer, shape)
+            usable = shape.total / (time.perf_counter() - began)
+            time.sleep(SETTLE_S)
+            resident = rss_mib(broker)
+            all_ms = _latency_ms(peer, MetadataRequest(topics=None))
+            one_ms = _latency_ms(peer, _asking("t0"))
+            used, began = cpu_s(broker), time.perf_counter()
+            time.sleep(IDLE_S)
+            idle = (cpu_s(broker) - used) / (time.perf_counter() - began)
+        began = time.perf_counter()
+        broker.stop()
+        stop_s = time.perf_counter() - began
+        start_s = _start_again(broker, shape)
+        time.sleep(SETTLE_S)
+        return Figures(
+            answered, usable, resident, all_ms, one_ms, idle * 100, stop_s, start_s, rss_mib(broker)
+        )
+
+
+def _peer(broker: Broker) -> Peer:
+    host, _, port = broker.bootstrap.rpartition(":")
+    return Peer(host, int(port))
+
+
+def _names(shape: Shape) -> Iterator[list[str]]:
+    for first in range(0, shape.topics, shape.per_request):
+        yield [f"t{number}" for number in range(first, min(first + shape.per_request, shape.topics))]
+
+
+def _create(peer: Peer, shape: Shape) -> None:
+    """Returns when the last topic was answered for."""
+    for names in _names(shape):
+        wishes = [
+            CreateTopicsRequest.CreatableTopic(
+                name=name, num_partitions=shape.partitions, replication_factor=1
+            )
+            for name in names
+        ]
+        answer = peer.ask(CreateTopicsRequest(topics=wishes, timeout_ms=60_000), 7)
+        assert isinstance(answer, CreateTopicsResponse)
+        assert not any(topic.error_code for topic in answer.topics), answer.topics[:3]
+
+
+def _asking(*names: str) -> MetadataRequest:
+    return MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names],
+        allow_auto_topic_creation=False,
+    )
+
+
+def _raw(peer: Peer, request: MetadataRequest) -> bytes:
+    peer.say(request, METADATA_VERSION)
+    return peer.receive()
+
+
+def _leaders(frame: bytes) -> int:
+    """Partitions that have a leader, in an answer to Metadata."""
+    correlation_id_and_tags = struct.calcsize(">iB")
+    answer = decode(MetadataResponse, METADATA_VERSION, frame[correlation_id_and_tags:])
+    return sum(part.leader_id >= 0 for topic in answer.topics for part in topic.partitions)
+
+
+def _wait_until_usable(peer: Peer, shape: Shape) -> None:
+    """Until each partition says where it ends."""
+    wanted = [(f"t{topic}", index) for topic in range(shape.topics) for index in range(shape.partitions)]
+    deadline = time.monotonic() + READY_LIMIT_S
+    while wanted:
+        wanted = _without_offsets(peer, wanted)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{len(wanted)} partitions are not to be used")
+
+
+def _without_offsets(peer: Peer, wanted: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The partitions whose end offset is not to be had, of the first thousand, and the rest."""
+    asked: dict[str, list[ListOffsetsRequest.ListOffsetsPartition]] = {}
+    for name, index in wanted[:OFFSETS_PER_REQUEST]:
+        partition = ListOffsetsRequest.ListOffsetsPartition(partition_index=index, timestamp=-1)
+        asked.setdefault(name, []).append(partition)
+    topics = [ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=each) for name, each in asked.items()]
+    answer = peer.ask(ListOffsetsRequest(replica_id=-1, topics=topics), 7)
+    assert isinstance(answer, ListOffsetsResponse)
+    missing = [
+        (topic.name, part.partition_index)
+        for topic in answer.topics
+        for part in topic.partitions
+        if part.error_code
+    ]
+    return missing + wanted[OFFSETS_PER_REQUEST:]
+
+
+def _wait_until_ready(peer: Peer, shape: Shape) -> None:
+    """Until Metadata names a leader for each partition."""
+    deadline = time.monotonic() + READY_LIMIT_S
+    while _leaders(_raw(peer, MetadataRequest(topics=None))) < shape.total:
+        if time.monotonic() > deadline:
+            raise TimeoutError("not all partitions have a leader")
+
+
+def _latency_ms(peer: Peer, request: MetadataRequest) -> float:
+    """The median time from the question to the last byte of the answer."""
+    samples = []
+    for _ in range(LATENCY_SAMPLES):
+        began = time.perf_counter()
+        _raw(peer, request)
+        samples.append(time.perf_counter() - began)
+    return statistics.median(samples) * 1000
+
+
+def _start_again(broker: Broker, shape: Shape) -> float:
+    """Seconds from the spawn until every partition has a leader in Metadata."""
+    if isinstance(broker, ApacheKafka):
+        broker.prepare()
+    began = time.perf_counter()
+    broker.spawn()
+    while time.perf_counter() - began < READY_LIMIT_S:
+        try:
+            with _peer(broker) as peer:
+                _wait_until_ready(peer, shape)
+                return time.perf_counter() - began
+        except (OSError, ClosedError):
+            time.sleep(0.005)
+    raise TimeoutError("it does not come back")
+
+
+def report(found: dict[str, Factory], shapes: Sequence[Shape], rounds: int) -> None:
+    """Prints a line for each shape and broker: the medians of its rounds."""
+    print(f"{'':<20}" + "".join(f"{heading:>14}" for heading in HEADINGS))
+    for shape in shapes:
+        print(f"-- {shape}: {shape.total} partitions", flush=True)
+        samples: dict[str, list[Figures]] = {name: [] for name in found}
+        for _ in range(rounds):
+            for name, factory in found.items():
+                samples[name].append(measure(factory, shape))
+        for name, figures in samples.items():
+            medians = [statistics.median(column) for column in zip(*figures, strict=True)]
+            print(f"{name:<20}" + "".join(f"{value:>14.1f}" for value in medians), flush=True)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Runs it alone: `python -m bench.bench_partitions`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--no-kafka", action="store_true")
+    parser.add_argument(
+        "--shape", type=int, action="append", help=f"0 to {len(SHAPES) - 1}; all when not given"
+    )
+    options = parser.parse_args(argv)
+    shapes = [SHAPES[number] for number in options.shape or range(len(SHAPES))]
+    report(factories(with_kafka=not options.no_kafka), shapes, options.rounds)
+
+
+if __name__ == "__main__":
+    main()
