@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, Final
 
 from broker.log_cleaner import Cleaning, LogCleaner
-from broker.metadata_image import MetadataImage
+from broker.metadata.image import MetadataImage
 from storage.errors import KafkaStorageError
 from storage.log_manager import LogManager
 from storage.unified_log import UnifiedLog

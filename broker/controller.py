@@ -2,8 +2,9 @@
 
 An operation looks at the newest image and returns the records that bring about what was asked, with the response to
 give. One operation at a time: the next decides on the image that the one before left, so that two creations of one
-topic cannot both succeed. Nothing changes the image on any other path.
-Source: org.apache.kafka.controller.QuorumController, without its quorum.
+topic cannot both succeed. Operations that come while the disk is busy are decided one on top of the other and then made
+durable together, with one fsync; each is a batch of its own, there or not there after a crash. Nothing changes the
+image on any other path. Source: org.apache.kafka.controller.QuorumController, without its quorum.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from broker.blocking import BlockingRunner, Work
-from broker.metadata_image import MetadataDelta, MetadataImage
+from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.metadata.replay import MetadataReplay
 from broker.request import Pending
 from protocol.schema import Message
 
@@ -33,11 +35,18 @@ Assignment = Callable[[Sequence[Message]], None]
 """Writes into records that are about to be committed in which log directory each new replica is to lie."""
 
 
-class MetadataLog(Protocol):
-    """Where metadata records are kept. Today a file of our own; the metadata log of KRaft fits behind it as well."""
+class CommittingLog(Protocol):
+    """The part of the metadata log that commits (broker.metadata.log)."""
 
-    def append(self, records: Sequence[Message]) -> None:
-        """Returns when `records` are durable, all of them; after an OSError none of them is. May block."""
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch in which this node writes."""
+
+    def append(self, batches: Sequence[Sequence[Message]]) -> int:
+        """Returns when all of `batches` are durable: the offset that the next record will have. May block.
+
+        Each batch is atomic; after an OSError none of them is there.
+        """
 
 
 class Decision(Generic[R]):
@@ -51,16 +60,23 @@ class Decision(Generic[R]):
 
 
 Decide = Callable[[MetadataImage], Decision[R]]
+"""Looks at an image, which is good for as long as the call lasts."""
+
 Failed = Callable[[BaseException], R]
 
 
 class _Operation:
-    __slots__ = ("decide", "failed", "pending")
+    __slots__ = ("decide", "decision", "failed", "pending")
 
     def __init__(self, decide: Decide[Any], failed: Failed[Any], pending: Pending[Any]) -> None:
         self.decide = decide
         self.failed = failed
         self.pending = pending
+        self.decision: Decision[Any] = Decision(None)
+
+
+MAX_RECORDS_PER_COMMIT = 10_000
+"""Once so many records are decided they are committed; what else is queued comes after."""
 
 
 class Controller:
@@ -68,7 +84,7 @@ class Controller:
 
     def __init__(
         self,
-        log: MetadataLog,
+        log: CommittingLog,
         image: MetadataImage,
         runner: BlockingRunner,
         publish: Publisher,
@@ -95,23 +111,61 @@ class Controller:
         return pending
 
     def _run_queue(self) -> None:
-        """Runs operations until one has to wait for the disk."""
+        """Decides what is queued and has it committed, until there is nothing left or the disk is busy."""
         while self._queue and not self._busy:
-            operation = self._queue.popleft()
-            decision = operation.decide(self.image)
-            if decision.records:
-                self._busy = True
-                self._assign(decision.records)
-                self._commit(operation, decision)
+            self._busy = True  # what an answer brings about is queued
+            replay, decided = self._decide_all()
+            batches = [operation.decision.records for operation in decided if operation.decision.records]
+            if batches:
+                self._commit(replay, decided, batches)
             else:
-                operation.pending.complete(decision.response)
+                self._busy = False
+                _answer(decided)
 
-    def _commit(self, operation: _Operation, decision: Decision[Any]) -> None:
+    def _decide_all(self) -> tuple[MetadataReplay, list[_Operation]]:
+        """Decides operations from the queue on top of each other, and replays what they decide.
+
+        An operation that changes nothing waits all the same for those before it, on whose outcome it was decided.
+        """
+        replay = self.image.replay()
+        decided: list[_Operation] = []
+        record_count = 0
+        while self._queue and record_count < MAX_RECORDS_PER_COMMIT:
+            operation = self._queue.popleft()
+            try:
+                self._decide(operation, replay)
+            except Exception as error:  # a bug of ours, which must not take the controller with it
+                logger.exception("a bug: an operation on the metadata failed")
+                operation.pending.complete(operation.failed(error))
+                replay = self.image.replay()  # half of its records may be in the other one
+                for record in (record for before in decided for record in before.decision.records):
+                    replay.apply(record)
+                continue
+            record_count += len(operation.decision.records)
+            decided.append(operation)
+        return replay, decided
+
+    def _decide(self, operation: _Operation, replay: MetadataReplay) -> None:
+        operation.decision = operation.decide(replay.image())
+        if operation.decision.records:
+            self._assign(operation.decision.records)
+            for record in operation.decision.records:
+                replay.apply(record)
+
+    def _commit(
+        self, replay: MetadataReplay, decided: list[_Operation], batches: list[Sequence[Message]]
+    ) -> None:
+        end_offset = 0
+
+        def append() -> None:
+            nonlocal end_offset
+            end_offset = self._log.append(batches)
+
         def committed(error: BaseException | None) -> None:
             if error is not None:
-                self._finish(operation, operation.failed(error))
+                self._fail(decided, error)
                 return
-            image, delta = self.image.apply(decision.records)
+            image, delta = replay.finish(end_offset - 1, self._log.leader_epoch), replay.delta
             work = self._prepare(image, delta)
             if work is None:
                 publish(image, delta)
@@ -127,12 +181,30 @@ class Controller:
         def publish(image: MetadataImage, delta: MetadataDelta) -> None:
             self.image = image
             self._publish(image, delta)
-            self._finish(operation, decision.response)
+            self._finish(decided)
 
-        self._runner.submit(lambda: self._log.append(decision.records), committed)
+        self._runner.submit(append, committed)
 
-    def _finish(self, operation: _Operation, response: Any) -> None:
+    def _finish(self, decided: list[_Operation]) -> None:
+        _answer(decided)
+        self._go_on()
+
+    def _fail(self, decided: list[_Operation], error: BaseException) -> None:
+        """Nothing of it is there. What asked for no change of its own is decided anew, on what there is."""
+        again = []
+        for operation in decided:
+            if operation.decision.records:
+                operation.pending.complete(operation.failed(error))
+            else:
+                again.append(operation)
+        self._queue.extendleft(reversed(again))
+        self._go_on()
+
+    def _go_on(self) -> None:
         self._busy = False
-        operation.pending.complete(response)
-        if not self._busy:
-            self._run_queue()
+        self._run_queue()
+
+
+def _answer(decided: list[_Operation]) -> None:
+    for operation in decided:
+        operation.pending.complete(operation.decision.response)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from broker.metadata_image import PartitionImage
+from broker.metadata.topics import PartitionImage
 from protocol.messages.topic_records import PartitionRecord
 from protocol.schema import Message
 from protocol.wire import ZERO_UUID

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from broker.metadata_image import MetadataImage
+from broker.metadata.image import MetadataImage
 from protocol.codec import decode, encode
 from protocol.messages.topic_records import (
     ConfigRecord,
@@ -84,6 +84,7 @@ class MetadataStore:
         self._file: File | None = None
         self._end = 0
         self._next_offset = 0
+        self.leader_epoch = 0
 
     def exists(self) -> bool:
         """Whether there is a file, that is, whether a broker of ours has been here before."""
@@ -117,10 +118,14 @@ class MetadataStore:
         self._end = position
         return image
 
-    def append(self, records: Sequence[Message]) -> None:
-        """Writes `records` as one batch and returns when they are durable. After an OSError none of them is."""
+    def append(self, batches: Sequence[Sequence[Message]]) -> int:
+        """Writes each of `batches` as one batch and returns when they are durable. After an OSError none of them is."""
         assert self._file is not None, "the metadata store is not open"
-        batch = self._batch_of(records)
+        next_offset = self._next_offset
+        batch = b""
+        for records in batches:
+            batch += self._batch_of(records, next_offset)
+            next_offset += len(records)
         try:
             write_fully(self._file, (batch,), self._end, len(batch))
             self._file.sync()
@@ -128,16 +133,17 @@ class MetadataStore:
             self._file.truncate(self._end)
             raise
         self._end += len(batch)
-        self._next_offset += len(records)
+        self._next_offset = next_offset
+        return next_offset
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
 
-    def _batch_of(self, records: Sequence[Message]) -> bytes:
+    def _batch_of(self, records: Sequence[Message], base_offset: int) -> bytes:
         values = [(None, frame(record, record.versions.high), -1, ()) for record in records]
-        return build_batch(values, base_offset=self._next_offset, partition_leader_epoch=0)
+        return build_batch(values, base_offset=base_offset, partition_leader_epoch=0)
 
     def _batch_at(self, data: bytes, position: int) -> RecordBatch | None:
         """The whole, valid batch at `position`, or None when the rest of the file is a torn append."""
@@ -160,7 +166,7 @@ class MetadataStore:
         self._file = self._env.open(temporary, create=True)
         self._file.truncate(0)
         if records:
-            self.append(records)
+            self.append([records])
         self._file.sync()
         self._env.rename(temporary, self.path)
         self._env.sync_dir(self._log_dir)

@@ -13,7 +13,8 @@ from broker.probes import ApiTimes, BrokerTopicProbe, RequestProbe, SocketServer
 
 if TYPE_CHECKING:
     from broker.fetch_session import FetchSessionCache
-    from broker.metadata_image import MetadataImage, PartitionImage
+    from broker.metadata.image import MetadataImage
+    from broker.metadata.topics import PartitionImage
     from broker.partition import Partition
     from broker.purgatory import DelayedOperationPurgatory
     from broker.request_memory import RequestMemory

@@ -11,7 +11,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from broker.log_recovery import CLOSING_THREADS_PER_DIR, LogLoading, run_all_in_threads
-from broker.metadata_image import NO_LEADER_CHANGE, MetadataDelta, MetadataImage, PartitionImage
+from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.metadata.topics import NO_LEADER_CHANGE, PartitionImage
 from broker.metadata_store import MetadataStore
 from broker.producer_ids import BLOCK_SIZE
 from config.broker_config import BrokerConfig
@@ -134,7 +135,7 @@ class NodeStorage:
 
     def _commit(self, records: list[Message]) -> None:
         if records:
-            self.store.append(records)
+            self.store.append([records])
             self.image, _ = self.image.apply(records)
 
     def _load_logs(self, threads_per_dir: int) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.metadata_image import PartitionImage
+from broker.metadata.topics import PartitionImage
 from protocol.errors import ApiError, ErrorCode
 from protocol.wire import Uuid
 from storage.offsets import (

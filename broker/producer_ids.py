@@ -10,7 +10,7 @@ from collections import deque
 from typing import Final
 
 from broker.controller import Controller, Decision
-from broker.metadata_image import MetadataImage
+from broker.metadata.image import MetadataImage
 from broker.request import Pending
 from protocol.messages.topic_records import ProducerIdsRecord
 

@@ -16,7 +16,8 @@ from broker.error_map import MAPPED_ERRORS, error_code_of
 from broker.fetch_session import FetchPartition
 from broker.log_flusher import LogFlusher
 from broker.log_setup import RateLimit
-from broker.metadata_image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
+from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.metadata.topics import PartitionImage, TopicImage
 from broker.partition import ACKS_ALL, Partition
 from broker.partition_io import AppendResult, DeletionResult, FetchParams, FetchResult
 from broker.purgatory import DelayedOperationPurgatory
@@ -165,10 +166,10 @@ class ReplicaManager:
         """The part of apply() that waits for the disk, to be done before it and off the event loop: new directories."""
         assigned = {
             (name, index): partition.directory_of(self._node_id)
-            for name in sorted(delta.created_topics | delta.changed_topics)
-            for index, partition in image.topics[name].partitions.items()
+            for name in sorted(delta.created_topics | delta.changed_topics.keys())
+            for partition in delta.partitions_of(image.topics[name])
             if self._node_id in partition.replicas
-            and (name, index) not in self._partitions
+            and (name, index := partition.partition) not in self._partitions
             and (name, index) not in self._without_log  # it is not new, and may lie where nobody can look
         }
         if not assigned:
@@ -190,13 +191,15 @@ class ReplicaManager:
         """
         for topic in delta.deleted_topics.values():
             self._remove(topic)
-        for name in sorted(delta.created_topics | delta.changed_topics):
-            self._update(image.topics[name], is_new=not at_start)
+        for name in sorted(delta.created_topics | delta.changed_topics.keys()):
+            topic = image.topics[name]
+            self._update(topic, delta.partitions_of(topic), is_new=not at_start)
 
-    def _update(self, topic: TopicImage, *, is_new: bool) -> None:
-        for index, partition_image in topic.partitions.items():
+    def _update(self, topic: TopicImage, changed: Iterable[PartitionImage], *, is_new: bool) -> None:
+        for partition_image in changed:
             if self._node_id not in partition_image.replicas:
                 continue
+            index = partition_image.partition
             partition = self._partitions.get((topic.name, index))
             if partition is not None:
                 partition.update(partition_image)

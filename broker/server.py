@@ -23,7 +23,7 @@ from broker.http import HttpServer
 from broker.kafka_apis import KafkaApis
 from broker.listeners import ListenError
 from broker.log_cleaner import LogCleaner
-from broker.metadata_image import MetadataDelta, MetadataImage
+from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata_store import MetadataStoreError
 from broker.node_storage import NodeStorage
 from broker.observers import Observers

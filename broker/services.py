@@ -7,7 +7,7 @@ from typing import Protocol
 
 from broker.controller import Controller
 from broker.fetch_session import FetchManager
-from broker.metadata_image import MetadataImage
+from broker.metadata.image import MetadataImage
 from broker.producer_ids import ProducerIdManager
 from broker.replica_manager import ReplicaManager
 from broker.request import ConnectionInfo

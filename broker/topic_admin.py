@@ -10,7 +10,8 @@ import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from broker.metadata_image import TOPIC_RESOURCE, MetadataImage, PartitionImage
+from broker.metadata.image import TOPIC_RESOURCE, MetadataImage
+from broker.metadata.topics import PartitionImage
 from config.keys import ConfigError
 from config.log_config import BrokerValues, validate_topic_overrides
 from protocol.errors import ApiError, ErrorCode

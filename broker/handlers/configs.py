@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from broker.metadata_image import BROKER_RESOURCE, TOPIC_RESOURCE
+from broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from broker.request import RequestContext, api
 from broker.topic_admin import check_topic_name
 from config.describe import ConfigEntry, describe_broker_configs, describe_topic_configs

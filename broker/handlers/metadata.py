@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from broker.controller import Decision
-from broker.metadata_image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from broker.metadata.image import MetadataImage
+from broker.metadata.topics import NO_LEADER, PartitionImage, TopicImage
 from broker.request import Pending, RequestContext, api
 from broker.services import AUTHORIZED_OPERATIONS_OMITTED, Broker
 from broker.topic_admin import TopicSpec, check_topic_name, is_internal, new_topics

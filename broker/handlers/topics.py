@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from broker.controller import Decision
-from broker.metadata_image import MetadataImage
+from broker.metadata.image import MetadataImage
 from broker.request import Pending, RequestContext, api
 from broker.topic_admin import NewTopic, TopicSpec, new_topics, removal_record
 from config.broker_config import BrokerConfig

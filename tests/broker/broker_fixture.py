@@ -16,7 +16,7 @@ from broker.blocking import BlockingRunner, InlineRunner
 from broker.controller import Controller
 from broker.fetch_session import FetchManager, FetchSessionCache
 from broker.kafka_apis import KafkaApis
-from broker.metadata_image import MetadataDelta, MetadataImage
+from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.node_storage import NodeStorage
 from broker.probes import BrokerTopicProbe, RequestProbe
 from broker.producer_ids import ProducerIdManager

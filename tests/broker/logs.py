@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from broker.metadata_image import PartitionImage
+from broker.metadata.topics import PartitionImage
 from config.log_config import LogConfig
 from protocol.records.batch import NO_PRODUCER_ID
 from protocol.records.builder import build_batch

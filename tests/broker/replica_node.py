@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from broker.fetch_session import FetchPartition
-from broker.metadata_image import MetadataImage, PartitionImage
+from broker.metadata.image import MetadataImage
+from broker.metadata.topics import PartitionImage
 from broker.partition import ACKS_ALL
 from broker.partition_io import AppendResult, FetchParams, FetchResult
 from broker.purgatory import DelayedOperationPurgatory

@@ -8,9 +8,9 @@ import pytest
 
 from broker.blocking import InlineRunner, Work
 from broker.controller import Controller, Decision
-from broker.metadata_image import MetadataDelta, MetadataImage
+from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.request import Pending
-from protocol.messages.topic_records import TopicRecord
+from protocol.messages.topic_records import RemoveTopicRecord, TopicRecord
 from protocol.schema import Message
 from tests.broker.held_runner import HeldRunner
 
@@ -21,8 +21,11 @@ class Story:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def append(self, records: Sequence[Message]) -> None:
-        self.lines.append("durable " + _names(records))
+    leader_epoch = 3
+
+    def append(self, batches: Sequence[Sequence[Message]]) -> int:
+        self.lines.append("durable " + " | ".join(map(_names, batches)))
+        return 10 * len(self.lines)
 
     def publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self.lines.append("published " + " ".join(sorted(delta.created_topics)))
@@ -90,9 +93,52 @@ def test_the_next_decision_sees_what_the_one_before_left(
     assert disk.held == 1  # the others have not decided yet
 
     disk.release()
-    assert story.lines == ["durable a", "published a", "a created", "a exists"]
+    assert story.lines == ["durable a", "published a", "a created"]
     disk.release()
-    assert story.lines[4:] == ["durable b", "published b", "b created"]
+    assert story.lines[3:] == ["durable b", "published b", "a exists", "b created"]
+    assert (controller.image.offset, controller.image.epoch) == (39, 3)
+
+
+def test_what_queues_while_the_disk_is_busy_is_made_durable_at_once_each_a_batch_of_its_own(
+    controller: Controller, disk: HeldRunner, story: Story
+) -> None:
+    for name in ("a", "b", "c", "b"):
+        create(controller, name).add_done_callback(story.answered)
+    disk.release()
+    disk.release()
+    assert story.lines[3:] == ["durable b | c", "published b c", "b created", "c created", "b exists"]
+    assert disk.held == 0
+
+
+def test_what_was_decided_on_what_the_disk_then_refused_is_decided_anew(
+    controller: Controller, disk: HeldRunner, story: Story
+) -> None:
+    for name in ("a", "b", "b", "c"):
+        create(controller, name).add_done_callback(story.answered)
+    disk.release()
+    disk.fail(OSError("no space"))
+    assert story.lines[3:] == ["b failed: no space", "c failed: no space"]
+    disk.release()
+    assert story.lines[5:] == ["durable b", "published b", "b created"]
+
+
+def test_a_bug_in_an_operation_takes_nobody_else_with_it(
+    controller: Controller, disk: HeldRunner, story: Story, caplog: pytest.LogCaptureFixture
+) -> None:
+    def wrong(image: MetadataImage) -> Decision[str]:
+        return Decision(
+            "wrong", [TopicRecord(name="w", topic_id=bytes(16)), RemoveTopicRecord(topic_id=b"?" * 16)]
+        )
+
+    create(controller, "a").add_done_callback(story.answered)
+    create(controller, "b").add_done_callback(story.answered)
+    controller.submit(wrong, lambda error: f"failed: {error}").add_done_callback(story.answered)
+    create(controller, "c").add_done_callback(story.answered)
+    disk.release_all()
+    assert story.lines[3].startswith("failed: RemoveTopicRecord names topic id")
+    assert story.lines[4:] == ["durable b | c", "published b c", "b created", "c created"]
+    assert [*controller.image.topics] == ["a", "b", "c"]
+    assert "a bug" in caplog.text
 
 
 def test_what_the_disk_refused_never_was(controller: Controller, disk: HeldRunner, story: Story) -> None:
@@ -117,8 +163,7 @@ def test_an_answer_may_lead_to_the_next_change(
     disk.release_all()
     assert story.lines == [
         "durable a", "published a",
-        "durable c", "published c", "c created",
-        "durable b", "published b", "b created",
+        "durable c | b", "published b c", "c created", "b created",
     ]  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from broker.delayed_operations import DelayedFetch, DelayedProduce
 from broker.fetch_session import FetchPartition
-from broker.metadata_image import PartitionImage
+from broker.metadata.topics import PartitionImage
 from broker.partition import ACKS_ALL, Partition
 from broker.partition_io import AppendResult, FetchParams
 from broker.purgatory import DelayedOperationPurgatory

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.directory_assignment import assign_directories
-from broker.metadata_image import PartitionImage
+from broker.metadata.topics import PartitionImage
 from broker.node_storage import NodeStorage
 from config.broker_config import BrokerConfig
 from protocol.messages.topic_records import PartitionRecord, TopicRecord
@@ -41,7 +41,7 @@ def with_topic(storage: NodeStorage, partitions: int = 4) -> dict[int, str]:
     """A topic as the controller and the ReplicaManager make it; in which directory each partition lies."""
     records = [TopicRecord(name="t", topic_id=TOPIC_ID), *(record(index) for index in range(partitions))]
     assign_directories(records, storage.node_id, storage.log_manager)
-    storage.store.append(records)
+    storage.store.append([records])
     storage.image, _ = storage.image.apply(records)
     where = {}
     for index, partition in storage.image.topics["t"].partitions.items():
@@ -106,7 +106,7 @@ def test_a_log_that_was_carried_elsewhere_is_noted(tmp_path: Path) -> None:
 
 def test_metadata_from_before_directories_had_ids_are_completed(tmp_path: Path) -> None:
     storage = opened(tmp_path)
-    storage.store.append([TopicRecord(name="t", topic_id=TOPIC_ID), record(0)])
+    storage.store.append([[TopicRecord(name="t", topic_id=TOPIC_ID), record(0)]])
     storage.log_manager.get_or_create_log("t", 0, TOPIC_ID)
     storage.close()
     again = opened(tmp_path)
@@ -126,7 +126,7 @@ def test_a_move_that_was_decided_is_ended_at_the_start(tmp_path: Path) -> None:
     assert target.directory_id is not None
     decided = partition.record(TOPIC_ID)
     decided.directories = partition.with_directory(1, target.directory_id)
-    storage.store.append([decided])
+    storage.store.append([[decided]])
     storage.close()
     again = opened(tmp_path)
     moved = again.log_manager.get_log("t", 0)

@@ -10,7 +10,8 @@ import pytest
 from broker import metric_sources
 from broker.connection_quotas import ConnectionQuotas
 from broker.fetch_session import FetchSessionCache
-from broker.metadata_image import MetadataImage, TopicImage
+from broker.metadata.image import MetadataImage
+from broker.metadata.topics import TopicImage
 from broker.metric_families import FAMILIES
 from broker.metrics import Metrics, snapshot_at_once
 from broker.partition import Partition
@@ -188,7 +189,7 @@ def test_controller() -> None:
         partition_image(partition=2, leader=-1),
     ]
     topic = TopicImage("t", b"t" * 16, {image.partition: image for image in images})
-    image = MetadataImage({"t": topic}, {b"t" * 16: "t"}, {}, 0)
+    image, _ = MetadataImage.empty().apply(topic.records())
     metrics = Metrics()
     metric_sources.add_controller(metrics, lambda: image)
     expected = {

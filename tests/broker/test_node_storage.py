@@ -26,23 +26,19 @@ def opened(directory: Path, *settings: str) -> NodeStorage:
 
 
 def having_topic(storage: NodeStorage, name: str = "t", partitions: int = 2) -> None:
-    storage.store.append(
-        [
-            TopicRecord(name=name, topic_id=TOPIC_ID),
-            *(
-                PartitionRecord(
-                    partition_id=index,
-                    topic_id=TOPIC_ID,
-                    replicas=[1],
-                    isr=[1],
-                    leader=1,
-                    leader_epoch=0,
-                    partition_epoch=0,
-                )
-                for index in range(partitions)
-            ),
-        ]
-    )
+    partition_records = [
+        PartitionRecord(
+            partition_id=index,
+            topic_id=TOPIC_ID,
+            replicas=[1],
+            isr=[1],
+            leader=1,
+            leader_epoch=0,
+            partition_epoch=0,
+        )
+        for index in range(partitions)
+    ]
+    storage.store.append([[TopicRecord(name=name, topic_id=TOPIC_ID), *partition_records]])
     for index in range(partitions):
         log = storage.log_manager.get_or_create_log(name, index, TOPIC_ID)
         log.append_as_leader(

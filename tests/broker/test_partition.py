@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.metadata_image import PartitionImage
+from broker.metadata.topics import PartitionImage
 from broker.partition import ACKS_ALL, Partition
 from config.log_config import LogConfig
 from protocol.errors import ApiError, ErrorCode

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from broker.controller import Controller
-from broker.metadata_image import MetadataDelta, MetadataImage
+from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.producer_ids import BLOCK_SIZE, ProducerIdManager
 from protocol.messages.topic_records import ProducerIdsRecord
 from protocol.schema import Message
@@ -20,8 +20,11 @@ class MetadataLog:
     def __init__(self) -> None:
         self.records: list[Message] = []
 
-    def append(self, records: Sequence[Message]) -> None:
-        self.records.extend(records)
+    leader_epoch = 0
+
+    def append(self, batches: Sequence[Sequence[Message]]) -> int:
+        self.records.extend(record for records in batches for record in records)
+        return len(self.records)
 
 
 class Node:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.metadata_image import TOPIC_RESOURCE, MetadataImage
+from broker.metadata.image import TOPIC_RESOURCE, MetadataImage
 from broker.topic_admin import (
     CLUSTER_METADATA_TOPIC,
     MAX_PARTITIONS_PER_REQUEST,

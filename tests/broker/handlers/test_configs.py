@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.metadata_image import BROKER_RESOURCE, TOPIC_RESOURCE
+from broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from config.catalogue import TOPIC_KEYS
 from config.describe import ConfigSource
 from config.values import ConfigType

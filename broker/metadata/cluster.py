@@ -1,0 +1,158 @@
+"""BrokerRegistration and ControllerRegistration: which nodes the cluster has, and what each said of itself.
+
+Source: org.apache.kafka.metadata.BrokerRegistration, ControllerRegistration; org.apache.kafka.image.ClusterImage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from protocol.messages.cluster_records import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+)
+from protocol.wire import Uuid
+
+FENCE: Final = 1
+UNFENCE: Final = -1
+"""What BrokerRegistrationChangeRecord.fenced holds when it changes that; 0 leaves it."""
+
+IN_CONTROLLED_SHUTDOWN: Final = 1
+
+
+class ListenerEndpoint(NamedTuple):
+    """Where a listener of a node is reached; `security_protocol` by number, PLAINTEXT 0."""
+
+    host: str
+    port: int
+    security_protocol: int
+
+
+class FeatureRange(NamedTuple):
+    """The levels of a feature that a node supports, both ends included."""
+
+    low: int
+    high: int
+
+
+class BrokerRegistration(NamedTuple):
+    """A broker as it registered, and whether it is fenced since. `epoch`: the offset of its registration."""
+
+    broker_id: int
+    epoch: int
+    incarnation_id: Uuid
+    listeners: Mapping[str, ListenerEndpoint]
+    features: Mapping[str, FeatureRange]
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool
+    log_dirs: tuple[Uuid, ...]
+    cordoned_log_dirs: tuple[Uuid, ...] | None
+    is_migrating_zk_broker: bool = False
+
+    @classmethod
+    def of(cls, record: RegisterBrokerRecord) -> BrokerRegistration:
+        cordoned = record.cordoned_log_dirs
+        return cls(
+            record.broker_id,
+            record.broker_epoch,
+            record.incarnation_id,
+            {
+                point.name: ListenerEndpoint(point.host, point.port, point.security_protocol)
+                for point in record.end_points
+            },
+            {
+                feature.name: FeatureRange(feature.min_supported_version, feature.max_supported_version)
+                for feature in record.features
+            },
+            record.rack,
+            record.fenced,
+            record.in_controlled_shutdown,
+            tuple(record.log_dirs),
+            None if cordoned is None else tuple(cordoned),
+            record.is_migrating_zk_broker,
+        )
+
+    def changed(self, record: BrokerRegistrationChangeRecord) -> BrokerRegistration:
+        """The registration after `record`; what the record does not speak of stays."""
+        cordoned = record.cordoned_log_dirs
+        return self._replace(
+            fenced=self.fenced if record.fenced == 0 else record.fenced == FENCE,
+            in_controlled_shutdown=self.in_controlled_shutdown
+            or record.in_controlled_shutdown == IN_CONTROLLED_SHUTDOWN,
+            log_dirs=tuple(record.log_dirs) or self.log_dirs,
+            cordoned_log_dirs=self.cordoned_log_dirs if cordoned is None else tuple(cordoned),
+        )
+
+    def record(self) -> RegisterBrokerRecord:
+        cordoned = self.cordoned_log_dirs
+        return RegisterBrokerRecord(
+            broker_id=self.broker_id,
+            is_migrating_zk_broker=self.is_migrating_zk_broker,
+            incarnation_id=self.incarnation_id,
+            broker_epoch=self.epoch,
+            end_points=[
+                RegisterBrokerRecord.BrokerEndpoint(
+                    name=name, host=at.host, port=at.port, security_protocol=at.security_protocol
+                )
+                for name, at in self.listeners.items()
+            ],
+            features=[
+                RegisterBrokerRecord.BrokerFeature(
+                    name=name, min_supported_version=levels.low, max_supported_version=levels.high
+                )
+                for name, levels in self.features.items()
+            ],
+            rack=self.rack,
+            fenced=self.fenced,
+            in_controlled_shutdown=self.in_controlled_shutdown,
+            log_dirs=list(self.log_dirs),
+            cordoned_log_dirs=None if cordoned is None else list(cordoned),
+        )
+
+
+class ControllerRegistration(NamedTuple):
+    """A controller as it registered."""
+
+    controller_id: int
+    incarnation_id: Uuid
+    listeners: Mapping[str, ListenerEndpoint]
+    features: Mapping[str, FeatureRange]
+    zk_migration_ready: bool = False
+
+    @classmethod
+    def of(cls, record: RegisterControllerRecord) -> ControllerRegistration:
+        return cls(
+            record.controller_id,
+            record.incarnation_id,
+            {
+                point.name: ListenerEndpoint(point.host, point.port, point.security_protocol)
+                for point in record.end_points
+            },
+            {
+                feature.name: FeatureRange(feature.min_supported_version, feature.max_supported_version)
+                for feature in record.features
+            },
+            record.zk_migration_ready,
+        )
+
+    def record(self) -> RegisterControllerRecord:
+        return RegisterControllerRecord(
+            controller_id=self.controller_id,
+            incarnation_id=self.incarnation_id,
+            zk_migration_ready=self.zk_migration_ready,
+            end_points=[
+                RegisterControllerRecord.ControllerEndpoint(
+                    name=name, host=at.host, port=at.port, security_protocol=at.security_protocol
+                )
+                for name, at in self.listeners.items()
+            ],
+            features=[
+                RegisterControllerRecord.ControllerFeature(
+                    name=name, min_supported_version=levels.low, max_supported_version=levels.high
+                )
+                for name, levels in self.features.items()
+            ],
+        )

@@ -1,0 +1,251 @@
+"""MetadataImage: what the cluster knows, as the immutable replay of the metadata log.
+
+Handlers and the ReplicaManager read an image and never change it. A change is records, then a new image and a
+MetadataDelta that says what differs; images share what did not change. The records are KRaft's own, so the image is the
+same whether they come from the embedded controller or are fetched from a quorum.
+Source: org.apache.kafka.image.MetadataImage, MetadataDelta and their parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from broker.metadata.cluster import BrokerRegistration, ControllerRegistration
+from broker.metadata.topics import PartitionImage, TopicImage
+from protocol.messages.cluster_records import (
+    AccessControlEntryRecord,
+    DelegationTokenRecord,
+    UserScramCredentialRecord,
+)
+from protocol.messages.topic_records import (
+    ClientQuotaRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    ProducerIdsRecord,
+)
+from protocol.schema import Message
+from protocol.wire import Uuid
+
+if TYPE_CHECKING:
+    from broker.metadata.replay import MetadataReplay
+
+TOPIC_RESOURCE: Final = 2
+BROKER_RESOURCE: Final = 4
+BROKER_LOGGER_RESOURCE: Final = 8
+CLIENT_METRICS_RESOURCE: Final = 16
+GROUP_RESOURCE: Final = 32
+"""ConfigResource types, as ConfigRecord and DescribeConfigs number them. Loggers have no records."""
+
+METADATA_VERSION: Final = "metadata.version"
+NO_OFFSET: Final = -1
+
+ConfigResource = tuple[int, str]
+"""A resource's type and name; the name of the cluster-wide default of brokers is empty."""
+
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""Whom a quota binds: pairs of an entity's type and name (None: the default of that type), sorted by type."""
+
+ScramKey = tuple[str, int]
+"""A user and the number of a SCRAM mechanism."""
+
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class MetadataDelta:
+    """What some records changed, by name: topics made, altered (which partitions) and removed (as they were)."""
+
+    __slots__ = (
+        "acl_changes",
+        "broker_changes",
+        "changed_topics",
+        "config_changes",
+        "created_topics",
+        "deleted_topics",
+        "feature_changes",
+        "quota_changes",
+        "scram_changes",
+    )
+
+    def __init__(self) -> None:
+        self.created_topics: set[str] = set()
+        self.changed_topics: dict[str, set[int]] = {}
+        self.deleted_topics: dict[Uuid, TopicImage] = {}
+        self.config_changes: set[ConfigResource] = set()
+        self.quota_changes: set[QuotaEntity] = set()
+        self.scram_changes: set[ScramKey] = set()
+        self.acl_changes: set[Uuid] = set()
+        self.feature_changes: set[str] = set()
+        self.broker_changes: set[int] = set()
+
+    @classmethod
+    def everything(cls, image: MetadataImage) -> MetadataDelta:
+        """The delta from nothing to `image`: what whoever follows the metadata takes over at start."""
+        delta = cls()
+        delta.created_topics.update(image.topics)
+        delta.config_changes.update(image.configs)
+        delta.quota_changes.update(image.quotas)
+        delta.scram_changes.update(image.scram)
+        delta.acl_changes.update(image.acls)
+        delta.feature_changes.update(image.features)
+        delta.broker_changes.update(image.brokers)
+        return delta
+
+    def partitions_of(self, topic: TopicImage) -> Iterable[PartitionImage]:
+        """The partitions of a topic that came or changed: of a new topic all."""
+        changed = self.changed_topics.get(topic.name)
+        if topic.name in self.created_topics or changed is None:
+            return topic.partitions.values()
+        return [topic.partitions[index] for index in sorted(changed)]
+
+
+class MetadataImage:
+    """Everything by its key: features, nodes, topics, configs, quotas, SCRAM credentials, ACLs, tokens, producer ids.
+
+    `offset` is that of the last record that went into it (-1: none yet), `epoch` the leader epoch that wrote it.
+    """
+
+    __slots__ = (
+        "acls",
+        "brokers",
+        "configs",
+        "controllers",
+        "epoch",
+        "features",
+        "next_producer_id",
+        "offset",
+        "quotas",
+        "scram",
+        "tokens",
+        "topic_names",
+        "topics",
+    )
+
+    def __init__(
+        self,
+        *,
+        offset: int,
+        epoch: int,
+        features: Mapping[str, int],
+        brokers: Mapping[int, BrokerRegistration],
+        controllers: Mapping[int, ControllerRegistration],
+        topics: Mapping[str, TopicImage],
+        topic_names: Mapping[Uuid, str],
+        configs: Mapping[ConfigResource, Mapping[str, str]],
+        quotas: Mapping[QuotaEntity, Mapping[str, float]],
+        scram: Mapping[ScramKey, UserScramCredentialRecord],
+        acls: Mapping[Uuid, AccessControlEntryRecord],
+        tokens: Mapping[str, DelegationTokenRecord],
+        next_producer_id: int,
+    ) -> None:
+        self.offset = offset
+        self.epoch = epoch
+        self.features = features
+        self.brokers = brokers
+        self.controllers = controllers
+        self.topics = topics
+        self.topic_names = topic_names
+        self.configs = configs
+        self.quotas = quotas
+        self.scram = scram
+        self.acls = acls
+        self.tokens = tokens
+        self.next_producer_id = next_producer_id
+
+    @classmethod
+    def empty(cls) -> MetadataImage:
+        return cls(
+            offset=NO_OFFSET,
+            epoch=NO_OFFSET,
+            features=MappingProxyType({}),
+            brokers=MappingProxyType({}),
+            controllers=MappingProxyType({}),
+            topics=MappingProxyType({}),
+            topic_names=MappingProxyType({}),
+            configs=MappingProxyType({}),
+            quotas=MappingProxyType({}),
+            scram=MappingProxyType({}),
+            acls=MappingProxyType({}),
+            tokens=MappingProxyType({}),
+            next_producer_id=0,
+        )
+
+    @property
+    def metadata_version(self) -> int:
+        """The finalized level of metadata.version; 0 while none is."""
+        return self.features.get(METADATA_VERSION, 0)
+
+    def topic_by_id(self, topic_id: Uuid) -> TopicImage | None:
+        name = self.topic_names.get(topic_id)
+        return None if name is None else self.topics[name]
+
+    def topic_config(self, name: str) -> Mapping[str, str]:
+        """The topic's own settings, names to text; what it does not set comes from the broker."""
+        return self.configs.get((TOPIC_RESOURCE, name), _NOTHING)
+
+    def partition_count(self) -> int:
+        return sum(len(topic.partitions) for topic in self.topics.values())
+
+    def replay(self) -> MetadataReplay:
+        """A replay that begins where this image ends."""
+        from broker.metadata.replay import MetadataReplay
+
+        return MetadataReplay(self)
+
+    def apply(
+        self, records: Iterable[Message], *, offset: int | None = None, epoch: int | None = None
+    ) -> tuple[MetadataImage, MetadataDelta]:
+        """The image after `records`, and what they changed. Raises ValueError for a record that fits nothing.
+
+        `offset`: of the last of `records`, `epoch`: of the leader who wrote them; without them, those of this image.
+        """
+        replay = self.replay()
+        for record in records:
+            replay.apply(record)
+        return replay.finish(offset, epoch), replay.delta
+
+    def records(self) -> Iterator[Message]:
+        """The fewest records whose replay gives this image, in Kafka's order: what a snapshot holds."""
+        yield from _feature_records(self.features)
+        for broker in self.brokers.values():
+            yield broker.record()
+        for controller in self.controllers.values():
+            yield controller.record()
+        for topic in self.topics.values():
+            yield from topic.records()
+        yield from _config_records(self.configs)
+        yield from _quota_records(self.quotas)
+        if self.next_producer_id:
+            yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=self.next_producer_id)
+        yield from self.acls.values()
+        yield from self.scram.values()
+        yield from self.tokens.values()
+
+
+def _feature_records(features: Mapping[str, int]) -> Iterator[Message]:
+    """metadata.version first: the versions of all other records hang on it."""
+    for name in sorted(features, key=lambda name: (name != METADATA_VERSION, name)):
+        yield FeatureLevelRecord(name=name, feature_level=features[name])
+
+
+def _config_records(configs: Mapping[ConfigResource, Mapping[str, str]]) -> Iterator[Message]:
+    for (resource_type, resource_name), entries in configs.items():
+        for name, value in entries.items():
+            yield ConfigRecord(
+                resource_type=resource_type, resource_name=resource_name, name=name, value=value
+            )
+
+
+def _quota_records(quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> Iterator[Message]:
+    for entity, limits in quotas.items():
+        for key, value in limits.items():
+            yield ClientQuotaRecord(
+                entity=[
+                    ClientQuotaRecord.EntityData(entity_type=entity_type, entity_name=name)
+                    for entity_type, name in entity
+                ],
+                key=key,
+                value=value,
+                remove=False,
+            )
