@@ -246,7 +246,9 @@ class PartitionVerifier:
         self._check_place(base_offset, segment)
         if not segment.is_whole:
             self._producers.is_trusted = False
-        self._has_inner_gaps = self._has_inner_gaps or segment.has_gaps
+        # Compaction may leave a segment of nothing, whose records were all overwritten later.
+        is_emptied = segment.first_offset is None and not is_active
+        self._has_inner_gaps = self._has_inner_gaps or segment.has_gaps or is_emptied
         transactions.end_offset = segment.next_offset
         self._producers.check_segment(transactions)
         self.end_offset = max(self.end_offset, segment.next_offset)

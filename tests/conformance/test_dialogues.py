@@ -19,10 +19,11 @@ pytestmark = pytest.mark.conformance
 SETTINGS = {
     "node.id": "1",
     "log.retention.hours": "168",
+    "log.retention.ms": "-1",
     "log.segment.bytes": "1073741824",
     "num.partitions": "1",
 }
-"""What both are told, as the files that come with Kafka do."""
+"""What both are told, as the files that come with Kafka do; but the old records of the dialogues are to stay."""
 
 CASES = [
     pytest.param(known, version, id=f"{known.name}-v{version}")
