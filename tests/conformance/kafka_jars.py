@@ -21,6 +21,7 @@ from typing import NoReturn
 import pytest
 
 KAFKA_VERSION = "4.3.1"
+KAFKA_41 = "4.1.1"
 KAFKA_39 = "3.9.1"
 LOG4J_VERSION = "2.25.3"
 BUILD = Path(__file__).parents[2] / "build"
@@ -73,7 +74,7 @@ def jars_directory(version: str = KAFKA_VERSION) -> Path:
     """The folder with Kafka's jars; Maven fills it the first time. Raises KafkaMissingError where that cannot be."""
     directory = BUILD / f"apache-kafka-{version}"
     if not directory.is_dir():
-        _install(directory, version)
+        _install(directory, artifacts(version))
     return directory
 
 
@@ -93,6 +94,18 @@ def require_classpath(version: str = KAFKA_VERSION) -> str:
 
 
 @cache
+def require_shell() -> str:
+    """The jars of Kafka's metadata shell, which is no part of the broker or its tools, on the same terms."""
+    directory = BUILD / f"apache-kafka-shell-{KAFKA_VERSION}"
+    try:
+        if not directory.is_dir():
+            _install(directory, (f"org.apache.kafka:kafka-shell:{KAFKA_VERSION}",))
+    except KafkaMissingError as error:
+        _give_up(str(error))
+    return os.pathsep.join(str(jar) for jar in sorted(directory.glob("*.jar")))
+
+
+@cache
 def require_jar(artifact: str) -> Path:
     """The jar of one of Kafka's modules, on the same terms."""
     require_classpath()
@@ -101,7 +114,10 @@ def require_jar(artifact: str) -> Path:
 
 @cache
 def require_compiled(source: Path, version: str = KAFKA_VERSION) -> str:
-    """A class path on which the classes of a Java source file are in front of Kafka's, on the same terms."""
+    """A class path on which the classes of a Java source file are in front of Kafka's, on the same terms.
+
+    Classes that it needs are compiled with it where they lie beside it.
+    """
     jars = require_classpath(version)
     try:
         _need("javac", "a Java 17 compiler")
@@ -109,7 +125,8 @@ def require_compiled(source: Path, version: str = KAFKA_VERSION) -> str:
         _give_up(str(error))
     target = BUILD / "conformance" / version / source.stem
     target.mkdir(parents=True, exist_ok=True)
-    _run(["javac", "-nowarn", "-cp", jars, "-d", str(target), str(source)])
+    beside = ["-sourcepath", str(source.parent)]
+    _run(["javac", "-nowarn", "-cp", jars, *beside, "-d", str(target), str(source)])
     return f"{target}{os.pathsep}{jars}"
 
 
@@ -124,14 +141,14 @@ def _need(program: str, what: str) -> None:
         raise KafkaMissingError(f"{what} is needed, and there is no {program} on the path")
 
 
-def _install(directory: Path, version: str) -> None:
+def _install(directory: Path, wanted: tuple[str, ...]) -> None:
     """Has Maven copy the jars beside their final place, and moves them there in one step."""
     _need("java", "a Java 17 runtime")
     _need("mvn", "Maven")
     BUILD.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILD, prefix="jars-") as temporary:
         pom, jars = Path(temporary) / "pom.xml", Path(temporary) / "jars"
-        dependencies = "".join(_DEPENDENCY.format(*artifact.split(":")) for artifact in artifacts(version))
+        dependencies = "".join(_DEPENDENCY.format(*artifact.split(":")) for artifact in wanted)
         pom.write_text(_POM.format(dependencies=dependencies))
         goal = "dependency:copy-dependencies"
         _run(["mvn", "-B", "-q", "-f", str(pom), "-DincludeScope=runtime", f"-DoutputDirectory={jars}", goal])

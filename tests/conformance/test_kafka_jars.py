@@ -13,7 +13,12 @@ from tests.conformance import kafka_jars
 
 @pytest.fixture(autouse=True)
 def _nothing_is_cached() -> Iterator[None]:
-    cached = (kafka_jars.require_classpath, kafka_jars.require_jar, kafka_jars.require_compiled)
+    cached = (
+        kafka_jars.require_classpath,
+        kafka_jars.require_jar,
+        kafka_jars.require_compiled,
+        kafka_jars.require_shell,
+    )
     for function in cached:
         function.cache_clear()
     yield

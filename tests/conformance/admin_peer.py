@@ -1,0 +1,106 @@
+"""Drives AdminPeer.java: Kafka's Java AdminClient, consumer and tools in one JVM, for as long as the tests need it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.conformance.kafka_jars import require_compiled, require_shell
+
+SOURCE = Path(__file__).parent / "java" / "AdminPeer.java"
+TOOLS = "org.apache.kafka.tools."
+TOOL_CLASSES = {
+    "kafka-acls": TOOLS + "AclCommand",
+    "kafka-broker-api-versions": TOOLS + "BrokerApiVersionsCommand",
+    "kafka-client-metrics": TOOLS + "ClientMetricsCommand",
+    "kafka-cluster": TOOLS + "ClusterTool",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-delete-records": TOOLS + "DeleteRecordsCommand",
+    "kafka-dump-log": TOOLS + "DumpLogSegments",
+    "kafka-features": TOOLS + "FeatureCommand",
+    "kafka-get-offsets": TOOLS + "GetOffsetShell",
+    "kafka-leader-election": TOOLS + "LeaderElectionCommand",
+    "kafka-log-dirs": TOOLS + "LogDirsCommand",
+    "kafka-metadata-quorum": TOOLS + "MetadataQuorumCommand",
+    "kafka-metadata-shell": "org.apache.kafka.shell.MetadataShell",
+    "kafka-reassign-partitions": TOOLS + "reassign.ReassignPartitionsCommand",
+    "kafka-storage": "kafka.tools.StorageTool",
+    "kafka-topics": TOOLS + "TopicCommand",
+    "kafka-transactions": TOOLS + "TransactionsCommand",
+}
+"""Kafka's scripts, by name, and the classes that they start."""
+
+Answer = Any
+"""What JSON can hold: mostly dictionaries by name, with "ok", a value, or {"error": ..., "message": ...}."""
+
+
+class ToolRun(NamedTuple):
+    """What a tool came to."""
+
+    status: int
+    out: str
+    err: str
+
+
+class PeerRefusedError(Exception):
+    """A request as a whole went wrong; the arguments are the class and the message of the Java exception."""
+
+
+class AdminPeer:
+    """The running Java process, of Kafka's newest version; it talks to brokers of any."""
+
+    def __init__(self) -> None:
+        classpath = f"{require_compiled(SOURCE)}:{require_shell()}"
+        flags = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-Dlog4j2.level=OFF"]
+        self._process = subprocess.Popen(
+            ["java", *flags, "-cp", classpath, SOURCE.stem],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            encoding="utf-8",
+        )
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.communicate(timeout=30)
+
+    def ask(self, bootstrap: str, do: str, **more: object) -> Answer:
+        """The answer to one request. Raises PeerRefusedError where it fails as a whole."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(json.dumps({"do": do, "bootstrap": bootstrap, **more}) + "\n")
+        stdin.flush()
+        line = stdout.readline()
+        if not line:
+            raise PeerRefusedError("AdminPeer", "the peer is gone")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise PeerRefusedError(answer["error"], answer["message"])
+        return answer["answer"]
+
+    def describe(self, bootstrap: str, *parts: str) -> dict[str, Any]:
+        """All that the broker tells of its cluster, or the named parts of it (see ClusterView.java)."""
+        shown: dict[str, Any] = self.ask(bootstrap, "describe", parts=parts)
+        return shown
+
+    def forget(self, bootstrap: str) -> None:
+        """Closes the client of a broker that is gone."""
+        self.ask(bootstrap, "forget")
+
+    def tool(self, name: str, *words: str) -> ToolRun:
+        """One of Kafka's command-line tools by the name of its script, run in this JVM."""
+        answer = self.ask("", "tool", **{"class": TOOL_CLASSES[name]}, args=words)
+        return ToolRun(**answer)
+
+    def tree(self, files: Iterable[Path]) -> dict[str, Any]:
+        """The image that Kafka's own classes make of a snapshot and the segments after it.
+
+        "tree" is what the metadata shell would show, directories as dictionaries, with nothing redacted; "records" says
+        how many there were of each type.
+        """
+        found: dict[str, Any] = self.ask("", "tree", files=[str(path) for path in files])
+        return found
