@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from broker.log_recovery import CLOSING_THREADS_PER_DIR, LogLoading, run_all_in_threads
-from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.metadata.image import MetadataImage
 from broker.metadata.topics import NO_LEADER_CHANGE, PartitionImage
 from broker.metadata_store import MetadataStore
 from broker.producer_ids import BLOCK_SIZE
@@ -120,12 +120,6 @@ class NodeStorage:
             if not is_no_space(error):
                 raise
             logger.warning("leader epochs and directories stay as the metadata have them: %s", error)
-
-    def everything(self) -> MetadataDelta:
-        """The delta from nothing to the image: what the ReplicaManager has to take over at start."""
-        delta = MetadataDelta()
-        delta.created_topics.update(self.image.topics)
-        return delta
 
     def close(self) -> None:
         """Flushes and closes everything and leaves the marker of a clean stop."""

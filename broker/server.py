@@ -15,9 +15,10 @@ from typing import Any, Final
 from broker import log_setup
 from broker.blocking import ThreadRunner
 from broker.connection_quotas import ConnectionQuotas, limits_by_address
-from broker.controller import Controller
+from broker.controller import Controller, Publisher
 from broker.directory_assignment import assign_directories
 from broker.fetch_session import FetchManager, FetchSessionCache
+from broker.host_lookup import HostLookup
 from broker.housekeeping import Housekeeping
 from broker.http import HttpServer
 from broker.kafka_apis import KafkaApis
@@ -78,6 +79,8 @@ class Server:
         self.observers = Observers()
         self.memory = RequestMemory(config.max_request_bytes_in_flight)
         self.socket_server = _socket_server(config, loop, self.memory, self.observers)
+        self.followers: list[Publisher] = []
+        """Who is told of each new image, after the ReplicaManager; at start, of all that it has."""
         self.is_stopping = False
         self.ports: dict[str, int] = {}
 
@@ -122,7 +125,8 @@ class Server:
             workers=WorkerPool(loop, self._runner),
             log_dir_failed=self.replica_manager.log_dir_failed,
         )
-        self.replica_manager.apply(storage.image, storage.everything(), at_start=True)
+        everything = MetadataDelta.everything(storage.image)
+        self.replica_manager.apply(storage.image, everything, at_start=True)
         self.controller = Controller(
             storage.store,
             storage.image,
@@ -152,12 +156,17 @@ class Server:
             ),
             new_topic_id=lambda: random_uuid(self.env.random_bytes),
             error_probe=self.observers.requests,
+            host_names=HostLookup(loop),
         )
+        for follow in self.followers:
+            follow(storage.image, everything)
         return KafkaApis(broker, self.observers.requests, time.monotonic)
 
     def _publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self.storage.image = image  # by which logs that are opened from here on find their settings
         self.replica_manager.apply(image, delta)
+        for follow in self.followers:
+            follow(image, delta)
 
     def _log_dir_failed(self, log_dir: str) -> None:
         """Without a directory left, or without the metadata, there is nothing that could be served."""

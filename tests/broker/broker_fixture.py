@@ -35,11 +35,14 @@ from protocol.messages.headers import RequestHeader, ResponseHeader
 from protocol.messages.topics import CreateTopicsRequest
 from protocol.schema import Message
 from protocol.wire import Chunk, Uuid
-from tests.broker.fakes import ManualTimer
+from tests.broker.fakes import KnownHosts, ManualTimer
 from tests.broker.logs import ManualEnv
 from tests.support.difference import Like, differences
 
 NODE_ID = 1
+HOSTS = frozenset({"localhost"})
+"""The names that the broker's resolver knows."""
+
 CLIENT_HOST, DIALLED_HOST, DIALLED_PORT = "192.0.2.7", "192.0.2.1", 9092
 
 
@@ -104,7 +107,7 @@ class InProcessBroker:
             now_ms=lambda: int(self.timer.time() * 1000),
             log_dir_failed=self.failed_dirs.append,
         )
-        self.replica_manager.apply(storage.image, storage.everything())
+        self.replica_manager.apply(storage.image, MetadataDelta.everything(storage.image))
         self.controller = Controller(
             storage.store, storage.image, self.runner, self._publish, self.replica_manager.prepare
         )
@@ -129,6 +132,7 @@ class InProcessBroker:
             ),
             new_topic_id=lambda: next(topic_ids).to_bytes(16, "big"),
             error_probe=self.requests,
+            host_names=KnownHosts(HOSTS),
         )
         self.apis = KafkaApis(self.broker, self.requests, self.timer.time)
 

@@ -89,7 +89,7 @@ def test_after_a_clean_stop_everything_is_as_it_was(tmp_path: Path) -> None:
     log = again.log_manager.get_log("t", 1)
     assert log is not None
     assert (log.log_end_offset, log.high_watermark, log.topic_id) == (1, 1, TOPIC_ID)
-    assert again.everything().created_topics == {"t"}
+    assert set(again.image.topics) == {"t"}
     again.close()
 
 
