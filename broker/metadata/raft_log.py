@@ -1,0 +1,310 @@
+"""EmbeddedRaftLog: `__cluster_metadata-0`, the metadata log of a node whose controller is the only voter.
+
+The directory is that of a KRaft controller, so that Apache Kafka can take it over and give it back:
+
+    <offset>.log, .index, .timeindex     segments, as of any partition; a batch of records is one atomic change
+    <offset>.snapshot                    producers, of which there are none
+    <end offset>-<epoch>.checkpoint      snapshots of the metadata (`snapshot_files`)
+    leader-epoch-checkpoint              where each leader's records begin
+    partition.metadata                   the id of the metadata topic, always the same
+    quorum-state                         the epoch, and who leads in it (`quorum_state`)
+
+A voter that is alone leads as soon as it wants to, and everything that it has flushed is committed. Each start opens a
+new epoch, whose first record is a LeaderChangeMessage.
+
+At opening the log is read from its first batch on, whatever the last stop was like, and cut at the first that is not
+whole: no more than what was never acknowledged. What comes before its first offset is in a snapshot.
+Source: org.apache.kafka.raft.internals.KafkaRaftLog, KafkaRaftClient.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from threading import RLock
+from typing import Final
+
+from broker.metadata.log import MetadataBatch, MetadataLogError
+from broker.metadata.log_replay import LogReplay
+from broker.metadata.quorum_state import QuorumState, QuorumStateFile
+from broker.metadata.raft_snapshots import DEFAULT_SETTINGS, RaftLogSettings, RaftSnapshots
+from broker.metadata.records import frame
+from broker.metadata.snapshot_files import Control, control_batch, quorum_records
+from broker.metadata.versions import METADATA_TRANSACTIONS
+from protocol.messages.control_records import LeaderChangeMessage, VotersRecord
+from protocol.messages.topic_records import AbortTransactionRecord, FeatureLevelRecord
+from protocol.records.batch import RecordBatch, batches, build_batch
+from protocol.records.control import ControlRecordType
+from protocol.schema import Message
+from protocol.wire import ZERO_UUID, Uuid
+from storage.deletion import DeletionQueue
+from storage.env import Env, make_directory
+from storage.errors import RecordBatchTooLargeError, StorageError
+from storage.log_loader import open_log
+from storage.log_manager import CLUSTER_METADATA_TOPIC
+from storage.offsets import AppendOrigin, FetchIsolation
+
+METADATA_TOPIC_ID: Final[Uuid] = bytes(15) + b"\x01"
+METADATA_VERSION_FEATURE: Final = "metadata.version"
+MAX_RECORDS_PER_BATCH: Final = 10_000
+"""No batch has more (QuorumController): who replays it can tell how much memory that takes."""
+
+_READ_BYTES: Final = 4 << 20
+
+logger = logging.getLogger("barnabas.metadata")
+
+
+class EmbeddedRaftLog:
+    """A `MetadataLog` in a log directory of this node.
+
+    `load`, then `become_leader`, then `append`. Blocking, for any thread; one caller at a time, but that snapshots
+    may be written meanwhile (`RaftSnapshots`).
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        log_dir: str,
+        node_id: int,
+        directory_id: Uuid = ZERO_UUID,
+        settings: RaftLogSettings = DEFAULT_SETTINGS,
+    ) -> None:
+        """Opens the log in `log_dir`, made where there is none, and recovers it.
+
+        `directory_id` is that of `log_dir`, by which the records name a voter. Raises MetadataLogError for a log of
+        another node or of several controllers, and for one whose beginning is lost; StorageError, OSError.
+        """
+        self.directory = f"{log_dir}/{CLUSTER_METADATA_TOPIC}-0"
+        self.node_id = node_id
+        self.directory_id = directory_id
+        self.settings = settings
+        self.metadata_version = 0
+        self.control = Control()
+        self._env = env
+        self._lock = RLock()
+        make_directory(env, self.directory)
+        self._deletions = DeletionQueue(env)
+        self._log = open_log(
+            env, self.directory, CLUSTER_METADATA_TOPIC, 0, settings.log_config, deletions=self._deletions
+        )
+        self._log.assign_topic_id(METADATA_TOPIC_ID)
+        self.snapshots = RaftSnapshots(env, self._log, settings, self._deletions, self._lock)
+        self._log.update_high_watermark(self._log.log_end_offset)
+        self._state_file = QuorumStateFile(env, self.directory)
+        self._state = self._state_file.read() or QuorumState()
+        self._check_state()
+        self.leader_epoch = max(self._state.leader_epoch, self._log.latest_epoch, self.snapshots.latest_epoch)
+        self._in_transaction = False
+        self._voters_in_log = False
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._log.log_end_offset
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that is still in the log; what came before is in a snapshot."""
+        return self._log.log_start_offset
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever written to it: no records, and no snapshot but that of a format."""
+        return self.end_offset == 0 and self.leader_epoch == 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log's segments."""
+        return self._log.size
+
+    # -- reading --
+
+    def load(self) -> Iterator[MetadataBatch]:
+        """The latest snapshot, then the log from there on, in pieces as large as possible.
+
+        Raises MetadataLogError for records that this broker does not know; StorageError, OSError.
+        """
+        replay = LogReplay()
+        snapshot_id, snapshot = self.snapshots.latest_whole()
+        if snapshot is not None:
+            replay.control = snapshot.control
+            self._note(snapshot.records)
+            if snapshot_id.end_offset:
+                yield MetadataBatch(snapshot.records, snapshot_id.end_offset - 1, snapshot_id.epoch)
+        for batch in replay.batches(self._batches_from(snapshot_id.end_offset)):
+            self._note(batch.records)
+            yield batch
+        self.control = replay.control
+        self._voters_in_log = snapshot_id.end_offset > 0 or replay.has_quorum_records
+        self._in_transaction = replay.in_transaction
+        self._check_voters()
+
+    def _batches_from(self, offset: int) -> Iterator[RecordBatch]:
+        while offset < self.end_offset:
+            info = self._log.read(offset, _READ_BYTES, FetchIsolation.LOG_END, min_one_message=True)
+            at = offset
+            for batch in batches(info.records.read()):
+                assert isinstance(batch, RecordBatch), "the metadata log has record batches only"
+                self.snapshots.count(batch.size_in_bytes)
+                yield batch
+                offset = batch.next_offset
+            if offset == at:
+                raise MetadataLogError(
+                    f"{self.directory} has nothing at offset {offset} and ends at {self.end_offset}"
+                )
+
+    def _note(self, records: Iterable[Message]) -> None:
+        """Keeps what later records depend on: the metadata.version, which decides in which version they are written."""
+        for record in records:
+            if type(record) is FeatureLevelRecord and record.name == METADATA_VERSION_FEATURE:
+                self.metadata_version = record.feature_level
+
+    # -- who we are --
+
+    def _check_state(self) -> None:
+        voters = self._state.voters
+        if voters and set(voters) != {self.node_id}:
+            raise MetadataLogError(
+                f"{self.directory} belongs to a quorum of controllers {sorted(voters)}; "
+                f"node {self.node_id} cannot lead it alone"
+            )
+
+    def _check_voters(self) -> None:
+        voters = self.control.voters
+        if voters is None:
+            return
+        ids = sorted(voter.voter_id for voter in voters.voters)
+        if ids != [self.node_id]:
+            raise MetadataLogError(
+                f"{self.directory} belongs to a quorum of controllers {ids}; node {self.node_id} cannot lead it alone"
+            )
+        found = voters.voters[0].voter_directory_id
+        if found not in (ZERO_UUID, self.directory_id) and self.directory_id != ZERO_UUID:
+            raise MetadataLogError(
+                f"{self.directory} has a voter in another directory than this one: its meta.properties was replaced"
+            )
+
+    # -- writing --
+
+    def become_leader(self) -> int:
+        """Opens a new epoch, durably; returns it. To be called once, after `load`, before anything is appended.
+
+        A transaction that the log ends in is aborted: whoever began it is gone. Raises StorageError, OSError.
+        """
+        with self._lock:
+            epoch = self.leader_epoch + 1
+            static_voters = (self.node_id,) if self.control.kraft_version == 0 else None
+            state = QuorumState(leader_epoch=epoch, leader_id=self.node_id, voters=static_voters)
+            self._state_file.write(state)
+            self._state, self.leader_epoch = state, epoch
+            self._append_durably([self._start_of_epoch()])
+            self._voters_in_log = True
+            if self._in_transaction and self.metadata_version >= METADATA_TRANSACTIONS:
+                self.append([[AbortTransactionRecord(reason="failover")]])
+            self._in_transaction = False
+            return epoch
+
+    def _start_of_epoch(self) -> bytes:
+        me = LeaderChangeMessage.Voter(voter_id=self.node_id)
+        change = LeaderChangeMessage(version=0, leader_id=self.node_id, voters=[me], granting_voters=[me])
+        messages: list[tuple[ControlRecordType, Message]] = [(ControlRecordType.LEADER_CHANGE, change)]
+        if not self._voters_in_log:  # so far only the snapshot of the format names them
+            messages += quorum_records(self.control)
+        return self._control_batch(messages)
+
+    def _control_batch(self, messages: Iterable[tuple[ControlRecordType, Message]]) -> bytes:
+        return control_batch(
+            messages, base_offset=self.end_offset, epoch=self.leader_epoch, now_ms=self._env.now_ms()
+        )
+
+    def change_quorum(self, kraft_version: int, voters: VotersRecord) -> None:
+        """Has the log name its voters from now on: the step from kraft.version 0 to 1.
+
+        Raises StorageError, OSError; nothing has changed then.
+        """
+        with self._lock:
+            control = Control(kraft_version, voters)
+            self._append_durably([self._control_batch(quorum_records(control))])
+            self.control = control
+            state = self._state._replace(voters=None)
+            self._state_file.write(state)
+            self._state = state
+
+    def append(self, batches: Sequence[Sequence[Message]]) -> int:
+        """Appends each inner list as one atomic batch; the end offset, once all of them are durable.
+
+        Raises RecordBatchTooLargeError for a batch above 8 MiB, other StorageErrors and OSError; none of the batches is
+        there then.
+        """
+        with self._lock:
+            now_ms, offset = self._env.now_ms(), self.end_offset
+            built: list[bytes] = []
+            for records in batches:
+                built.append(self._build(records, offset, now_ms))
+                offset += len(records)
+            self._append_durably(built)
+            for records in batches:
+                self._note(records)
+            return self.end_offset
+
+    def _build(self, records: Sequence[Message], offset: int, now_ms: int) -> bytes:
+        rows = [(None, frame(record, self.metadata_version), now_ms, ()) for record in records]
+        batch = build_batch(rows, base_offset=offset, partition_leader_epoch=self.leader_epoch)
+        if len(batch) > self.settings.max_batch_bytes:
+            raise RecordBatchTooLargeError(
+                f"{len(records)} metadata records take {len(batch)} bytes in one batch; "
+                f"{self.settings.max_batch_bytes} is the most"
+            )
+        return batch
+
+    def _append_durably(self, built: Sequence[bytes]) -> None:
+        """Appends batches that follow each other and syncs once; takes all of them back when that fails."""
+        end_offset = self.end_offset
+        try:
+            for group in _joined(built, self.settings.max_batch_bytes):
+                self._log.append_as_leader(group, self.leader_epoch, AppendOrigin.RAFT_LEADER)
+            self._log.flush()
+        except (StorageError, OSError):
+            self._take_back(end_offset)
+            raise
+        self._log.update_high_watermark(self.end_offset)
+        self.snapshots.count(sum(map(len, built)))
+
+    def _take_back(self, end_offset: int) -> None:
+        """Cuts off what was appended and is not known to be durable."""
+        try:
+            self._log.truncate_to(end_offset)
+        except (StorageError, OSError) as error:
+            # No more appends (the log is offline); the next start finds whole batches, or none.
+            self._log.fail(f"what could not be appended could not be taken back either: {error}")
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether the disk failed in a way that leaves the log in doubt: the node cannot go on without it."""
+        return self._log.is_failed
+
+    def run_deletions(self) -> None:
+        """Removes the files that have waited long enough. Raises OSError."""
+        with self._lock:
+            due = self._deletions.take_due(self._env.now_ms())
+        for deletion in due:
+            deletion.run()
+
+    def close(self) -> None:
+        """Gives the files back; everything is durable already. Raises OSError."""
+        with self._lock:
+            self._log.close()
+
+
+def _joined(built: Sequence[bytes], max_bytes: int) -> Iterator[bytes]:
+    """The batches, as many of them in one piece as fit into a segment."""
+    group: list[bytes] = []
+    size = 0
+    for batch in built:
+        if group and size + len(batch) > max_bytes:
+            yield b"".join(group)
+            group, size = [], 0
+        group.append(batch)
+        size += len(batch)
+    if group:
+        yield b"".join(group)

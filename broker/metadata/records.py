@@ -1,0 +1,106 @@
+"""Metadata records as they lie in the log and in snapshots: a frame around each message.
+
+    frame version  varint, 1
+    record type    varint, the message's api key
+    version        varint, of the message
+    fields
+
+The value of a record; its key is null. Source: org.apache.kafka.metadata.MetadataRecordSerde.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from broker.metadata.log import MetadataLogError
+from broker.metadata.versions import record_version
+from protocol.codec import decoder, encode
+from protocol.errors import ProtocolError
+from protocol.schema import Message
+from protocol.wire import read_unsigned_varint, unsigned_varint
+
+FRAME_VERSION: Final = 1
+
+
+@cache
+def record_types() -> dict[int, type[Message]]:
+    """The metadata records that there are, by type."""
+    from protocol.messages import cluster_records, topic_records
+
+    found = (
+        value
+        for module in (cluster_records, topic_records)
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Message) and value is not Message
+    )
+    return {message_type.api_key: message_type for message_type in found if message_type.api_key is not None}
+
+
+def frame(record: Message, metadata_version: int) -> bytes:
+    """A record with its frame, in the version that belongs to the metadata.version.
+
+    What that version has no field for is left out: it is the caller's to see that nothing depends on it.
+    """
+    return frame_as(record, record_version(record, metadata_version))
+
+
+def frame_as(record: Message, version: int) -> bytes:
+    """A record in just this version, with its frame. Raises ValueError for a version that there is not."""
+    return _prefix(type(record), version) + encode(_reduced(record, version), version)
+
+
+@cache
+def _prefix(record_type: type[Message], version: int) -> bytes:
+    assert record_type.api_key is not None, f"{record_type.__name__} is no metadata record"
+    return b"".join(unsigned_varint(number) for number in (FRAME_VERSION, record_type.api_key, version))
+
+
+@cache
+def _missing_fields(record_type: type[Message], version: int) -> tuple[str, ...]:
+    return tuple(field.name for field in record_type.fields if not field.versions.has(version))
+
+
+def _reduced(record: Message, version: int) -> Message:
+    """The record without what `version` has no field for; the record itself where that is nothing."""
+    missing = _missing_fields(type(record), version)
+    if not missing:
+        return record
+    kept = {field.name: getattr(record, field.name) for field in record.fields if field.name not in missing}
+    return type(record)(**kept)
+
+
+def unframe(value: bytes | None) -> Message:
+    """The record in a frame. Raises MetadataLogError where there is none that this broker knows."""
+    if value is None:
+        raise MetadataLogError("a metadata record has no value")
+    try:
+        return _unframe(value)
+    except (ProtocolError, IndexError) as error:
+        raise MetadataLogError(f"a metadata record of {len(value)} bytes cannot be read: {error}") from error
+
+
+def _unframe(value: bytes) -> Message:
+    if len(value) > 3 and value[0] == FRAME_VERSION and value[1] < 0x80 and value[2] < 0x80:
+        frame_version, api_key, version, position = FRAME_VERSION, value[1], value[2], 3
+    else:
+        frame_version, position = read_unsigned_varint(value, 0)
+        api_key, position = read_unsigned_varint(value, position)
+        version, position = read_unsigned_varint(value, position)
+    message_type = record_types().get(api_key)
+    if frame_version != FRAME_VERSION or message_type is None or not message_type.versions.has(version):
+        raise MetadataLogError(_unknown(frame_version, api_key, version, message_type))
+    message, end = decoder(message_type, version)(value, position, len(value))
+    if end != len(value):
+        raise MetadataLogError(f"{message_type.__name__} v{version} is followed by {len(value) - end} bytes")
+    return message
+
+
+def _unknown(frame_version: int, api_key: int, version: int, message_type: type[Message] | None) -> str:
+    if frame_version != FRAME_VERSION:
+        return (
+            f"a metadata record has frame version {frame_version}; {FRAME_VERSION} is the only one there is"
+        )
+    if message_type is None:
+        return f"metadata record type {api_key} is not known to this broker; a newer one may have written it"
+    return f"{message_type.__name__} has version {version}; this broker knows {message_type.versions}"
