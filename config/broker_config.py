@@ -1,10 +1,10 @@
 """The effective configuration of a broker, and everything there is to say about how it came to be."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from config import environment, layers, profiles
-from config.catalogue import BROKER_KEYS
+from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS
 from config.catalogue.barnabas import BARNABAS_PROFILE, BARNABAS_QUEUED_MAX_REQUEST_BYTES
 from config.catalogue.controller import CONTROLLER_LISTENER_NAMES
 from config.catalogue.log import LOG_DIR, LOG_DIRS
@@ -33,9 +33,15 @@ class BrokerConfig:
     `BrokerConfig()` is Apache Kafka's defaults, `BrokerConfig.load(...)` what `barnabas serve` starts from. Keys are
     looked up by constant (config[KEY]) or by name (value_of). `messages` are the things to tell the user; errors raise
     InvalidConfigError, all of them at once.
+
+    One broker has one such object, which everything in it asks each time: when the dynamic settings change, it becomes
+    what then holds (`overlaid`, `adopt`), all keys at once. `generation` counts these changes, for whoever keeps what
+    follows from the values.
     """
 
-    __slots__ = ("_settings", "_values", "cluster_id", "listeners", "messages", "profile", "unknown")
+    __slots__ = (
+        "_layers", "_values", "cluster_id", "generation", "listeners", "messages", "profile", "unknown",
+    )  # fmt: skip
 
     def __init__(
         self, settings: Iterable[Setting] = (), *, profile: str = "kafka", cluster_id: str | None = None
@@ -43,7 +49,8 @@ class BrokerConfig:
         """Resolves settings, weakest first; raises InvalidConfigError naming every one that cannot stand."""
         self.profile = profile
         self.cluster_id = cluster_id
-        self._settings: dict[str, Setting] = {}
+        self.generation = 0
+        self._layers: dict[str, list[Setting]] = {}  # weakest first; of the static ones only that which holds
         self._values: dict[str, Any] = {}
         self.unknown: dict[str, Setting] = {}
         self.messages: list[ConfigMessage] = []
@@ -99,28 +106,60 @@ class BrokerConfig:
         """The effective value of a broker key by name, for what is generic over keys."""
         return self._values[name] if name in self._values else BROKER_KEYS[name].default
 
+    def listener_value(self, listener: str, key: ConfigKey[T]) -> T:
+        """The value of a key for one listener: its own (listener.name.<listener>.<key>) or that of all."""
+        own = self.unknown.get(f"listener.name.{listener.lower()}.{key.name}")
+        return self[key] if own is None else key.parse(own.text)
+
+    def layers(self, name: str) -> Sequence[Setting]:
+        """Every setting of a key, known or not, strongest first: this broker's dynamic one, the cluster's, the static
+        one. Static layers are one here, that which holds among them."""
+        return self._layers.get(name, ())[::-1]
+
     def setting(self, key: ConfigKey[Any]) -> Setting | None:
         """Where and how the key is set; None when it has its default."""
-        return self._settings.get(key.name)
+        layers = self._layers.get(key.name)
+        return layers[-1] if layers else None
 
     def is_set(self, key: ConfigKey[Any]) -> bool:
         """True when any layer sets the key, even to its default."""
-        return key.name in self._settings
+        return key.name in self._layers
 
     def source(self, key: ConfigKey[Any]) -> Source:
         """The layer that the effective value comes from."""
-        setting = self._settings.get(key.name)
+        setting = self.setting(key)
         return Source.DEFAULT if setting is None else setting.source
 
     def place(self, key: ConfigKey[Any]) -> str:
         """The place that the effective value comes from, for messages."""
-        setting = self._settings.get(key.name)
+        setting = self.setting(key)
         return "default" if setting is None else setting.place
 
     def settings(self) -> Iterator[Setting]:
         """The settings that hold, of all known keys that any layer sets, by name."""
-        for name in sorted(self._settings):
-            yield self._settings[name]
+        for name in sorted(self._layers):
+            if name not in self.unknown:
+                yield self._layers[name][-1]
+
+    # ---- dynamic layers
+
+    def dynamic_settings(self, source: Source) -> Iterator[Setting]:
+        """The settings of one dynamic layer, keys that nobody knows included."""
+        for layers in self._layers.values():
+            yield from (setting for setting in layers if setting.source is source)
+
+    def overlaid(self, settings: Iterable[Setting]) -> "BrokerConfig":
+        """What holds with these dynamic settings, weakest first, over the static ones. Raises InvalidConfigError."""
+        static = [layers[0] for layers in self._layers.values() if not layers[0].source.is_dynamic]
+        return BrokerConfig([*static, *settings], profile=self.profile, cluster_id=self.cluster_id)
+
+    def adopt(self, other: "BrokerConfig") -> None:
+        """Becomes what `other` is, for everybody who holds this object. What there was to say at the start stays."""
+        self._layers = other._layers
+        self._values = other._values
+        self.unknown = other.unknown
+        self.listeners = other.listeners
+        self.generation += 1
 
     @property
     def warnings(self) -> list[ConfigMessage]:
@@ -164,27 +203,33 @@ class BrokerConfig:
     def _resolve(self, settings: Iterable[Setting]) -> Iterator[ConfigError]:
         """Takes the settings that hold in the end; yields the errors. What a stronger layer replaces may be
         anything."""
-        holding: dict[str, Setting] = {}
         for setting in settings:
-            earlier = holding.get(setting.key)
+            layers = self._layers.setdefault(setting.key, [])
+            earlier = layers[-1] if layers else None
             if earlier is not None and earlier.source is setting.source is Source.FILE:
                 self.messages.append(repeated(earlier, setting))
-            holding[setting.key] = setting
-        for setting in holding.values():
-            key = BROKER_KEYS.get(setting.key)
-            if setting.source is not Source.PROFILE and (message := message_about(setting, key)):
+            if earlier is not None and not setting.source.is_dynamic:
+                layers.pop()
+            layers.append(setting)
+        for name, layers in self._layers.items():
+            setting = layers[-1]
+            key = BROKER_KEYS.get(name)
+            silent = setting.source is Source.PROFILE or setting.source.is_dynamic
+            if not silent and (message := message_about(setting, key)):
                 self.messages.append(message)
+            if key is None and setting.source.is_dynamic:
+                key = DYNAMIC_BROKER_KEYS.get(name)
             if key is None:
-                self.unknown[setting.key] = setting
+                self.unknown[name] = setting
                 continue
             try:
-                self._set(key, key.parse(setting.text), setting)
+                self._values[name] = key.parse(setting.text)
             except ConfigError as error:
                 yield error.at(setting.place)
 
     def _set(self, key: ConfigKey[T], value: T, setting: Setting) -> None:
         self._values[key.name] = value
-        self._settings[key.name] = setting
+        self._layers[key.name] = [setting]
 
     def _agree_on_node_id(self) -> None:
         """node.id and broker.id are one: where only one is set, the other follows

@@ -1,8 +1,10 @@
 """The layers that make a configuration, weakest first, each setting with the place that it comes from.
 
     defaults < profile < server.properties < KAFKA_* environment < --override
+             < the cluster's default < this broker's own
 
-A layer is a list of settings as text. What they mean is decided in broker_config.py.
+The last two are dynamic (KIP-226): they lie in the metadata and may change while the broker runs (dynamic.py). A layer
+is a list of settings as text. What they mean is decided in broker_config.py.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +23,13 @@ class Source(IntEnum):
     FILE = 2
     ENVIRONMENT = 3
     OVERRIDE = 4
+    DYNAMIC_DEFAULT = 5
+    DYNAMIC_BROKER = 6
+
+    @property
+    def is_dynamic(self) -> bool:
+        """True for what lies in the metadata and changes while the broker runs."""
+        return self >= Source.DYNAMIC_DEFAULT
 
 
 class Setting:
@@ -80,3 +89,15 @@ def from_overrides(overrides: Iterable[str]) -> Iterator[Setting]:
         if not equals or not key.strip():
             raise InvalidConfigError([ConfigError(override, None, "is not key=value", "--override")])
         yield Setting(key.strip(), text, Source.OVERRIDE, "--override")
+
+
+def from_cluster_default(texts: Mapping[str, str]) -> Iterator[Setting]:
+    """The settings of the whole cluster's default, as the metadata have them."""
+    for key, text in texts.items():
+        yield Setting(key, text, Source.DYNAMIC_DEFAULT, "the cluster's dynamic default")
+
+
+def from_this_broker(texts: Mapping[str, str]) -> Iterator[Setting]:
+    """The settings of this broker alone, as the metadata have them."""
+    for key, text in texts.items():
+        yield Setting(key, text, Source.DYNAMIC_BROKER, "this broker's dynamic configuration")

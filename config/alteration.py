@@ -1,0 +1,55 @@
+"""What the operations of IncrementalAlterConfigs make of a value: text to text, by Kafka's rules (KIP-339).
+
+Source: org.apache.kafka.controller.ConfigurationControlManager.incrementalAlterConfigResource.
+"""
+
+from enum import IntEnum
+
+
+class AlterOperation(IntEnum):
+    """What to do with a value; the numbers are those of the wire (AlterConfigOp.OpType)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+    @property
+    def is_of_lists(self) -> bool:
+        """True for what only values that are lists can be altered by."""
+        return self in {AlterOperation.APPEND, AlterOperation.SUBTRACT}
+
+
+def altered(
+    operation: AlterOperation, current: str | None, text: str | None, default: str | None
+) -> str | None:
+    """The value after the operation; None where it is unset then.
+
+    `current` is the value that the resource itself has, if any, and `default` the key's: what APPEND and SUBTRACT
+    begin with where there is none. `text` may be None for DELETE only.
+    """
+    if operation is AlterOperation.DELETE:
+        return None
+    assert text is not None
+    if operation is AlterOperation.SET:
+        return text
+    parts = [part for part in split(default if current is None else current) if part]
+    for part in split(text):
+        if operation is AlterOperation.APPEND:
+            if part not in parts:
+                parts.append(part)
+        elif part in parts:
+            parts.remove(part)
+    return ",".join(parts)
+
+
+def split(text: str | None) -> list[str]:
+    """The parts between commas as Java's String.split gives them: those at the end that are empty are left out."""
+    if text is None:
+        return []
+    if "," not in text:
+        return [text]
+    parts = text.split(",")
+    while parts and not parts[-1]:
+        parts.pop()
+    return parts

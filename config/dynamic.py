@@ -1,0 +1,243 @@
+"""Broker configuration that changes while the broker runs: what may be set, and what then holds (KIP-226).
+
+Settings of the whole cluster's default and of this broker lie in the metadata, over those that the broker was started
+with. `apply_dynamic_settings` makes a broker's configuration what they say; one that cannot stand, in a directory that
+another version wrote for example, is left out and reported, and the value below it holds. `check_dynamic_settings` is
+asked before any is stored. Source: DynamicBrokerConfig and the validateReconfiguration of what it reconfigures.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from config import layers
+from config.broker_config import BrokerConfig
+from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, log, network, replication, server, tiering
+from config.keys import ConfigError, ConfigKey, DynamicMode
+from config.layers import InvalidConfigError, Setting, Source
+from config.listeners import Listener
+
+LISTENER_PREFIX = "listener.name."
+
+# What may be set for one listener only, with the prefix (SslConfigs.RECONFIGURABLE_CONFIGS).
+STORE_KEYS = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+
+# Numbers of workers go from half to double of what they are in one step, so that a slip of the finger is no outage.
+WORKER_COUNTS: tuple[ConfigKey[int], ...] = (
+    log.LOG_CLEANER_THREADS,
+    log.NUM_RECOVERY_THREADS_PER_DATA_DIR,
+    network.NUM_NETWORK_THREADS,
+    replication.NUM_REPLICA_FETCHERS,
+    server.BACKGROUND_THREADS,
+    server.NUM_IO_THREADS,
+    tiering.REMOTE_LOG_MANAGER_COPIER_THREAD_POOL_SIZE,
+    tiering.REMOTE_LOG_MANAGER_EXPIRATION_THREAD_POOL_SIZE,
+    tiering.REMOTE_LOG_MANAGER_FOLLOWER_THREAD_POOL_SIZE,
+    tiering.REMOTE_LOG_READER_THREADS,
+)
+
+# These can be set for one listener and for the whole cluster at once.
+_CLUSTER_WIDE_OF_LISTENERS = frozenset(
+    {network.MAX_CONNECTIONS.name, network.MAX_CONNECTION_CREATION_RATE.name, network.NUM_NETWORK_THREADS.name}
+)
+
+
+def dynamic_key(name: str) -> ConfigKey[Any] | None:
+    """The key behind a name that can be set while the broker runs, a listener's prefix taken off; None for others."""
+    key = BROKER_KEYS.get(base_name(name)) or DYNAMIC_BROKER_KEYS.get(name)
+    return None if key is None or key.dynamic is DynamicMode.READ_ONLY else key
+
+
+def base_name(name: str) -> str:
+    """The name without listener.name.<listener>., if it has that."""
+    if not name.startswith(LISTENER_PREFIX):
+        return name
+    _, dot, rest = name.removeprefix(LISTENER_PREFIX).partition(".")
+    return rest if dot else name
+
+
+def applied_settings(config: BrokerConfig) -> tuple[dict[str, str], dict[str, str]]:
+    """The dynamic settings that hold now: of the cluster's default, and of this broker."""
+    of_cluster = {setting.key: setting.text for setting in config.dynamic_settings(Source.DYNAMIC_DEFAULT)}
+    of_broker = {setting.key: setting.text for setting in config.dynamic_settings(Source.DYNAMIC_BROKER)}
+    return of_cluster, of_broker
+
+
+# ---- what may be set
+
+
+def check_dynamic_settings(config: BrokerConfig, texts: Mapping[str, str], *, per_broker: bool) -> None:
+    """Whether `texts` can be all the dynamic settings of this broker, or of the cluster's default.
+
+    Raises ConfigError or InvalidConfigError where they cannot. A name that nobody knows may be set, as in Kafka.
+    """
+    _check_modes(texts, per_broker=per_broker)
+    of_cluster, of_broker = applied_settings(config)
+    if per_broker:
+        of_broker = dict(texts)
+    else:
+        of_cluster = dict(texts)
+    candidate = config.overlaid([*layers.from_cluster_default(of_cluster), *layers.from_this_broker(of_broker)])
+    _check_worker_counts(config, candidate)
+    _check_listeners(config, candidate)
+
+
+def _check_modes(texts: Mapping[str, str], *, per_broker: bool) -> None:
+    for name, text in texts.items():
+        _check_is_dynamic(name, text)
+    for name, text in texts.items():
+        key = dynamic_key(name)
+        if key is not None:
+            key.parse(text)
+    if not per_broker:
+        for name, text in texts.items():
+            _check_is_cluster_wide(name, text)
+
+
+def _check_is_dynamic(name: str, text: str) -> None:
+    key = BROKER_KEYS.get(name)
+    if key is not None and key.dynamic is DynamicMode.READ_ONLY:
+        raise _refused(name, text, "cannot change while the broker runs; it is set where the broker is started")
+    if name in STORE_KEYS:
+        raise _refused(name, text, f"is set for one listener, as {LISTENER_PREFIX}<name>.{name}")
+
+
+def _check_is_cluster_wide(name: str, text: str) -> None:
+    base = base_name(name)
+    of_listener = base != name and base not in _CLUSTER_WIDE_OF_LISTENERS
+    key = BROKER_KEYS.get(name)
+    if of_listener or (key is not None and key.dynamic is DynamicMode.PER_BROKER):
+        raise _refused(name, text, "is set for one broker; there is no default of it for the whole cluster")
+
+
+def _refused(name: str, text: str, why: str) -> ConfigError:
+    key = BROKER_KEYS.get(base_name(name))
+    shown = "[hidden]" if key is None or key.sensitive else text
+    return ConfigError(name, shown, why)
+
+
+def _check_worker_counts(current: BrokerConfig, candidate: BrokerConfig) -> None:
+    for key in WORKER_COUNTS:
+        before, after = current[key], candidate[key]
+        low, high = max(before // 2, 1), before * 2
+        if before != after and not low <= after <= high:
+            raise key.error(str(after), f"from {low} to {high}, half and double of what it is now, {before}")
+
+
+def _check_listeners(current: BrokerConfig, candidate: BrokerConfig) -> None:
+    """Listeners may come and go, and change their address, but for what clients and other brokers were told."""
+    if candidate.listeners == current.listeners:
+        return
+    before = {listener.name: listener for listener in current.listeners}
+    for listener in candidate.listeners:
+        known = before.get(listener.name)
+        if known is not None and known.security_protocol != listener.security_protocol:
+            raise network.LISTENER_SECURITY_PROTOCOL_MAP.error(
+                candidate[network.LISTENER_SECURITY_PROTOCOL_MAP],
+                f"one that leaves listener {listener.name} at {known.security_protocol} while it is open",
+            )
+    if _registered(current) != _registered(candidate):
+        listeners: tuple[str, ...] = candidate[network.LISTENERS]
+        raise network.LISTENERS.error(
+            ",".join(listeners),
+            f"such that what clients are told stays the same: {network.ADVERTISED_LISTENERS.name} names the addresses "
+            "that do not change while the broker runs",
+        )
+
+
+def _registered(config: BrokerConfig) -> dict[str, tuple[str | None, int | None]]:
+    """The addresses by which the broker is known, by listener."""
+    if config[network.ADVERTISED_LISTENERS] is None:
+        return {listener.name: (listener.host, listener.port) for listener in config.listeners}
+    return {
+        listener.name: (listener.advertised_host, listener.advertised_port)
+        for listener in config.listeners
+        if listener.advertised_host is not None
+    }
+
+
+def listener_changes(
+    before: Sequence[Listener], after: Sequence[Listener]
+) -> tuple[list[Listener], list[Listener]]:
+    """The listeners to open (new ones, and those with another address) and to close (those that are no more)."""
+    known = {listener.name: (listener.host, listener.port) for listener in before}
+    wanted = {listener.name for listener in after}
+    opened = [listener for listener in after if known.get(listener.name) != (listener.host, listener.port)]
+    return opened, [listener for listener in before if listener.name not in wanted]
+
+
+# ---- what holds
+
+
+def apply_dynamic_settings(
+    config: BrokerConfig, of_cluster: Mapping[str, str], of_broker: Mapping[str, str]
+) -> list[ConfigError]:
+    """Makes `config` what holds with these dynamic settings, and no others, over those it was started with.
+
+    Returns what could not be applied, each with what would be right and where it stands.
+    """
+    settings = [*layers.from_cluster_default(of_cluster), *layers.from_this_broker(of_broker)]
+    sound, errors = _sound_by_themselves(settings)
+    try:
+        config.adopt(config.overlaid(sound))
+    except InvalidConfigError:
+        errors += _apply_what_fits(config, sound)
+    return errors
+
+
+def _sound_by_themselves(settings: Iterable[Setting]) -> tuple[list[Setting], list[ConfigError]]:
+    sound: list[Setting] = []
+    errors: list[ConfigError] = []
+    for setting in settings:
+        try:
+            _check_modes({setting.key: setting.text}, per_broker=setting.source is Source.DYNAMIC_BROKER)
+            sound.append(setting)
+        except ConfigError as error:
+            errors.append(error.at(setting.place))
+    return sound, errors
+
+
+def _apply_what_fits(config: BrokerConfig, settings: Sequence[Setting]) -> list[ConfigError]:
+    """Adds one setting after the other, and again those that others had to come before, until no more fits."""
+    kept: list[Setting] = []
+    left = list(settings)
+    fitting = config.overlaid(kept)
+    refused: list[tuple[Setting, InvalidConfigError]] = []
+    while left:
+        refused = []
+        for setting in left:
+            try:
+                fitting = config.overlaid(_in_order([*kept, setting]))
+                kept.append(setting)
+            except InvalidConfigError as error:
+                refused.append((setting, error))
+        if len(refused) == len(left):
+            break
+        left = [setting for setting, _ in refused]
+    config.adopt(fitting)
+    return [_does_not_fit(setting, error) for setting, error in refused]
+
+
+def _in_order(settings: Iterable[Setting]) -> list[Setting]:
+    return sorted(settings, key=lambda setting: setting.source)
+
+
+def _does_not_fit(setting: Setting, error: InvalidConfigError) -> ConfigError:
+    """The error about this very setting, or why it does not go with another one."""
+    own = next((each for each in error.errors if each.key == setting.key), None)
+    return own or _refused(setting.key, setting.text, f"does not go with the others: {error.errors[0]}").at(
+        setting.place
+    )
+
