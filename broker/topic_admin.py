@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from typing import Final
 
 from broker.metadata.image import TOPIC_RESOURCE, MetadataImage
 from broker.metadata.topics import PartitionImage
+from broker.topic_placement import (
+    Brokers,
+    Replicas,
+    check_assignment,
+    check_can_begin,
+    check_same_size,
+    new_partition,
+    placed,
+)
 from config.keys import ConfigError
 from config.log_config import BrokerValues, validate_topic_overrides
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import ConfigRecord, RemoveTopicRecord, TopicRecord
 from protocol.schema import Message
-from protocol.wire import ZERO_UUID, Uuid, uuid_to_string
+from protocol.wire import Uuid, uuid_to_string
 
 MAX_TOPIC_NAME_LENGTH: Final = 249
 _LEGAL: Final = frozenset(string.ascii_letters + string.digits + "._-")
@@ -125,13 +135,14 @@ def new_topics(
     `refusal` is why there is no place for any, after all else is right.
     """
     specs = list(specs)
+    brokers = Brokers.of(image, defaults.brokers)
     partition_count = sum(_partition_count(spec, defaults) for spec in specs)
     outcomes: dict[str, NewTopic | ApiError] = {}
     for spec in specs:
         try:
             _check_partition_count(partition_count)
             _check_name_is_free(image, spec.name)
-            topic = _new_topic(spec, defaults, new_topic_id)
+            topic = _new_topic(spec, defaults, brokers, new_topic_id)
             outcomes[spec.name] = refusal or topic
         except ApiError as error:
             outcomes[spec.name] = error
@@ -161,41 +172,38 @@ def _check_partition_count(partition_count: int) -> None:
         )
 
 
-def _new_topic(spec: TopicSpec, defaults: TopicDefaults, new_topic_id: Callable[[], Uuid]) -> NewTopic:
+def _new_topic(
+    spec: TopicSpec, defaults: TopicDefaults, brokers: Brokers, new_topic_id: Callable[[], Uuid]
+) -> NewTopic:
     """The topic with its replicas placed and its settings checked. Raises ApiError."""
-    replicas = _assigned(spec, defaults.brokers) if spec.assignments else _placed(spec, defaults)
+    replicas = _assigned(spec, brokers) if spec.assignments else _placed(spec, defaults, brokers)
     configs = _checked_configs(spec.configs, defaults.config)
-    partitions = [
-        PartitionImage(
-            index,
-            replicas=tuple(nodes),
-            isr=tuple(nodes),
-            leader=nodes[0],
-            leader_epoch=0,
-            partition_epoch=0,
-            directories=(ZERO_UUID,) * len(nodes),
-        )
-        for index, nodes in enumerate(replicas)
-    ]
+    partitions = [new_partition(index, nodes, brokers) for index, nodes in enumerate(replicas)]
     return NewTopic(spec.name, new_topic_id(), partitions, configs)
 
 
-def _check_collision(existing: Iterable[str], name: str) -> None:
+def _check_collision(existing: Mapping[str, object], name: str) -> None:
     """Names that differ in '.' and '_' only are one name to metrics, so one that exists keeps the other out.
 
     Two of them in one request Kafka takes, and so do we.
     """
-    if "." not in name and "_" not in name:
-        return
-    folded = name.replace(".", "_")
-    for other in existing:
-        if other.replace(".", "_") == folded:
+    for other in _names_like(name, existing):
+        if other in existing:
             raise ApiError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with the existing '{other}'."
             )
 
 
-def _placed(spec: TopicSpec, defaults: TopicDefaults) -> list[Sequence[int]]:
+def _names_like(name: str, existing: Mapping[str, object]) -> Iterable[str]:
+    """Names that differ from `name` in '.' and '_' only: all that can be, or those that exist if they are fewer."""
+    marks = name.count(".") + name.count("_")
+    if 2**marks < len(existing):
+        return map("".join, product(*(("._" if letter in "._" else letter) for letter in name)))
+    folded = name.replace(".", "_")
+    return (other for other in existing if other.replace(".", "_") == folded)
+
+
+def _placed(spec: TopicSpec, defaults: TopicDefaults, brokers: Brokers) -> Sequence[Replicas]:
     """Replicas for each partition, spread over the brokers that there are."""
     partition_count = spec.partition_count
     replication_factor = spec.replication_factor
@@ -203,7 +211,6 @@ def _placed(spec: TopicSpec, defaults: TopicDefaults) -> list[Sequence[int]]:
         partition_count = defaults.partition_count
     if replication_factor == USE_DEFAULT:
         replication_factor = defaults.replication_factor
-    brokers = defaults.brokers
     if replication_factor < 1:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -214,18 +221,10 @@ def _placed(spec: TopicSpec, defaults: TopicDefaults) -> list[Sequence[int]]:
             ErrorCode.INVALID_PARTITIONS,
             f"A topic has 1 partition or more, not {partition_count} (-1: the default).",
         )
-    if replication_factor > len(brokers):
-        raise ApiError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"A replication factor of {replication_factor} needs as many brokers, and there is only {len(brokers)}.",
-        )
-    return [
-        [brokers[(index + copy) % len(brokers)] for copy in range(replication_factor)]
-        for index in range(partition_count)
-    ]
+    return placed(0, partition_count, replication_factor, brokers)
 
 
-def _assigned(spec: TopicSpec, brokers: Sequence[int]) -> list[Sequence[int]]:
+def _assigned(spec: TopicSpec, brokers: Brokers) -> Sequence[Replicas]:
     """The replicas that the request assigned by hand, checked."""
     if spec.partition_count != USE_DEFAULT or spec.replication_factor != USE_DEFAULT:
         raise ApiError(
@@ -238,19 +237,10 @@ def _assigned(spec: TopicSpec, brokers: Sequence[int]) -> list[Sequence[int]]:
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Partitions have to be numbered from 0 without gaps, not {indexes}.",
         )
-    for partition, replicas in spec.assignments:
-        if not replicas or len(set(replicas)) != len(replicas) or not set(replicas) <= set(brokers):
-            raise ApiError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Partition {partition} is assigned to {list(replicas)}; each replica needs a broker of its own out of "
-                f"{list(brokers)}.",
-            )
-    sizes = {len(replicas) for _, replicas in spec.assignments}
-    if len(sizes) > 1:
-        raise ApiError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"All partitions need the same number of replicas, not {sorted(sizes)}.",
-        )
+    for index, replicas in spec.assignments:
+        check_assignment(index, replicas, brokers)
+        check_can_begin(index, replicas, brokers)
+    check_same_size(replicas for _, replicas in spec.assignments)
     return [replicas for _, replicas in sorted(spec.assignments, key=lambda assignment: assignment[0])]
 
 
