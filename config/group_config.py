@@ -1,0 +1,127 @@
+"""What one group may be given (ConfigResource GROUP): its own settings over the broker's, within the broker's bounds.
+
+Source: GroupConfig and GroupConfigManager.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from config.catalogue import GROUP_KEYS, groups, resources, share
+from config.keys import ConfigError, ConfigKey
+from config.log_config import BrokerValues
+
+Bound = ConfigKey[int] | None
+
+# Each row: what a group sets, and the broker's keys for how low and how high it may go.
+BOUNDS: tuple[tuple[ConfigKey[int], Bound, Bound], ...] = (
+    (
+        resources.CONSUMER_HEARTBEAT_INTERVAL_MS,
+        groups.GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS,
+        groups.GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS,
+    ),
+    (
+        resources.CONSUMER_SESSION_TIMEOUT_MS,
+        groups.GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS,
+        groups.GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS,
+    ),
+    (
+        resources.CONSUMER_ASSIGNMENT_INTERVAL_MS,
+        groups.GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS,
+        groups.GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS,
+    ),
+    (
+        resources.SHARE_HEARTBEAT_INTERVAL_MS,
+        share.GROUP_SHARE_MIN_HEARTBEAT_INTERVAL_MS,
+        share.GROUP_SHARE_MAX_HEARTBEAT_INTERVAL_MS,
+    ),
+    (
+        resources.SHARE_SESSION_TIMEOUT_MS,
+        share.GROUP_SHARE_MIN_SESSION_TIMEOUT_MS,
+        share.GROUP_SHARE_MAX_SESSION_TIMEOUT_MS,
+    ),
+    (
+        resources.SHARE_ASSIGNMENT_INTERVAL_MS,
+        share.GROUP_SHARE_MIN_ASSIGNMENT_INTERVAL_MS,
+        share.GROUP_SHARE_MAX_ASSIGNMENT_INTERVAL_MS,
+    ),
+    (
+        resources.SHARE_RECORD_LOCK_DURATION_MS,
+        share.GROUP_SHARE_MIN_RECORD_LOCK_DURATION_MS,
+        share.GROUP_SHARE_MAX_RECORD_LOCK_DURATION_MS,
+    ),
+    (
+        resources.SHARE_DELIVERY_COUNT_LIMIT,
+        share.GROUP_SHARE_MIN_DELIVERY_COUNT_LIMIT,
+        share.GROUP_SHARE_MAX_DELIVERY_COUNT_LIMIT,
+    ),
+    (
+        resources.SHARE_PARTITION_MAX_RECORD_LOCKS,
+        share.GROUP_SHARE_MIN_PARTITION_MAX_RECORD_LOCKS,
+        share.GROUP_SHARE_MAX_PARTITION_MAX_RECORD_LOCKS,
+    ),
+    (
+        resources.STREAMS_HEARTBEAT_INTERVAL_MS,
+        groups.GROUP_STREAMS_MIN_HEARTBEAT_INTERVAL_MS,
+        groups.GROUP_STREAMS_MAX_HEARTBEAT_INTERVAL_MS,
+    ),
+    (
+        resources.STREAMS_SESSION_TIMEOUT_MS,
+        groups.GROUP_STREAMS_MIN_SESSION_TIMEOUT_MS,
+        groups.GROUP_STREAMS_MAX_SESSION_TIMEOUT_MS,
+    ),
+    (
+        resources.STREAMS_ASSIGNMENT_INTERVAL_MS,
+        groups.GROUP_STREAMS_MIN_ASSIGNMENT_INTERVAL_MS,
+        groups.GROUP_STREAMS_MAX_ASSIGNMENT_INTERVAL_MS,
+    ),
+    (resources.STREAMS_NUM_STANDBY_REPLICAS, None, groups.GROUP_STREAMS_MAX_STANDBY_REPLICAS),
+)
+
+# Each row: the first must be smaller than the second.
+LESS_THAN: tuple[tuple[ConfigKey[int], ConfigKey[int]], ...] = (
+    (resources.CONSUMER_HEARTBEAT_INTERVAL_MS, resources.CONSUMER_SESSION_TIMEOUT_MS),
+    (resources.SHARE_HEARTBEAT_INTERVAL_MS, resources.SHARE_SESSION_TIMEOUT_MS),
+    (resources.STREAMS_HEARTBEAT_INTERVAL_MS, resources.STREAMS_SESSION_TIMEOUT_MS),
+)
+
+
+def effective_group_values(broker: BrokerValues, overrides: Mapping[str, str]) -> dict[str, Any]:
+    """Every group key's effective value. Raises ConfigError for an override that cannot stand by itself."""
+    parsed = {name: group_key(name).parse(text) for name, text in overrides.items()}
+    return {
+        name: parsed[name] if name in parsed else broker_value(broker, key)
+        for name, key in GROUP_KEYS.items()
+    }
+
+
+def broker_value(broker: BrokerValues, key: ConfigKey[Any]) -> Any:
+    """What the broker's configuration says for a group key that the group does not set."""
+    return broker.value_of(key.synonyms[0].name) if key.synonyms else key.default
+
+
+def group_key(name: str) -> ConfigKey[Any]:
+    """The group key of that name; raises ConfigError when there is none."""
+    key = GROUP_KEYS.get(name)
+    if key is None:
+        raise ConfigError(name, None, "is not a group configuration key")
+    return key
+
+
+def validate_group_overrides(overrides: Mapping[str, str], broker: BrokerValues) -> None:
+    """Checks what a client wants to set on a group; raises ConfigError (GroupConfigManager.validate)."""
+    values = effective_group_values(broker, overrides)
+    for key, low, high in BOUNDS:
+        _check_bounds(key, values[key.name], broker, low, high)
+    for small, great in LESS_THAN:
+        if values[small.name] >= values[great.name]:
+            limit = f"less than {great.name}, which is {values[great.name]}"
+            raise small.error(str(values[small.name]), limit)
+
+
+def _check_bounds(key: ConfigKey[int], value: int, broker: BrokerValues, low: Bound, high: Bound) -> None:
+    lowest = None if low is None else broker.value_of(low.name)
+    highest = None if high is None else broker.value_of(high.name)
+    if low is not None and lowest is not None and value < lowest:
+        raise key.error(str(value), f"at least the broker's {low.name}, which is {lowest}")
+    if high is not None and highest is not None and value > highest:
+        raise key.error(str(value), f"at most the broker's {high.name}, which is {highest}")
