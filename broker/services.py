@@ -7,6 +7,7 @@ from typing import Protocol
 
 from broker.controller import Controller
 from broker.fetch_session import FetchManager
+from broker.host_lookup import HostNames
 from broker.metadata.image import MetadataImage
 from broker.producer_ids import ProducerIdManager
 from broker.replica_manager import ReplicaManager
@@ -45,6 +46,7 @@ class Broker:
         "controller",
         "error_probe",
         "fetch_manager",
+        "host_names",
         "new_topic_id",
         "node_id",
         "producer_ids",
@@ -68,6 +70,7 @@ class Broker:
         topic_defaults: TopicDefaults,
         new_topic_id: Callable[[], Uuid],
         error_probe: ErrorProbe,
+        host_names: HostNames,
     ) -> None:
         self.config = config
         self.node_id = node_id
@@ -81,6 +84,7 @@ class Broker:
         self.topic_defaults = topic_defaults
         self.new_topic_id = new_topic_id
         self.error_probe = error_probe
+        self.host_names = host_names
 
     @property
     def image(self) -> MetadataImage:

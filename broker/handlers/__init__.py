@@ -10,9 +10,14 @@ MODULES: Final = (
     "offsets",
     "metadata",
     "topics",
+    "partitions",
+    "producers",
     "configs",
     "groups",
     "transactions",
+    "quotas",
+    "scram",
+    "acls",
 )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.dialogues import Dialogue, all_dialogues
-from tests.conformance.kafka_jars import require_classpath
+from tests.conformance.dialogues import PLAIN, Dialogue, all_dialogues
+from tests.conformance.kafka_jars import require_classpath, require_compiled
 from tests.conformance.peer import Peer
 from tests.conformance.speaker import Speaker
 from tests.support.apache_kafka import ApacheKafka
@@ -32,19 +32,51 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
-    """One Apache Kafka for all dialogues: each keeps to topics of its own."""
-    with ApacheKafka(tmp_path_factory.mktemp("kafka"), require_classpath(), SETTINGS) as running:
-        yield running
+SECURITY = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+"""What SECURED brokers are told beside that: ACLs are kept, and keep no dialogue out."""
+
+RECEIVER = {"metric.reporters": "TelemetryReceiver"}
+"""Without a plugin Kafka takes no metrics from clients; Barnabas has an HTTP port to show them at."""
+
+RECEIVER_SOURCE = Path(__file__).parent / "java" / "TelemetryReceiver.java"
+
+
+class Pair:
+    """An Apache Kafka and a Barnabas on the same terms."""
+
+    def __init__(self, kafka: ApacheKafka, barnabas: BrokerProcess) -> None:
+        self.kafka = kafka
+        self.barnabas = barnabas
 
 
 @pytest.fixture(scope="module")
-def barnabas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """One Barnabas, on the same terms."""
-    settings = {**SETTINGS, "barnabas.profile": "kafka"}
-    with BrokerProcess(Path(tmp_path_factory.mktemp("barnabas")), settings) as running:
-        yield running
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Pair]]:
+    """One pair of each kind for all dialogues, started when the first asks for it: each keeps to names of its own."""
+    started: dict[str, Pair] = {}
+
+    def pair(kind: str) -> Pair:
+        if kind not in started:
+            started[kind] = _start(kind, tmp_path_factory)
+        return started[kind]
+
+    yield pair
+    for each in started.values():
+        each.kafka.kill()
+        each.barnabas.kill()
+
+
+def _start(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    kafka_dir, our_dir = tmp_path_factory.mktemp("kafka"), tmp_path_factory.mktemp("barnabas")
+    if kind == PLAIN:
+        kafka = ApacheKafka(kafka_dir, require_classpath(), SETTINGS)
+        settings = {**SETTINGS, "barnabas.profile": "kafka"}
+    else:
+        kafka = ApacheKafka(kafka_dir, require_compiled(RECEIVER_SOURCE), SETTINGS | SECURITY | RECEIVER)
+        settings = {**SETTINGS, **SECURITY, "barnabas.profile": "kafka", "barnabas.http.port": "0"}
+    return Pair(kafka.start(), BrokerProcess(our_dir, settings).start())
 
 
 def transcript(port: int, held: Dialogue, version: int) -> list[object]:
@@ -57,10 +89,11 @@ def transcript(port: int, held: Dialogue, version: int) -> list[object]:
 
 @pytest.mark.parametrize(("held", "version"), CASES)
 def test_the_same_dialogue_comes_to_the_same(
-    held: Dialogue, version: int, kafka: ApacheKafka, barnabas: BrokerProcess
+    held: Dialogue, version: int, pairs: Callable[[str], Pair]
 ) -> None:
-    expected = transcript(kafka.port, held, version)
-    ours = transcript(barnabas.port, held, version)
+    pair = pairs(held.brokers)
+    expected = transcript(pair.kafka.port, held, version)
+    ours = transcript(pair.barnabas.port, held, version)
     if held.differs is None:
         assert ours == expected
     else:

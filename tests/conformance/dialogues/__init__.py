@@ -6,7 +6,8 @@
 
 A dialogue has no opinion of its own on what is right: it is held with Apache Kafka and with Barnabas, in every version
 between the two named, and what was noted on both sides has to be the same. Where it is not, and is not meant to be,
-`differs` says why; such a dialogue has to end differently, or it is no exception any more.
+`differs` says why; such a dialogue has to end differently, or it is no exception any more. `brokers` chooses between
+the pairs of brokers that there are: PLAIN ones, and SECURED ones with an authorizer and a receiver of client metrics.
 """
 
 from __future__ import annotations
@@ -20,7 +21,11 @@ from protocol.api_keys import ApiKey
 if TYPE_CHECKING:
     from tests.conformance.speaker import Speaker
 
+PLAIN: Final = "plain"
+SECURED: Final = "secured"
+
 MODULES: Final = (
+    "acls",
     "api_versions",
     "configs",
     "fetch",
@@ -29,8 +34,11 @@ MODULES: Final = (
     "groups",
     "metadata",
     "offsets",
+    "partitions",
     "produce",
     "producers",
+    "quotas",
+    "scram",
     "topics",
     "transactions",
 )
@@ -47,18 +55,21 @@ class Dialogue(NamedTuple):
     high: int
     play: Play
     differs: str | None
+    brokers: str
 
 
 DIALOGUES: list[Dialogue] = []
 
 
-def dialogue(key: ApiKey, low: int, high: int, *, differs: str | None = None) -> Callable[[Play], Play]:
+def dialogue(
+    key: ApiKey, low: int, high: int, *, differs: str | None = None, brokers: str = PLAIN
+) -> Callable[[Play], Play]:
     """Registers the decorated function; `low` and `high` are versions of the API `key`, both included."""
 
     def register(play: Play) -> Play:
         name = f"{key.name.lower()}-{play.__name__}"
         assert all(known.name != name for known in DIALOGUES), f"{name} is there twice"
-        DIALOGUES.append(Dialogue(name.replace("_", "-"), key, low, high, play, differs))
+        DIALOGUES.append(Dialogue(name.replace("_", "-"), key, low, high, play, differs, brokers))
         return play
 
     return register

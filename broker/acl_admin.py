@@ -1,0 +1,277 @@
+"""The rules of access control lists: which are valid, which a filter matches, what creating and deleting records.
+
+Source: org.apache.kafka.controller.AclControlManager, ResourcePatternFilter, AccessControlEntryFilter,
+kafka.server.AclApis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.cluster_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from protocol.wire import Uuid
+
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+"""The authorizer that keeps its ACLs in the metadata. Without it there are none to create or to describe."""
+
+CLUSTER_NAME: Final = "kafka-cluster"
+WILDCARD: Final = "*"
+MAX_RECORDS_PER_REQUEST: Final = 10_000
+"""As in Kafka: one request is one atomic batch of records."""
+
+
+class ResourceType(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    """How a name stands for resources. MATCH is for filters only: whatever concerns the resource of that name."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Operation(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class Permission(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+class Acl(NamedTuple):
+    """One entry: a principal may, or may not, do something with resources from a host."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+    @classmethod
+    def of(cls, record: AccessControlEntryRecord) -> Acl:
+        return cls(
+            record.resource_type,
+            record.resource_name,
+            record.pattern_type,
+            record.principal,
+            record.host,
+            record.operation,
+            record.permission_type,
+        )
+
+    def record(self, acl_id: Uuid) -> AccessControlEntryRecord:
+        return AccessControlEntryRecord(
+            id=acl_id,
+            resource_type=self.resource_type,
+            resource_name=self.resource_name,
+            pattern_type=self.pattern_type,
+            principal=self.principal,
+            host=self.host,
+            operation=self.operation,
+            permission_type=self.permission,
+        )
+
+
+class AclFilter(NamedTuple):
+    """Which entries are meant: names, principals and hosts may be None, numbers ANY, for all."""
+
+    resource_type: int
+    resource_name: str | None
+    pattern_type: int
+    principal: str | None
+    host: str | None
+    operation: int
+    permission: int
+
+    @property
+    def names_zero(self) -> bool:
+        """Whether a field has the number 0, which no client may send: such a request is not even read."""
+        return 0 in {self.resource_type, self.pattern_type, self.operation, self.permission}
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether a field has a number that means nothing; such a filter matches nothing."""
+        return not (
+            _is_known(ResourceType, self.resource_type)
+            and _is_known(PatternType, self.pattern_type)
+            and _is_known(Operation, self.operation)
+            and _is_known(Permission, self.permission)
+        )
+
+    def matches(self, acl: Acl) -> bool:
+        return (
+            self.resource_type in {ResourceType.ANY, acl.resource_type}
+            and self._matches_name(acl)
+            and self.principal in {None, acl.principal}
+            and self.host in {None, acl.host}
+            and self.operation in {Operation.ANY, acl.operation}
+            and self.permission in {Permission.ANY, acl.permission}
+        )
+
+    def _matches_name(self, acl: Acl) -> bool:
+        """
+        | filter    | literal entry               | prefixed entry            |
+        | --------- | --------------------------- | ------------------------- |
+        | ANY       | same name                   | same name                 |
+        | MATCH     | same name, or entry for `*` | name begins with entry's  |
+        | LITERAL   | same name                   | no                        |
+        | PREFIXED  | no                          | same name                 |
+
+        Without a name every entry of the pattern type matches, under MATCH as under ANY.
+        """
+        if self.pattern_type not in {PatternType.ANY, PatternType.MATCH, acl.pattern_type}:
+            return False
+        if self.resource_name is None or self.resource_name == acl.resource_name:
+            return True
+        if self.pattern_type != PatternType.MATCH:
+            return False
+        if acl.pattern_type == PatternType.LITERAL:
+            return acl.resource_name == WILDCARD
+        return self.resource_name.startswith(acl.resource_name)
+
+
+Acls = Mapping[Uuid, AccessControlEntryRecord]
+
+
+def matching(acls: Acls, wanted: AclFilter) -> list[tuple[Uuid, Acl]]:
+    """The entries that a filter matches, with their ids, in the order in which they were created."""
+    if wanted.is_unknown:
+        return []
+    found = ((acl_id, Acl.of(record)) for acl_id, record in acls.items())
+    return [(acl_id, acl) for acl_id, acl in found if wanted.matches(acl)]
+
+
+def by_resource(acls: Iterable[Acl]) -> dict[tuple[int, str, int], list[Acl]]:
+    """Entries by resource type, name and pattern type: how DescribeAcls answers."""
+    groups: dict[tuple[int, str, int], list[Acl]] = {}
+    for acl in acls:
+        groups.setdefault((acl.resource_type, acl.resource_name, acl.pattern_type), []).append(acl)
+    return groups
+
+
+def create(
+    acls: Acls, wanted: Sequence[Acl], new_id: Callable[[], Uuid]
+) -> tuple[list[AccessControlEntryRecord], list[ApiError | None]]:
+    """The records of the entries that are valid and not there yet, and for each wanted one why it is refused, or None.
+
+    Raises ApiError(POLICY_VIOLATION) for too many records.
+    """
+    existing = {Acl.of(record) for record in acls.values()}
+    records: list[AccessControlEntryRecord] = []
+    outcomes: list[ApiError | None] = []
+    for acl in wanted:
+        error = _refusal(acl)
+        outcomes.append(error)
+        if error is None and acl not in existing:
+            existing.add(acl)
+            records.append(acl.record(_unused(acls, new_id)))
+    _check_count(len(records))
+    return records, outcomes
+
+
+def _unused(acls: Acls, new_id: Callable[[], Uuid]) -> Uuid:
+    acl_id = new_id()
+    while acl_id in acls:
+        acl_id = new_id()
+    return acl_id
+
+
+def _refusal(acl: Acl) -> ApiError | None:
+    """Why an entry cannot be created; None when it can."""
+    objection = next(_objections(acl), None)
+    if objection is not None:
+        return _invalid(objection)
+    if ":" not in acl.principal:  # Kafka has no code for it
+        message = f"Principal '{acl.principal}' has no type; write it as User:{acl.principal}."
+        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+    return None
+
+
+def _objections(acl: Acl) -> Iterator[str]:
+    if not _is_concrete(ResourceType, acl.resource_type):
+        yield f"An entry cannot be for resource type {acl.resource_type}."
+    if acl.pattern_type not in {PatternType.LITERAL, PatternType.PREFIXED}:
+        yield f"An entry cannot have pattern type {acl.pattern_type}."
+    if not _is_concrete(Operation, acl.operation):
+        yield f"An entry cannot be for operation {acl.operation}."
+    if acl.permission not in {Permission.DENY, Permission.ALLOW}:
+        yield f"An entry cannot have permission type {acl.permission}."
+    if not acl.resource_name:
+        yield "The name of the resource is empty."
+    if acl.resource_type == ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
+        yield f"The only cluster is '{CLUSTER_NAME}', not '{acl.resource_name}'."
+
+
+def delete(
+    acls: Acls, filters: Sequence[AclFilter]
+) -> tuple[list[RemoveAccessControlEntryRecord], list[list[Acl] | ApiError]]:
+    """The records that remove what any of the filters matches, and for each filter its entries or why it is refused.
+
+    Raises ApiError(POLICY_VIOLATION) for too many records.
+    """
+    doomed: dict[Uuid, None] = {}
+    outcomes: list[list[Acl] | ApiError] = []
+    for wanted in filters:
+        if wanted.is_unknown:
+            outcomes.append(_invalid("The filter has a number that means nothing."))
+            continue
+        found = matching(acls, wanted)
+        doomed.update((acl_id, None) for acl_id, _ in found)
+        outcomes.append([acl for _, acl in found])
+    _check_count(len(doomed))
+    return [RemoveAccessControlEntryRecord(id=acl_id) for acl_id in doomed], outcomes
+
+
+def _check_count(count: int) -> None:
+    if count > MAX_RECORDS_PER_REQUEST:
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION,
+            f"One request may create or delete {MAX_RECORDS_PER_REQUEST} entries, not {count}.",
+        )
+
+
+def _is_known(numbers: type[IntEnum], number: int) -> bool:
+    return 0 < number < len(numbers)
+
+
+def _is_concrete(numbers: type[IntEnum], number: int) -> bool:
+    """Whether the number means one thing: neither UNKNOWN, nor ANY, nor one that is not used."""
+    return 1 < number < len(numbers)
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,173 @@
+"""DescribeAcls, CreateAcls and DeleteAcls. The entries are stored and shown; they keep nobody out yet.
+
+As in Kafka there are none without an authorizer that keeps them in the metadata.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.acl_admin import (
+    STANDARD_AUTHORIZER,
+    Acl,
+    AclFilter,
+    by_resource,
+    create,
+    delete,
+    matching,
+)
+from broker.controller import Decision
+from broker.metadata.image import MetadataImage
+from broker.request import Pending, RequestContext, api
+from config.catalogue.server import AUTHORIZER_CLASS_NAME
+from protocol.api_keys import ApiKey
+from protocol.errors import ApiError, ErrorCode, ProtocolError
+from protocol.messages.acls import (
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.services import Broker
+
+
+def _disabled(broker: Broker) -> ApiError | None:
+    """The refusal of a broker without ACLs; None where there are some to work with."""
+    if broker.config[AUTHORIZER_CLASS_NAME] == STANDARD_AUTHORIZER:
+        return None
+    return ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker.")
+
+
+def _filter(item: DescribeAclsRequest | DeleteAclsRequest.DeleteAclsFilter) -> AclFilter:
+    return AclFilter(
+        item.resource_type_filter,
+        item.resource_name_filter,
+        item.pattern_type_filter,
+        item.principal_filter,
+        item.host_filter,
+        item.operation,
+        item.permission_type,
+    )
+
+
+@api(ApiKey.DESCRIBE_ACLS, versions=(1, 3))
+def describe_acls(
+    broker: Broker, context: RequestContext, request: DescribeAclsRequest
+) -> DescribeAclsResponse:
+    wanted = _filter(request)
+    if wanted.names_zero:
+        raise ProtocolError("a filter of ACLs holds a number that stands for what is unknown")
+    if (error := _disabled(broker)) is not None:
+        return DescribeAclsResponse(error_code=error.code, error_message=error.message)
+    found = by_resource(acl for _, acl in matching(broker.image.acls, wanted))
+    return DescribeAclsResponse(
+        resources=[
+            DescribeAclsResponse.DescribeAclsResource(
+                resource_type=resource_type,
+                resource_name=name,
+                pattern_type=pattern_type,
+                acls=[
+                    DescribeAclsResponse.AclDescription(
+                        principal=acl.principal,
+                        host=acl.host,
+                        operation=acl.operation,
+                        permission_type=acl.permission,
+                    )
+                    for acl in acls
+                ],
+            )
+            for (resource_type, name, pattern_type), acls in found.items()
+        ],
+    )
+
+
+@api(ApiKey.CREATE_ACLS, versions=(1, 3))
+def create_acls(
+    broker: Broker, context: RequestContext, request: CreateAclsRequest
+) -> CreateAclsResponse | Pending[CreateAclsResponse]:
+    wanted = [
+        Acl(
+            item.resource_type,
+            item.resource_name,
+            item.resource_pattern_type,
+            item.principal,
+            item.host,
+            item.operation,
+            item.permission_type,
+        )
+        for item in request.creations
+    ]
+    if any(0 in {acl.resource_type, acl.pattern_type, acl.operation, acl.permission} for acl in wanted):
+        raise ProtocolError("an ACL to create holds a number that stands for what is unknown")
+
+    def all_refused(error: ApiError) -> CreateAclsResponse:
+        return CreateAclsResponse(results=[_created(error) for _ in wanted])
+
+    def decide(image: MetadataImage) -> Decision[CreateAclsResponse]:
+        try:
+            records, outcomes = create(image.acls, wanted, broker.new_topic_id)
+        except ApiError as error:
+            return Decision(all_refused(error))
+        return Decision(CreateAclsResponse(results=[_created(error) for error in outcomes]), records)
+
+    if (error := _disabled(broker)) is not None:
+        return all_refused(error)
+    return broker.controller.submit(decide, lambda error: all_refused(_not_recorded(error)))
+
+
+def _created(error: ApiError | None) -> CreateAclsResponse.AclCreationResult:
+    if error is None:
+        return CreateAclsResponse.AclCreationResult()
+    return CreateAclsResponse.AclCreationResult(error_code=error.code, error_message=error.message)
+
+
+@api(ApiKey.DELETE_ACLS, versions=(1, 3))
+def delete_acls(
+    broker: Broker, context: RequestContext, request: DeleteAclsRequest
+) -> DeleteAclsResponse | Pending[DeleteAclsResponse]:
+    filters = [_filter(item) for item in request.filters]
+    if any(wanted.names_zero for wanted in filters):
+        raise ProtocolError("a filter of ACLs holds a number that stands for what is unknown")
+
+    def all_refused(error: ApiError) -> DeleteAclsResponse:
+        return DeleteAclsResponse(filter_results=[_deleted(error) for _ in filters])
+
+    def decide(image: MetadataImage) -> Decision[DeleteAclsResponse]:
+        try:
+            records, outcomes = delete(image.acls, filters)
+        except ApiError as error:
+            return Decision(all_refused(error))
+        return Decision(DeleteAclsResponse(filter_results=[_deleted(found) for found in outcomes]), records)
+
+    if (error := _disabled(broker)) is not None:
+        return all_refused(error)
+    return broker.controller.submit(decide, lambda error: all_refused(_not_recorded(error)))
+
+
+def _deleted(found: list[Acl] | ApiError) -> DeleteAclsResponse.DeleteAclsFilterResult:
+    if isinstance(found, ApiError):
+        return DeleteAclsResponse.DeleteAclsFilterResult(error_code=found.code, error_message=found.message)
+    return DeleteAclsResponse.DeleteAclsFilterResult(
+        error_message=None,
+        matching_acls=[
+            DeleteAclsResponse.DeleteAclsMatchingAcl(
+                error_message=None,
+                resource_type=acl.resource_type,
+                resource_name=acl.resource_name,
+                pattern_type=acl.pattern_type,
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+            for acl in found
+        ],
+    )
+
+
+def _not_recorded(error: BaseException) -> ApiError:
+    return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The change of ACLs could not be recorded: {error}")

@@ -1,0 +1,80 @@
+"""DescribeUserScramCredentials and AlterUserScramCredentials. The credentials are stored; logins come later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from broker.controller import Decision
+from broker.metadata.image import MetadataImage
+from broker.request import Pending, RequestContext, api
+from broker.scram_admin import Change, Deletion, Description, Upsertion, alter, describe
+from protocol.api_keys import ApiKey
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.security import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.services import Broker
+
+
+@api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=(0, 0))
+def describe_user_scram_credentials(
+    broker: Broker, context: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    users = [user.name for user in request.users or ()]
+    return DescribeUserScramCredentialsResponse(
+        results=[_described(found) for found in describe(broker.image.scram, users)]
+    )
+
+
+def _described(
+    found: Description,
+) -> DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult:
+    return DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult(
+        user=found.user,
+        error_code=ErrorCode.NONE if found.error is None else found.error.code,
+        error_message="" if found.error is None else found.error.message,
+        credential_infos=[
+            DescribeUserScramCredentialsResponse.CredentialInfo(mechanism=mechanism, iterations=iterations)
+            for mechanism, iterations in found.credentials
+        ],
+    )
+
+
+@api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions=(0, 0))
+def alter_user_scram_credentials(
+    broker: Broker, context: RequestContext, request: AlterUserScramCredentialsRequest
+) -> Pending[AlterUserScramCredentialsResponse]:
+    changes: list[Change] = [Deletion(item.name, item.mechanism) for item in request.deletions]
+    changes += [
+        Upsertion(item.name, item.mechanism, item.iterations, item.salt, item.salted_password)
+        for item in request.upsertions
+    ]
+
+    def decide(image: MetadataImage) -> Decision[AlterUserScramCredentialsResponse]:
+        records, outcomes = alter(image.scram, image.metadata_version, changes)
+        return Decision(_altered(outcomes), records)
+
+    def failed(error: BaseException) -> AlterUserScramCredentialsResponse:
+        refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The credentials could not be recorded: {error}")
+        return _altered({change.user: refusal for change in changes})
+
+    return broker.controller.submit(decide, failed)
+
+
+def _altered(outcomes: Mapping[str, ApiError | None]) -> AlterUserScramCredentialsResponse:
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult(
+                user=user,
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message,
+            )
+            for user, error in outcomes.items()
+        ]
+    )

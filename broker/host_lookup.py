@@ -1,0 +1,69 @@
+"""HostLookup: whether names are names of hosts, asked away from the event loop.
+
+A resolver may take many seconds over a name, so it has a thread of its own, which neither keeps fsyncs waiting nor, as
+a daemon, the end of the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterable
+from queue import SimpleQueue
+from threading import Thread
+from typing import Final, Protocol
+
+from broker.request import Pending
+
+MAX_NAMES: Final = 100
+"""How many names of one question are looked up; the rest pass for unknown."""
+
+Resolve = Callable[[str], bool]
+
+
+class HostNames(Protocol):
+    """Who knows which names are names of hosts."""
+
+    def known(self, names: Iterable[str]) -> Pending[frozenset[str]]:
+        """Completes with those of `names` that are."""
+
+
+def resolves(name: str) -> bool:
+    """Whether the system's resolver knows `name`. Blocks."""
+    try:
+        socket.getaddrinfo(name, None)
+    except (OSError, UnicodeError):
+        return False
+    return True
+
+
+class HostLookup:
+    """Looks names up, one after the other. Lives on the event loop; its thread starts with the first question."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, resolve: Resolve = resolves) -> None:
+        self._loop = loop
+        self._resolve = resolve
+        self._questions: SimpleQueue[tuple[list[str], Pending[frozenset[str]]]] = SimpleQueue()
+        self._thread: Thread | None = None
+
+    def known(self, names: Iterable[str]) -> Pending[frozenset[str]]:
+        """Completes with those of `names` that are hosts; at once where there is nothing to ask."""
+        pending: Pending[frozenset[str]] = Pending()
+        wanted = sorted(set(names))[:MAX_NAMES]
+        if not wanted:
+            pending.complete(frozenset())
+            return pending
+        if self._thread is None:
+            self._thread = Thread(target=self._work, name="barnabas-resolver", daemon=True)
+            self._thread.start()
+        self._questions.put((wanted, pending))
+        return pending
+
+    def _work(self) -> None:
+        while True:
+            names, pending = self._questions.get()
+            found = frozenset(name for name in names if self._resolve(name))
+            try:
+                self._loop.call_soon_threadsafe(pending.complete, found)
+            except RuntimeError:  # the loop has closed: nobody waits any more
+                return

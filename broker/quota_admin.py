@@ -1,0 +1,239 @@
+"""The rules of client quotas: pure functions from an image and a wish to records and answers.
+
+Source: org.apache.kafka.controller.ClientQuotaControlManager, org.apache.kafka.image.ClientQuotasImage (KIP-546,
+KIP-612).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from broker.metadata.image import QuotaEntity
+from config.catalogue.resources import client_quota_keys, ip_quota_keys
+from config.keys import ConfigKey
+from config.values import ConfigType
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.topic_records import ClientQuotaRecord
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+ENTITY_TYPES: Final = frozenset({USER, CLIENT_ID, IP})
+
+MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED = 0, 1, 2
+"""DescribeClientQuotas: the entity has this name; it is the default of its type; it has any name or is the default."""
+
+MAX_RECORDS_PER_REQUEST: Final = 10_000
+"""As in Kafka: one request is one atomic batch of records."""
+
+Quotas = Mapping[QuotaEntity, Mapping[str, float]]
+EntityParts = Sequence[tuple[str, str | None]]
+Component = tuple[str, int, str | None]
+"""Of a filter: the type of entity, how it is to match, and the name to match exactly."""
+
+_LARGEST: Final = {
+    # The largest long is no double: Kafka compares with the one next to it, 2^63.
+    ConfigType.INT: float((1 << 31) - 1),
+    ConfigType.LONG: float(1 << 63),
+}
+_FRACTION_LIMIT: Final = 1e-6
+
+
+def entity_of(parts: Iterable[tuple[str, str | None]]) -> QuotaEntity:
+    """The entity of these types and names; where a type comes twice the last one holds, as in Kafka."""
+    return tuple(sorted(dict(parts).items()))
+
+
+# ---- describing
+
+
+class QuotaFilter:
+    """What DescribeClientQuotas asks for. Raises ApiError (INVALID_REQUEST, UNSUPPORTED_VERSION) for what cannot be.
+
+    An entity matches that has every part that `components` name; a strict filter wants it to have no other.
+    """
+
+    def __init__(self, components: Iterable[Component], *, strict: bool) -> None:
+        self._exact: dict[str, str | None] = {}
+        self._specified: set[str] = set()
+        self._strict = strict
+        for component in components:
+            self._add(*component)
+        named = self._exact.keys() | self._specified
+        if IP in named and len(named) > 1:
+            raise _invalid("A filter for addresses cannot ask for users or client ids as well.")
+
+    def _add(self, entity_type: str, match_type: int, match: str | None) -> None:
+        if not entity_type:
+            raise _invalid("The type of an entity is empty.")
+        if entity_type in self._exact or entity_type in self._specified:
+            raise _invalid(f"The filter names entity type {entity_type} more than once.")
+        if entity_type not in ENTITY_TYPES:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"There is no entity type {entity_type}.")
+        if match_type == MATCH_EXACT:
+            if match is None:
+                raise _invalid("A filter for an exact name has no name.")
+            self._exact[entity_type] = match
+        elif match_type not in {MATCH_DEFAULT, MATCH_SPECIFIED}:
+            raise _invalid(f"There is no match type {match_type}.")
+        elif match is not None:
+            raise _invalid("Only a filter for an exact name may have a name.")
+        elif match_type == MATCH_DEFAULT:
+            self._exact[entity_type] = None
+        else:
+            self._specified.add(entity_type)
+
+    def matches(self, entity: QuotaEntity) -> bool:
+        parts = dict(entity)
+        if self._strict and len(parts) != len(self._exact) + len(self._specified):
+            return False
+        if not self._specified <= parts.keys():
+            return False
+        return all(name in parts and parts[name] == match for name, match in self._exact.items())
+
+
+# ---- altering
+
+
+class QuotaAlteration:
+    """What is wished for one entity: `ops` are keys with their new values, None to remove."""
+
+    __slots__ = ("entity", "ops")
+
+    def __init__(self, parts: EntityParts, ops: Sequence[tuple[str, float | None]]) -> None:
+        self.entity = entity_of(parts)
+        self.ops = ops
+
+
+Outcomes = dict[QuotaEntity, ApiError | None]
+"""Why an entity's quotas were not altered; None where they were."""
+
+
+def alter_quotas(
+    quotas: Quotas, alterations: Iterable[QuotaAlteration], is_host: Callable[[str], bool]
+) -> tuple[list[ClientQuotaRecord], Outcomes]:
+    """Decides on each alteration: the records of those that may be made, and what became of each entity.
+
+    `is_host` says whether a name that is no address is the name of a host. An entity that comes twice is refused, and
+    yet its first alteration stands: so it is in Kafka. Raises ApiError(POLICY_VIOLATION) for too many records.
+    """
+    records: list[ClientQuotaRecord] = []
+    outcomes: Outcomes = {}
+    for alteration in alterations:
+        entity = alteration.entity
+        if entity in outcomes:
+            outcomes[entity] = _invalid(f"{entity_text(entity)} is in the request more than once.")
+            continue
+        try:
+            records += _records_of(quotas.get(entity, {}), alteration, is_host)
+        except ApiError as error:
+            outcomes[entity] = error
+        else:
+            outcomes[entity] = None
+    if len(records) > MAX_RECORDS_PER_REQUEST:
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION,
+            f"One request may alter {MAX_RECORDS_PER_REQUEST} quotas, not {len(records)}.",
+        )
+    return records, outcomes
+
+
+def _records_of(
+    current: Mapping[str, float], alteration: QuotaAlteration, is_host: Callable[[str], bool]
+) -> list[ClientQuotaRecord]:
+    """The records of one alteration, none for what is so already. Raises ApiError."""
+    keys = _keys_for(alteration.entity, is_host)
+    values = dict(alteration.ops)
+    if len(values) < len(alteration.ops):
+        raise _invalid(f"A quota of {entity_text(alteration.entity)} is altered twice.")
+    records = []
+    for name, value in values.items():
+        if value is None:
+            if name in current:
+                records.append(_record(alteration.entity, name, 0.0, remove=True))
+            continue
+        _check_value(keys, name, value)
+        if name not in current or _bits(current[name]) != _bits(value):
+            records.append(_record(alteration.entity, name, value))
+    return records
+
+
+def _record(entity: QuotaEntity, key: str, value: float, *, remove: bool = False) -> ClientQuotaRecord:
+    return ClientQuotaRecord(
+        entity=[
+            ClientQuotaRecord.EntityData(entity_type=entity_type, entity_name=name)
+            for entity_type, name in entity
+        ],
+        key=key,
+        value=value,
+        remove=remove,
+    )
+
+
+def _bits(value: float) -> bytes:
+    """Kafka compares boxed doubles: one NaN is like another."""
+    return struct.pack(">d", math.nan if math.isnan(value) else value)
+
+
+def _keys_for(entity: QuotaEntity, is_host: Callable[[str], bool]) -> Mapping[str, ConfigKey[Any]]:
+    """The quotas that such an entity can have. Raises ApiError for one that there cannot be."""
+    parts = dict(entity)
+    if not parts:
+        raise _invalid("An entity has no part.")
+    for entity_type, name in entity:
+        if entity_type not in ENTITY_TYPES:
+            raise _invalid(f"There is no entity type '{entity_type}'.")
+        if name == "":
+            raise _invalid(f"The name of a {entity_type} is empty.")
+    if IP not in parts:
+        return client_quota_keys.by_name
+    if len(parts) > 1:
+        raise _invalid("Quotas of an address cannot be narrowed down to users or client ids.")
+    address = parts[IP]
+    if address is not None and not is_address(address) and not is_host(address):
+        raise _invalid(f"'{address}' is neither an IP address nor a host that can be resolved.")
+    return ip_quota_keys.by_name
+
+
+def _check_value(keys: Mapping[str, ConfigKey[Any]], name: str, value: float) -> None:
+    key = keys.get(name)
+    if key is None:
+        raise _invalid(f"There is no quota '{name}' for such an entity.")
+    if value <= 0:
+        raise _invalid(f"Quota {name} has to be greater than 0.")
+    if key.type is ConfigType.DOUBLE:
+        return
+    if value > _LARGEST[key.type]:
+        raise _invalid(f"{value} is too large for quota {name}.")
+    if math.isfinite(value) and math.fmod(value, 1.0) > _FRACTION_LIMIT:
+        raise _invalid(f"Quota {name} has to be a whole number.")
+
+
+def is_address(name: str) -> bool:
+    """Whether `name` is an IP address as it stands, for which nobody has to be asked."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def hosts_in(alterations: Iterable[QuotaAlteration]) -> set[str]:
+    """The names of hosts that have to be looked up before `alter_quotas` can decide."""
+    names = (dict(alteration.entity).get(IP) for alteration in alterations)
+    return {name for name in names if name and not is_address(name)}
+
+
+def entity_text(entity: QuotaEntity) -> str:
+    """The entity in words: user 'alice', client-id <default>."""
+    return ", ".join(
+        f"{entity_type} {'<default>' if name is None else repr(name)}" for entity_type, name in entity
+    )
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)

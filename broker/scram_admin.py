@@ -1,0 +1,155 @@
+"""The rules of SCRAM credentials: pure functions from an image and a wish to records and answers.
+
+A client sends the password salted and hashed already; what is stored are the two keys that SCRAM derives from it, so
+that neither the password nor anything to log in with can be read out of the metadata.
+Source: org.apache.kafka.controller.ScramControlManager, org.apache.kafka.image.ScramImage, ScramFormatter (KIP-554,
+RFC 5802).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from broker.metadata.image import ScramKey
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.cluster_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
+from protocol.schema import Message
+
+MECHANISMS: Final[Mapping[int, str]] = {1: "sha256", 2: "sha512"}
+"""Kafka's numbers of SCRAM-SHA-256 and SCRAM-SHA-512, and the hash of each as hashlib names it."""
+
+MIN_ITERATIONS: Final = 4096
+MAX_ITERATIONS: Final = 16384
+"""Both included."""
+
+FIRST_METADATA_VERSION: Final = 11
+"""3.5-IV2, the first level of metadata.version that has SCRAM credentials."""
+
+Credentials = Mapping[ScramKey, UserScramCredentialRecord]
+
+
+class Deletion(NamedTuple):
+    """A credential that is to go."""
+
+    user: str
+    mechanism: int
+
+
+class Upsertion(NamedTuple):
+    """A credential that is to be, whether there is one already or not."""
+
+    user: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+
+
+Change = Deletion | Upsertion
+
+
+class Description(NamedTuple):
+    """A user's mechanisms with the iterations of each, or why there are none to tell."""
+
+    user: str
+    credentials: Sequence[tuple[int, int]]
+    error: ApiError | None
+
+
+def describe(credentials: Credentials, users: Sequence[str]) -> list[Description]:
+    """What each user has; no `users` means all. A user named twice is refused, one without credentials not found."""
+    by_user: dict[str, list[tuple[int, int]]] = {}
+    for (user, mechanism), record in sorted(credentials.items()):
+        by_user.setdefault(user, []).append((mechanism, record.iterations))
+    counts = Counter(users) or Counter(by_user)
+    return [_describe(user, counts[user], by_user.get(user, ())) for user in counts]
+
+
+def _describe(user: str, times: int, found: Sequence[tuple[int, int]]) -> Description:
+    if times > 1:
+        error = ApiError(ErrorCode.DUPLICATE_RESOURCE, f"User '{user}' is in the request more than once.")
+        return Description(user, (), error)
+    if not found:
+        error = ApiError(ErrorCode.RESOURCE_NOT_FOUND, f"User '{user}' has no SCRAM credentials.")
+        return Description(user, (), error)
+    return Description(user, found, None)
+
+
+def alter(
+    credentials: Credentials, metadata_version: int, changes: Iterable[Change]
+) -> tuple[list[Message], dict[str, ApiError | None]]:
+    """Decides on all changes of one request, deletions first: the records, and by user what became of the wish.
+
+    Each user can be changed once in a request; after the first error nothing more is looked at.
+    """
+    accepted: dict[str, Change] = {}
+    errors: dict[str, ApiError] = {}
+    for change in changes:
+        if change.user in errors:
+            continue
+        try:
+            if accepted.pop(change.user, None) is not None:
+                raise ApiError(
+                    ErrorCode.DUPLICATE_RESOURCE, f"User '{change.user}' is altered twice in one request."
+                )
+            _check(credentials, metadata_version, change)
+        except ApiError as error:
+            errors[change.user] = error
+        else:
+            accepted[change.user] = change
+    outcomes: dict[str, ApiError | None] = dict.fromkeys(accepted)
+    return [_record(change) for change in accepted.values()], outcomes | errors
+
+
+def _check(credentials: Credentials, metadata_version: int, change: Change) -> None:
+    if metadata_version < FIRST_METADATA_VERSION:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"metadata.version is at level {metadata_version}; SCRAM needs {FIRST_METADATA_VERSION} or later.",
+        )
+    if not change.user:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The name of the user is empty.")
+    if change.mechanism not in MECHANISMS:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"There is no SCRAM mechanism {change.mechanism}."
+        )
+    if isinstance(change, Upsertion):
+        _check_credential(change)
+    elif (change.user, change.mechanism) not in credentials:
+        raise ApiError(
+            ErrorCode.RESOURCE_NOT_FOUND, f"User '{change.user}' has no credential of this mechanism."
+        )
+
+
+def _check_credential(change: Upsertion) -> None:
+    if not MIN_ITERATIONS <= change.iterations <= MAX_ITERATIONS:
+        raise ApiError(
+            ErrorCode.UNACCEPTABLE_CREDENTIAL,
+            f"A credential needs from {MIN_ITERATIONS} to {MAX_ITERATIONS} iterations, not {change.iterations}.",
+        )
+    if not change.salted_password:  # what Kafka answers when its HMAC refuses the empty key
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "The salted password is empty.")
+
+
+def _record(change: Change) -> Message:
+    if isinstance(change, Deletion):
+        return RemoveUserScramCredentialRecord(name=change.user, mechanism=change.mechanism)
+    return credential_record(change)
+
+
+def credential_record(change: Upsertion) -> UserScramCredentialRecord:
+    """What is stored of a checked credential: StoredKey and ServerKey of RFC 5802."""
+    digest = MECHANISMS[change.mechanism]
+    client_key = hmac.digest(change.salted_password, b"Client Key", digest)
+    return UserScramCredentialRecord(
+        name=change.user,
+        mechanism=change.mechanism,
+        salt=change.salt,
+        stored_key=hashlib.new(digest, client_key).digest(),
+        server_key=hmac.digest(change.salted_password, b"Server Key", digest),
+        iterations=change.iterations,
+    )

@@ -1,0 +1,268 @@
+"""DescribeClientQuotas and AlterClientQuotas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from protocol.api_keys import ApiKey
+from protocol.messages.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+from tests.conformance.dialogues import dialogue
+from tests.conformance.speaker import Speaker
+
+FIRST, LAST = 0, 1
+EXACT, DEFAULT, SPECIFIED = 0, 1, 2
+
+Parts = Sequence[tuple[str, str | None]]
+Ops = Mapping[str, float | None] | Sequence[tuple[str, float | None]]
+
+
+def alter(*entries: tuple[Parts, Ops], validate_only: bool = False) -> AlterClientQuotasRequest:
+    return AlterClientQuotasRequest(
+        entries=[
+            AlterClientQuotasRequest.EntryData(
+                entity=[
+                    AlterClientQuotasRequest.EntityData(entity_type=kind, entity_name=name)
+                    for kind, name in parts
+                ],
+                ops=[
+                    AlterClientQuotasRequest.OpData(key=key, value=value or 0.0, remove=value is None)
+                    for key, value in (ops.items() if isinstance(ops, Mapping) else ops)
+                ],
+            )
+            for parts, ops in entries
+        ],
+        validate_only=validate_only,
+    )
+
+
+def describe(
+    *components: tuple[str, int] | tuple[str, int, str | None], strict: bool = False
+) -> DescribeClientQuotasRequest:
+    return DescribeClientQuotasRequest(
+        components=[
+            DescribeClientQuotasRequest.ComponentData(
+                entity_type=component[0],
+                match_type=component[1],
+                match=component[2] if len(component) > 2 else None,
+            )
+            for component in components
+        ],
+        strict=strict,
+    )
+
+
+def altered(answer: AlterClientQuotasResponse) -> object:
+    """Entities come in the order of Kafka's hash tables."""
+    return sorted(
+        (parts_of(entry), int(entry.error_code), entry.error_message is None) for entry in answer.entries
+    )
+
+
+def parts_of(entry: Any) -> list[tuple[str, str]]:
+    return sorted((part.entity_type, part.entity_name or "<default>") for part in entry.entity)
+
+
+def of_this_dialogue(client: Speaker) -> Any:
+    """Notes only the entities that a dialogue made: those of others are there as well."""
+
+    def noting(answer: DescribeClientQuotasResponse) -> object:
+        if answer.entries is None:
+            return answer.error_code
+        ours = [
+            (parts_of(entry), sorted((value.key, value.value) for value in entry.values))
+            for entry in answer.entries
+            if any((part.entity_name or "").startswith(client.topic("")) for part in entry.entity)
+        ]
+        return answer.error_code, answer.error_message, sorted(ours)
+
+    return noting
+
+
+def ask_settled(client: Speaker, request: AlterClientQuotasRequest) -> None:
+    """Asks, and waits until what comes next sees the outcome: Kafka answers before its broker has read the records."""
+    client.ask(request, noting=altered)
+    settle(client)
+
+
+def settle(client: Speaker) -> None:
+    """Waits until the broker has read a change that is made now, and so all before it. Nothing is noted."""
+    last, rate = client.topic("last"), "producer_byte_rate"
+    client.peer.ask(alter(([("user", last)], {rate: 1.0})), LAST)
+    client.until(describe(("user", EXACT, last)), lambda it: bool(it.entries), LAST)
+    client.peer.ask(alter(([("user", last)], {rate: None})), LAST)
+    client.until(describe(("user", EXACT, last)), lambda it: not it.entries, LAST)
+
+
+@dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
+def set_change_and_remove(client: Speaker) -> None:
+    user = client.topic("alice")
+    wanted = describe(("user", EXACT, user))
+    steps: tuple[Ops, ...] = (
+        {"producer_byte_rate": 1024.0},
+        {"producer_byte_rate": 1024.0},
+        {"producer_byte_rate": 2048.0, "consumer_byte_rate": 1.0, "request_percentage": 12.5},
+        {"controller_mutation_rate": 0.25, "consumer_byte_rate": None},
+        {"consumer_byte_rate": None},
+        {},
+        {"producer_byte_rate": None, "request_percentage": None, "controller_mutation_rate": None},
+    )
+    for ops in steps:
+        ask_settled(client, alter(([("user", user)], ops)))
+        client.ask(wanted, noting=of_this_dialogue(client))
+
+
+@dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
+def only_validated(client: Speaker) -> None:
+    user = client.topic("alice")
+    for ops in ({"producer_byte_rate": 1024.0}, {"producer_byte_rate": -1.0}, {"no_such_rate": 1.0}):
+        ask_settled(client, alter(([("user", user)], ops), validate_only=True))
+        client.ask(describe(("user", EXACT, user)), noting=of_this_dialogue(client))
+
+
+@dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
+def values_that_cannot_be(client: Speaker) -> None:
+    user = [("user", client.topic("alice"))]
+    for key in ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"):
+        for value in (
+            *(0.0, -1.0, -0.0, 0.5, 1.5, 1.0000001, 1.00001, 1e-9, 3.0e9, 1e18, 1e19),
+            *(float(1 << 63), math.inf, -math.inf, math.nan),
+        ):
+            client.ask(alter((user, {key: value})), noting=altered)
+    address = [("ip", "10.9.8.7")]
+    for value in (0.0, -1.0, 0.5, 1.00001, 2147483647.0, 2147483648.0, math.nan):
+        client.ask(alter((address, {"connection_creation_rate": value}), validate_only=True), noting=altered)
+
+
+@dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
+def keys_that_an_entity_does_not_have(client: Speaker) -> None:
+    user, program = ("user", client.topic("alice")), ("client-id", client.topic("app"))
+    for parts in ([user], [program], [user, program], [("ip", "10.9.8.7")], [("user", None)], [("ip", None)]):
+        for key in ("producer_byte_rate", "connection_creation_rate", "no_such_rate", "", "SCRAM-SHA-256"):
+            client.ask(alter((parts, {key: 10.0}), validate_only=True), noting=altered)
+            client.ask(alter((parts, {key: None}), validate_only=True), noting=altered)
+
+
+@dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
+def entities_that_cannot_be(client: Speaker) -> None:
+    user, program, address = (
+        ("user", client.topic("alice")),
+        ("client-id", client.topic("app")),
+        ("ip", "10.9.8.7"),
+    )
+    for parts in (
+        [],
+        [("group", "g")],
+        [("", "g")],
+        [("User", "g")],
+        [("user", "")],
+        [("client-id", "")],
+        [("ip", "")],
+        [user, address],
+        [program, address],
+        [user, program, address],
+        [user, ("user", client.topic("bob"))],
+        [user, ("group", "g")],
+        [("ip", "no host of this name")],
+        [("ip", "300.1.2.3.4")],
+    ):
+        client.ask(alter((parts, {"producer_byte_rate": 10.0}), validate_only=True), noting=altered)
+        client.ask(alter((parts, {"connection_creation_rate": 10.0}), validate_only=True), noting=altered)
+        client.ask(alter((parts, {})), noting=altered)
+
+
+@dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
+def addresses(client: Speaker) -> None:
+    for address in ("10.9.8.7", "::1", "2001:db8::7", "localhost", None):
+        parts = [("ip", address)]
+        ask_settled(client, alter((parts, {"connection_creation_rate": 7.0})))
+        match = ("ip", DEFAULT) if address is None else ("ip", EXACT, address)
+        client.ask(describe(match), noting=every)
+        ask_settled(client, alter((parts, {"connection_creation_rate": None})))
+        client.ask(describe(match), noting=every)
+
+
+def every(answer: DescribeClientQuotasResponse) -> object:
+    return answer.error_code, [(parts_of(entry), entry.values) for entry in answer.entries or ()]
+
+
+@dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
+def what_comes_twice(client: Speaker) -> None:
+    alice, bob = [("user", client.topic("alice"))], [("user", client.topic("bob"))]
+    rate = "producer_byte_rate"
+    ask_settled(client, alter((alice, [(rate, 1.0), (rate, 2.0)]), (bob, {rate: 3.0})))
+    client.ask(describe(("user", SPECIFIED)), noting=of_this_dialogue(client))
+    ask_settled(client, alter((alice, {rate: 1.0}), (bob, {rate: 4.0}), (alice, {rate: 2.0})))
+    client.ask(describe(("user", SPECIFIED)), noting=of_this_dialogue(client))
+    client.ask(alter((alice, [(rate, None), (rate, None)])), noting=altered)
+
+
+@dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
+def some_right_and_some_wrong(client: Speaker) -> None:
+    alice, bob = [("user", client.topic("alice"))], [("user", client.topic("bob"))]
+    ask_settled(
+        client,
+        alter(
+            (alice, {"producer_byte_rate": 1.0, "consumer_byte_rate": -1.0}),
+            (bob, {"producer_byte_rate": 3.0}),
+            ([], {"producer_byte_rate": 3.0}),
+        ),
+    )
+    client.ask(describe(("user", SPECIFIED)), noting=of_this_dialogue(client))
+    client.ask(alter())
+
+
+@dialogue(ApiKey.DESCRIBE_CLIENT_QUOTAS, FIRST, LAST)
+def filters(client: Speaker) -> None:
+    alice, bob, app = client.topic("alice"), client.topic("bob"), client.topic("app")
+    rate = {"producer_byte_rate": 5.0}
+    entities: tuple[Parts, ...] = (
+        [("user", alice)],
+        [("user", bob)],
+        [("client-id", app)],
+        [("user", alice), ("client-id", app)],
+        [("client-id", None), ("user", alice)],
+        [("user", None), ("client-id", app)],
+    )
+    ask_settled(client, alter(*((parts, rate) for parts in entities)))
+    user_matches = [(), ("user", EXACT, alice), ("user", EXACT, bob), ("user", DEFAULT), ("user", SPECIFIED)]
+    client_matches = [
+        (),
+        ("client-id", EXACT, app),
+        ("client-id", EXACT, "nobody"),
+        ("client-id", DEFAULT),
+        ("client-id", SPECIFIED),
+    ]
+    for strict in (False, True):
+        for first in user_matches:
+            for second in client_matches:
+                components: list[Any] = [match for match in (first, second) if match]
+                client.ask(describe(*components, strict=strict), noting=of_this_dialogue(client))
+
+
+@dialogue(ApiKey.DESCRIBE_CLIENT_QUOTAS, FIRST, LAST)
+def filters_that_cannot_be(client: Speaker) -> None:
+    wrong: tuple[list[Any], ...] = (
+        [("", EXACT, "a")],
+        [("group", EXACT, "a")],
+        [("User", SPECIFIED)],
+        [("user", EXACT)],
+        [("user", DEFAULT, "a")],
+        [("user", SPECIFIED, "a")],
+        [("user", 3)],
+        [("user", 3, "a")],
+        [("user", -1)],
+        [("user", SPECIFIED), ("user", SPECIFIED)],
+        [("user", EXACT, "a"), ("user", DEFAULT)],
+        [("user", SPECIFIED), ("ip", SPECIFIED)],
+        [("ip", EXACT, "10.9.8.7"), ("client-id", DEFAULT)],
+        [("user", SPECIFIED), ("group", SPECIFIED), ("", SPECIFIED)],
+    )
+    for components in wrong:
+        client.ask(describe(*components))

@@ -1,0 +1,158 @@
+"""DescribeUserScramCredentials and AlterUserScramCredentials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from protocol.api_keys import ApiKey
+from protocol.messages.security import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+from tests.conformance.dialogues import dialogue
+from tests.conformance.speaker import Speaker
+
+UNKNOWN, SHA_256, SHA_512 = 0, 1, 2
+SALT, SALTED_PASSWORD = b"salt" * 6, bytes(range(32))
+
+Upsert = tuple[str, int, int]
+
+
+def alter(
+    *upsertions: Upsert,
+    deletions: Sequence[tuple[str, int]] = (),
+    salt: bytes = SALT,
+    salted_password: bytes = SALTED_PASSWORD,
+) -> AlterUserScramCredentialsRequest:
+    return AlterUserScramCredentialsRequest(
+        deletions=[
+            AlterUserScramCredentialsRequest.ScramCredentialDeletion(name=name, mechanism=mechanism)
+            for name, mechanism in deletions
+        ],
+        upsertions=[
+            AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
+                name=name,
+                mechanism=mechanism,
+                iterations=iterations,
+                salt=salt,
+                salted_password=salted_password,
+            )
+            for name, mechanism, iterations in upsertions
+        ],
+    )
+
+
+def describe(*users: str) -> DescribeUserScramCredentialsRequest:
+    return DescribeUserScramCredentialsRequest(
+        users=[DescribeUserScramCredentialsRequest.UserName(name=user) for user in users]
+    )
+
+
+def sorted_results(answer: DescribeUserScramCredentialsResponse) -> object:
+    """Users come in the order of Kafka's hash tables."""
+    assert answer.error_message == "", answer
+    assert all(result.error_code or result.error_message == "" for result in answer.results), answer
+    answer.results.sort(key=lambda result: result.user)
+    for result in answer.results:
+        result.credential_infos.sort(key=lambda info: info.mechanism)
+    return answer
+
+
+def altered(answer: AlterUserScramCredentialsResponse) -> object:
+    answer.results.sort(key=lambda result: result.user)
+    return answer
+
+
+def ask_settled(client: Speaker, request: AlterUserScramCredentialsRequest) -> None:
+    """Asks, and waits until what comes next sees the outcome: Kafka answers before its broker has read the records."""
+    client.ask(request, noting=altered)
+    last = client.topic("last")
+    client.peer.ask(alter((last, SHA_256, 4096)), 0)
+    client.until(describe(last), lambda it: it.results[0].error_code == 0)
+    client.peer.ask(alter(deletions=[(last, SHA_256)]), 0)
+    client.until(describe(last), lambda it: it.results[0].error_code != 0)
+
+
+@dialogue(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0)
+def set_change_and_delete(client: Speaker) -> None:
+    alice, bob = client.topic("alice"), client.topic("bob")
+    for request in (
+        alter((alice, SHA_256, 4096), (bob, SHA_512, 16384)),
+        alter((alice, SHA_512, 8192)),
+        alter((alice, SHA_512, 9000), deletions=[(bob, SHA_512)]),
+        alter(deletions=[(alice, SHA_256)]),
+        alter(deletions=[(alice, SHA_256)]),
+        alter(deletions=[(alice, SHA_512)]),
+        alter(),
+    ):
+        ask_settled(client, request)
+        client.ask(describe(alice, bob), noting=sorted_results)
+
+
+@dialogue(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0)
+def credentials_that_cannot_be(client: Speaker) -> None:
+    alice = client.topic("alice")
+    for iterations in (-1, 0, 4095, 16385, 2147483647):
+        client.ask(alter((alice, SHA_256, iterations)), noting=altered)
+        client.ask(alter((alice, SHA_512, iterations)), noting=altered)
+    for mechanism in (UNKNOWN, 3, -1, 127):
+        client.ask(alter((alice, mechanism, 4096)), noting=altered)
+        client.ask(alter(deletions=[(alice, mechanism)]), noting=altered)
+    client.ask(alter(("", SHA_256, 4096)), noting=altered)
+    client.ask(alter(("", UNKNOWN, 1)), noting=altered)
+    client.ask(alter(deletions=[("", SHA_256)]), noting=altered)
+    ask_settled(client, alter((alice, SHA_256, 4096), salted_password=b""))
+    client.ask(describe(alice), noting=sorted_results)
+
+
+@dialogue(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0)
+def odd_salts_and_passwords(client: Speaker) -> None:
+    alice = client.topic("alice")
+    client.ask(alter((alice, SHA_256, 4096), salt=b""), noting=altered)
+    ask_settled(client, alter((alice, SHA_512, 4096), salted_password=b"x" * 500))
+    client.ask(describe(alice), noting=sorted_results)
+
+
+@dialogue(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0)
+def users_that_come_twice(client: Speaker) -> None:
+    alice, bob, carol = client.topic("alice"), client.topic("bob"), client.topic("carol")
+    ask_settled(client, alter((alice, SHA_256, 4096), (bob, SHA_256, 4096)))
+    for request in (
+        alter((alice, SHA_256, 5000), (alice, SHA_512, 5000), (carol, SHA_256, 5000)),
+        alter((alice, SHA_256, 5000), deletions=[(alice, SHA_256), (bob, SHA_256)]),
+        alter(deletions=[(carol, SHA_256), (carol, SHA_256)]),
+        alter((alice, SHA_256, 1), (alice, SHA_256, 6000)),
+        alter((alice, SHA_256, 6000), (alice, SHA_256, 1), (alice, SHA_256, 7000)),
+    ):
+        ask_settled(client, request)
+        client.ask(describe(alice, bob, carol), noting=sorted_results)
+
+
+@dialogue(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0)
+def users(client: Speaker) -> None:
+    alice, bob = client.topic("alice"), client.topic("bob")
+    ask_settled(client, alter((alice, SHA_256, 4096), (bob, SHA_512, 5000)))
+    for request in (
+        describe(alice),
+        describe(alice, bob),
+        describe(alice, alice, bob),
+        describe(client.topic("nobody"), alice),
+        describe(client.topic("nobody"), client.topic("nobody")),
+        describe(""),
+    ):
+        client.ask(request, noting=sorted_results)
+
+
+@dialogue(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0)
+def everybody(client: Speaker) -> None:
+    alice = client.topic("alice")
+    ask_settled(client, alter((alice, SHA_256, 4096)))
+
+    def our_users(answer: DescribeUserScramCredentialsResponse) -> object:
+        answer.results = [result for result in answer.results if result.user == alice]
+        return answer
+
+    client.ask(describe(), noting=our_users)
+    client.ask(DescribeUserScramCredentialsRequest(users=None), noting=our_users)
