@@ -25,7 +25,7 @@ from broker.kafka_apis import KafkaApis
 from broker.listeners import ListenError
 from broker.log_cleaner import LogCleaner
 from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata_store import MetadataStoreError
+from broker.metadata.log import MetadataLogError
 from broker.node_storage import NodeStorage
 from broker.observers import Observers
 from broker.producer_ids import ProducerIdManager
@@ -64,7 +64,7 @@ EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 DRAIN_TIMEOUT_S: Final = 30.0
 BLOCKING_THREADS: Final = 4
-_CANNOT_START: Final = (ListenError, StorageError, MetadataStoreError, OSError)
+_CANNOT_START: Final = (ListenError, StorageError, MetadataLogError, OSError)
 
 
 class Server:
@@ -88,7 +88,7 @@ class Server:
         """Raises InvalidConfigError or one of the errors that keep a broker from starting."""
         self.ports = self.socket_server.bind()
         try:
-            self.storage = NodeStorage(self.config, self.env)
+            self.storage = NodeStorage(self.config, self.env, self.ports)
         except BaseException:
             self.socket_server.close()
             raise
@@ -148,6 +148,7 @@ class Server:
             replica_manager=self.replica_manager,
             fetch_manager=self.fetch_manager,
             producer_ids=ProducerIdManager(self.controller, storage.node_id),
+            quorum=storage.quorum,
             topic_defaults=TopicDefaults(
                 (storage.node_id,),
                 partition_count=config[NUM_PARTITIONS],

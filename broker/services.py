@@ -10,6 +10,7 @@ from broker.fetch_session import FetchManager
 from broker.host_lookup import HostNames
 from broker.metadata.image import MetadataImage
 from broker.producer_ids import ProducerIdManager
+from broker.quorum import MetadataQuorum
 from broker.replica_manager import ReplicaManager
 from broker.request import ConnectionInfo
 from broker.topic_admin import TopicDefaults
@@ -50,6 +51,7 @@ class Broker:
         "new_topic_id",
         "node_id",
         "producer_ids",
+        "quorum",
         "rack",
         "replica_manager",
         "topic_defaults",
@@ -67,6 +69,7 @@ class Broker:
         replica_manager: ReplicaManager,
         fetch_manager: FetchManager,
         producer_ids: ProducerIdManager,
+        quorum: MetadataQuorum,
         topic_defaults: TopicDefaults,
         new_topic_id: Callable[[], Uuid],
         error_probe: ErrorProbe,
@@ -81,6 +84,7 @@ class Broker:
         self.replica_manager = replica_manager
         self.fetch_manager = fetch_manager
         self.producer_ids = producer_ids
+        self.quorum = quorum
         self.topic_defaults = topic_defaults
         self.new_topic_id = new_topic_id
         self.error_probe = error_probe

@@ -188,3 +188,28 @@ def _advertise(listeners: Sequence[Listener], advertised: Sequence[str], control
         listener = by_name[endpoint.name]
         listener.advertised_host = endpoint.host
         listener.advertised_port = endpoint.port if endpoint.host else None
+
+
+def controller_listeners(
+    listeners: Sequence[str],
+    advertised: Sequence[str] | None,
+    protocol_map: str,
+    controller_names: Iterable[str],
+) -> list[Listener]:
+    """Those of the listeners that belong to the controller, as the metadata name them: none is opened.
+
+    Raises ConfigError for an entry that is no listener.
+    """
+    protocols = parse_protocol_map(protocol_map)
+    told = {
+        endpoint.name: endpoint
+        for endpoint in (_endpoint(ADVERTISED_LISTENERS.name, entry) for entry in advertised or ())
+    }
+    by_name = {
+        endpoint.name: endpoint for endpoint in (_endpoint(LISTENERS.name, entry) for entry in listeners)
+    }
+    names = [name.upper() for name in controller_names]
+    found = [told.get(name) or by_name.get(name) for name in names]
+    for listener in filter(None, found):
+        listener.security_protocol = protocols.get(listener.name, "PLAINTEXT")
+    return [listener for listener in found if listener is not None]

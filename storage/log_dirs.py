@@ -99,10 +99,17 @@ class LogDirs:
         _check_agreement(found)
         return next(iter(found.values()), None)
 
-    def format_dirs(self, cluster_id: str, node_id: int, new_directory_id: Callable[[], str]) -> None:
+    def format_dirs(
+        self,
+        cluster_id: str,
+        node_id: int,
+        new_directory_id: Callable[[], str],
+        before: Callable[[str], None] = lambda path: None,
+    ) -> None:
         """Writes meta.properties into each directory that has none, or one from before directories had ids.
 
-        A directory in which that fails is offline. Raises NoLogDirError.
+        `before` is called with the path of each that has none, for what has to be there first. A directory in which
+        that fails is offline. Raises NoLogDirError.
         """
         for directory in list(self.dirs):
             properties = directory.meta_properties
@@ -110,6 +117,8 @@ class LogDirs:
                 continue
             others = None if properties is None else properties.others
             with self._failing(directory):
+                if properties is None:
+                    before(directory.path)
                 directory.format(MetaProperties(cluster_id, node_id, new_directory_id(), others))
         self._need_one()
 
@@ -141,6 +150,15 @@ class LogDirs:
         """The log directory that a log lies in."""
         key = (log.topic, log.partition)
         return next(directory for directory in self.dirs if directory.logs.get(key) is log)
+
+    def places(self) -> dict[TopicPartition, bytes]:
+        """The id of the log directory that each log in use lies in."""
+        return {
+            key: directory.directory_id
+            for directory in self.dirs
+            for key, log in directory.logs.items()
+            if directory.directory_id and self._logs.get(key) is log
+        }
 
     def dir_of_path(self, path: str) -> LogDir | None:
         """The working log directory that a path lies in."""

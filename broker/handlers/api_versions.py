@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from typing import TYPE_CHECKING, Final
 
-from broker.features import FEATURES
+from broker.features import finalized, supported
 from broker.request import REGISTRY, RequestContext, api
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
@@ -40,16 +40,15 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
         ],
         supported_features=[
             ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
-            for name, low, high, _ in FEATURES
+            for name, (low, high) in supported(broker.config).items()
             if low > 0 or version >= _FEATURES_FROM_ZERO
         ],
-        finalized_features_epoch=0,
+        finalized_features_epoch=broker.image.offset,
         finalized_features=[
             ApiVersionsResponse.FinalizedFeatureKey(
                 name=name, min_version_level=level, max_version_level=level
             )
-            for name, _, _, level in FEATURES
-            if level > 0
+            for name, level in finalized(broker.image.features, broker.quorum.kraft_version).items()
         ],
     )
 

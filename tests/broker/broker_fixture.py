@@ -124,6 +124,7 @@ class InProcessBroker:
                 FetchSessionCache(1000, lambda: next(session_ids)), lambda: int(self.timer.time() * 1000)
             ),
             producer_ids=ProducerIdManager(self.controller, storage.node_id),
+            quorum=storage.quorum,
             topic_defaults=TopicDefaults(
                 (storage.node_id,),
                 partition_count=self.config[NUM_PARTITIONS],
