@@ -93,6 +93,12 @@ class LeaderEpochFileCache:
             return None
         return EpochEndOffset(self._epochs[higher - 1] if higher else epoch, self._starts[higher])
 
+    def take_over(self, other: "LeaderEpochFileCache") -> None:
+        """Knows the epochs of another log from here on. In memory only, as `assign` is."""
+        self._epochs, self._starts = list(other._epochs), list(other._starts)
+        self.latest_epoch = other.latest_epoch
+        self.is_dirty = True
+
     def truncate_from_end(self, end_offset: int) -> None:
         """Forgets epochs that begin at or after `end_offset`.
 

@@ -202,6 +202,18 @@ class LocalLog:
         self._set_log_end_offset(self.log_end_offset)
         return segment
 
+    def skip_to(self, offset: int) -> None:
+        """Has the next batch come at `offset`, beyond the end, in a segment of its own. Raises OSError."""
+        assert offset > self.log_end_offset, f"{offset} is not beyond {self.log_end_offset}"
+        self.roll(offset)
+        self._set_log_end_offset(offset)
+
+    def share_open_segments(self, ring: OpenSegments) -> None:
+        """Counts what it opens from here on among the open segments of `ring`; nothing is open now."""
+        self._open_segments = ring
+        for segment in self.segments:
+            segment.share_open_segments(ring)
+
     # -- read --
 
     def read(

@@ -178,12 +178,16 @@ class LogDir:
         self._saved_cleaner_offsets = dict(self.cleaner_offsets)
         return self._cleaner_checkpoint.prepare(self.cleaner_offsets)
 
-    def checkpoint_all(self) -> None:
-        """Writes all four. Raises OSError."""
+    def checkpoint_jobs(self) -> list[Callable[[], None]]:
+        """All four, the last only where it has something new to say."""
         jobs = [self.recovery_point_job(), self.log_start_offset_job(), self.high_watermark_job()]
         if self.cleaner_offsets != self._saved_cleaner_offsets:
             jobs.append(self.cleaner_offset_job())
-        for job in jobs:
+        return jobs
+
+    def checkpoint_all(self) -> None:
+        """Writes them at once. Raises OSError."""
+        for job in self.checkpoint_jobs():
             job()
 
     # -- the end --

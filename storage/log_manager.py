@@ -13,12 +13,12 @@ from storage.checkpoints import TopicPartition
 from storage.deletion import Deletion, DeletionQueue
 from storage.env import Env
 from storage.errors import DiskFullError, InconsistentMetadataError, KafkaStorageError, storage_error
+from storage.future_logs import OPEN_SEGMENTS, FutureLogs
 from storage.log_dir import LogDir
 from storage.log_dirs import LogDirs
 from storage.log_loader import DEFAULT_PRODUCER_ID_EXPIRATION_MS, open_log
 from storage.log_loading import (
     DELETE_DIR_SUFFIX,
-    FUTURE_DIR_SUFFIX,
     STRAY_DIR_SUFFIX,
     LoadTask,
     RunAll,
@@ -51,9 +51,10 @@ class LogManager(LogDirs):
         "_config_of",
         "_deletions",
         "_expiration_ms",
-        "_open_segments",
         "_planned",
         "cleaner",
+        "future",
+        "open_segments",
     )
 
     def __init__(
@@ -80,7 +81,8 @@ class LogManager(LogDirs):
         self._deletions = DeletionQueue(env)
         self._planned: dict[TopicPartition, tuple[LogDir, NewDirectories]] = {}
         limit = max_open_segments or env.max_open_files() // 2 // DESCRIPTORS_PER_SEGMENT
-        self._open_segments = OpenSegments(limit)
+        self.open_segments = OpenSegments(limit)
+        self.future = FutureLogs(self, env, self._logs, self._future_logs)
         self.cleaner: LogCleanerManager | None = None  # which makes itself known
 
     def log_dir_failed(self, path: str, why: str) -> None:
@@ -107,6 +109,7 @@ class LogManager(LogDirs):
             log = self._loaded(task)
             if log is not None and on_loaded is not None:
                 on_loaded(log)
+        self.future.settle(self._assigned_dir)
         self._need_one()
 
     def _plan(self, directory: LogDir) -> list[LoadTask]:
@@ -147,7 +150,7 @@ class LogManager(LogDirs):
             log_start_offset=directory.log_start_offsets.get(key, 0),
             recovery_point=directory.recovery_points.get(key, 0),
             deletions=self._deletions,
-            open_segments=self._open_segments,
+            open_segments=OpenSegments(OPEN_SEGMENTS) if task.is_future else self.open_segments,
             producer_id_expiration_ms=self._expiration_ms,
             on_progress=task.read,
         )
@@ -162,16 +165,20 @@ class LogManager(LogDirs):
         if log is None:
             self.log_dir_failed(directory.path, f"{task.path}: {task.error}")
             return None
-        logs = self._future_logs if task.is_future else self._logs
+        if task.is_future:
+            self.future.add_loaded(log, directory)
+            return None
+        logs = self._logs
         other = logs.get(task.name.key)
         if other is not None:
             loser = self._settle(other, log, directory)
             if loser is log:
                 return None
-        self._register(log, directory, logs)
-        return None if task.is_future else log
+        self.register(log, directory, logs)
+        return log
 
-    def _register(self, log: UnifiedLog, directory: LogDir, logs: dict[TopicPartition, UnifiedLog]) -> None:
+    def register(self, log: UnifiedLog, directory: LogDir, logs: dict[TopicPartition, UnifiedLog]) -> None:
+        """Takes a log that was opened among `logs`, and those of its directory."""
         log.disk_space = directory.space
         logs[log.topic, log.partition] = directory.logs[log.topic, log.partition] = log
 
@@ -192,19 +199,30 @@ class LogManager(LogDirs):
         logger.warning(
             "%s is put aside: the metadata have %s in %s", loser.directory, loser.name, assigned.path
         )
-        self._rename_away(loser, place, STRAY_DIR_SUFFIX)
+        self.rename_away(loser, place, STRAY_DIR_SUFFIX)
         place.logs.pop((loser.topic, loser.partition), None)
         return loser
 
-    def _open_new(self, directory: LogDir, topic: str, partition: int, name: str) -> UnifiedLog:
+    def open_new(
+        self,
+        directory: LogDir,
+        topic: str,
+        partition: int,
+        name: str,
+        *,
+        log_start_offset: int = 0,
+        open_segments: OpenSegments | None = None,
+    ) -> UnifiedLog:
+        """Opens a log whose directory `name` is new, or just made. For the parts of this class. Raises OSError."""
         return open_log(
             self._env,
             f"{directory.path}/{name}",
             topic,
             partition,
             self._config_of(topic),
+            log_start_offset=log_start_offset,
             deletions=self._deletions,
-            open_segments=self._open_segments,
+            open_segments=self.open_segments if open_segments is None else open_segments,
             producer_id_expiration_ms=self._expiration_ms,
         )
 
@@ -263,10 +281,10 @@ class LogManager(LogDirs):
         directory = planned[0] if planned else self._place(topic, partition, directory_id, is_new)
         if planned is None:
             directory.forget(topic, partition)
-        log = self._open_new(directory, topic, partition, f"{topic}-{partition}")
+        log = self.open_new(directory, topic, partition, f"{topic}-{partition}")
         if planned is None or not planned[1].is_done:
             self._env.sync_dir(directory.path)
-        self._register(log, directory, self._logs)
+        self.register(log, directory, self._logs)
         return log
 
     def _place(self, topic: str, partition: int, directory_id: bytes, is_new: bool) -> LogDir:
@@ -280,73 +298,6 @@ class LogManager(LogDirs):
             )
         return self.choose_directories(1)[0]
 
-    # -- moving a log to another directory (KIP-113) --
-
-    def get_or_create_future_log(
-        self, topic: str, partition: int, log_dir: str, topic_id: bytes | None = None
-    ) -> UnifiedLog:
-        """The log that is to replace the one in use, in the log directory `log_dir`, which must be another.
-
-        Its directory is called topic-partition.uniqueid-future until `replace_current_with_future_log`. Raises
-        KafkaStorageError, ValueError.
-        """
-        key = (topic, partition)
-        future, current = self._future_logs.get(key), self._logs.get(key)
-        if future is not None:
-            return future
-        directory = next((candidate for candidate in self.dirs if candidate.path == log_dir), None)
-        if directory is None:
-            raise KafkaStorageError(f"{log_dir} is no log directory that works")
-        if current is not None and self.directory_of(current) is directory:
-            raise ValueError(f"{current.name} lies in {log_dir} already")
-        name = odd_dir_name(topic, partition, FUTURE_DIR_SUFFIX, self._env.random_bytes(16))
-        try:
-            future = self._open_new(directory, topic, partition, name)
-            self._env.sync_dir(directory.path)
-            if topic_id is not None:
-                future.assign_topic_id(topic_id)
-        except OSError as error:
-            raise storage_error(f"the future log of {topic}-{partition}", error, undone=True) from error
-        self._register(future, directory, self._future_logs)
-        return future
-
-    def replace_current_with_future_log(self, topic: str, partition: int) -> UnifiedLog:
-        """Puts the future log in the place of the one in use, which is deleted as `delete_log` does it.
-
-        The new one gets its name first: a crash in between leaves both, and the directory that the metadata have the
-        partition in says which counts. Raises KafkaStorageError.
-        """
-        key = (topic, partition)
-        future, current = self._future_logs.get(key), self._logs.get(key)
-        if future is None:
-            raise KafkaStorageError(f"the future log of {topic}-{partition} is offline, or there is none")
-        target = self.directory_of(future)
-        if current is not None:
-            self._abort_cleaning(current)
-        try:
-            future.release()
-            future.rename_dir(f"{target.path}/{topic}-{partition}")
-            self._env.sync_dir(target.path)
-        except OSError as error:
-            raise storage_error(f"{future.name} cannot be renamed", error, undone=False) from error
-        self._logs[key] = self._future_logs.pop(key)
-        if current is not None:
-            future.update_high_watermark(min(current.high_watermark, future.log_end_offset))
-            self._retire(current, target)
-        return future
-
-    def _retire(self, current: UnifiedLog, target: LogDir) -> None:
-        """The rest of a replacement: what was in use goes, and no checkpoint of its directory speaks of it."""
-        key, source = (current.topic, current.partition), self.directory_of(current)
-        if self.cleaner is not None:
-            self.cleaner.alter_checkpoint_dir(key, source, target)
-        self._rename_away(current, source, DELETE_DIR_SUFFIX)
-        del source.logs[key]
-        try:
-            source.checkpoint_all()
-        except OSError as error:
-            raise storage_error(source.path, error, undone=False) from error
-
     def delete_log(self, topic: str, partition: int) -> bool:
         """Takes a log away: its directory is renamed now and removed after file.delete.delay.ms. False: there was none.
 
@@ -358,27 +309,45 @@ class LogManager(LogDirs):
         """Puts a log that belongs to no topic aside: its directory is renamed and kept. False: there was none."""
         return self._take_away(topic, partition, STRAY_DIR_SUFFIX)
 
+    def put_aside(self, log: UnifiedLog) -> None:
+        """`mark_stray` for a log, which may be a future log as well."""
+        key = (log.topic, log.partition)
+        if self._future_logs.get(key) is log:
+            self.future.detach(*key)
+            self.future.discard(log, is_stray=True)
+        else:
+            self.mark_stray(*key)
+
     def _take_away(self, topic: str, partition: int, suffix: str) -> bool:
         log = self._logs.get((topic, partition))
         if log is None:
             return False
         directory = self.directory_of(log)
-        self._abort_cleaning(log)
-        self._rename_away(log, directory, suffix)
+        self.abort_cleaning(log)
+        self.rename_away(log, directory, suffix)
         del self._logs[topic, partition], directory.logs[topic, partition]
         if self.cleaner is not None:
             self.cleaner.partition_removed(directory, (topic, partition))
         return True
 
-    def _rename_away(self, log: UnifiedLog, directory: LogDir, suffix: str) -> None:
-        name = odd_dir_name(log.topic, log.partition, suffix, self._env.random_bytes(16))
+    def rename_away(self, log: UnifiedLog, directory: LogDir, suffix: str) -> None:
+        """Gives a log's directory a name of another kind, and fails the log. Raises KafkaStorageError."""
         try:
-            log.release()
-            log.rename_dir(f"{directory.path}/{name}")
+            self.give_name(log, directory, suffix)
             if suffix == STRAY_DIR_SUFFIX:  # a deletion is durable where it was decided
                 self._env.sync_dir(directory.path)
         except OSError as error:
             raise KafkaStorageError(f"{log.name} cannot be renamed: {error}") from error
+        self.let_go(log, suffix)
+
+    def give_name(self, log: UnifiedLog, directory: LogDir, suffix: str) -> None:
+        """The first half: another name, and nothing else. Raises OSError."""
+        name = odd_dir_name(log.topic, log.partition, suffix, self._env.random_bytes(16))
+        log.release()
+        log.rename_dir(f"{directory.path}/{name}")
+
+    def let_go(self, log: UnifiedLog, suffix: str) -> None:
+        """The second half: nobody uses the log any more, and if it was deleted its files go after a while."""
         if suffix == DELETE_DIR_SUFFIX:
             self._deletions.add(log.config.file_delete_delay_ms, [], log.directory)
         log.fail("it was deleted" if suffix == DELETE_DIR_SUFFIX else "it was put aside")
@@ -390,7 +359,7 @@ class LogManager(LogDirs):
         KafkaStorageError, OSError.
         """
         if offset < log.segments[-1].base_offset:
-            self._abort_cleaning(log)
+            self.abort_cleaning(log)
         was_cut = log.truncate_to(offset)
         if was_cut:
             directory = self.directory_of(log)
@@ -400,13 +369,14 @@ class LogManager(LogDirs):
 
     def truncate_fully_and_start_at(self, log: UnifiedLog, offset: int) -> None:
         """`UnifiedLog.truncate_fully_and_start_at`, with the checkpoints that follow from it."""
-        self._abort_cleaning(log)
+        self.abort_cleaning(log)
         log.truncate_fully_and_start_at(offset)
         directory = self.directory_of(log)
         self._truncate_cleaner_offset(directory, log)
         directory.checkpoint_all()
 
-    def _abort_cleaning(self, log: UnifiedLog) -> None:
+    def abort_cleaning(self, log: UnifiedLog) -> None:
+        """On return no compaction changes the log."""
         if self.cleaner is not None:
             self.cleaner.abort_cleaning((log.topic, log.partition))
 
@@ -425,9 +395,15 @@ class LogManager(LogDirs):
     # -- what the broker calls on its schedule --
 
     def cleanup_logs(self) -> int:
-        """Retention: deletes the segments that may go in all logs; how many. The cleaner does it for compacted ones."""
-        logs = [*self.all_logs(), *self.future_logs()]
-        return sum(self._retain(log) for log in logs if self.cleaner is None or self.cleaner.may_retain(log))
+        """Retention: deletes the segments that may go in all logs; how many. The cleaner does it for compacted ones.
+
+        Future logs follow the log that they are to replace.
+        """
+        return sum(
+            self._retain(log)
+            for log in self.all_logs()
+            if self.cleaner is None or self.cleaner.may_retain(log)
+        )
 
     def _retain(self, log: UnifiedLog) -> int:
         if log.is_failed:
@@ -441,10 +417,12 @@ class LogManager(LogDirs):
         return 0
 
     def logs_to_flush(self) -> list[UnifiedLog]:
-        """The logs that are due for `prepare_flush`: flush.ms and flush.messages reached, or rolled since the last."""
+        """The logs that are due for `prepare_flush`: flush.ms and flush.messages reached, or rolled since the last.
+
+        Future logs are flushed by whoever fills them.
+        """
         now_ms = self._env.now_ms()
-        logs = [*self._logs.values(), *self._future_logs.values()]
-        return [log for log in logs if log.needs_flush(now_ms)]
+        return [log for log in self._logs.values() if log.needs_flush(now_ms)]
 
     def take_due_deletions(self, now_ms: int | None = None) -> list[Deletion]:
         """Files and directories whose delay is over; the caller has them `run`, in a thread if it likes."""

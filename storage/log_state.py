@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from protocol.wire import uuid_to_string
-from storage.checkpoints import PartitionMetadataFile
+from storage.checkpoints import PARTITION_METADATA, PartitionMetadataFile
 from storage.disk_space import DiskSpace
 from storage.env import Env
 from storage.errors import (
@@ -27,6 +27,7 @@ from storage.offsets import (
     LogOffsetMetadata,
     LogStartOffsetIncrementReason,
 )
+from storage.open_segments import OpenSegments
 from storage.producer_state import ProducerStateManager
 from storage.segment import LogSegment
 
@@ -168,6 +169,49 @@ class LogState:
         assert self.log_start_offset <= stable <= self.high_watermark <= self._local.log_end_offset, repr(
             self
         )
+
+    # -- where it lies, and what of it is open --
+
+    def rename_dir(self, directory: str) -> None:
+        """Gives the partition's directory another name; the directory above is not synced. Raises OSError."""
+        self._env.rename(self.directory, directory)
+        self._local.update_directory(directory)
+        self.leader_epoch_cache.update_directory(directory)
+        self.producer_state_manager.snapshots.directory = directory
+        self._partition_metadata.path = f"{directory}/{PARTITION_METADATA}"
+
+    def release(self) -> None:
+        """Gives files and maps back; the next use opens them again."""
+        for segment in self._local.segments:
+            segment.release()
+
+    def share_open_segments(self, ring: OpenSegments) -> None:
+        """Gives files and maps back; what opens from here on counts with what is open in `ring`."""
+        self.release()
+        self._local.share_open_segments(ring)
+
+    # -- taking the place of another log --
+
+    def skip_to(self, offset: int) -> None:
+        """Has the next record come at `offset`, beyond the end: what lay before has been compacted away.
+
+        A segment is begun there. Raises OSError.
+        """
+        self._local.skip_to(offset)
+        self.producer_state_manager.map_end_offset = offset
+
+    def take_over(self, other: "LogState") -> None:
+        """Knows from here on all that `other` knows, whose batches this log has to the last one.
+
+        Offsets, leader epochs (also those in which nothing was appended), producers (also those whose batches are gone)
+        and transactions that are being verified. `other` is not to be appended to any more.
+        """
+        assert self.log_end_offset == other.log_end_offset, f"{self!r} is no copy of {other!r}"
+        self.leader_epoch_cache.take_over(other.leader_epoch_cache)
+        self.producer_state_manager.take_over(other.producer_state_manager)
+        self.log_start_offset = max(self.log_start_offset, other.log_start_offset)
+        self._update_first_unstable_offset()
+        self.update_high_watermark(other.high_watermark)
 
     # -- topic id --
 

@@ -16,11 +16,11 @@ class NewDirectories:
 
     def __init__(self, env: Env) -> None:
         self._env = env
-        self._topic_ids: dict[str, dict[str, bytes]] = {}
+        self._topic_ids: dict[str, dict[str, bytes | None]] = {}
         self.is_done = False
 
-    def add(self, log_dir: str, name: str, topic_id: bytes) -> None:
-        """Plans the partition directory `name` in `log_dir`."""
+    def add(self, log_dir: str, name: str, topic_id: bytes | None) -> None:
+        """Plans the partition directory `name` in `log_dir`; None where nobody knows the topic's id yet."""
         self._topic_ids.setdefault(log_dir, {})[f"{log_dir}/{name}"] = topic_id
 
     def run(self) -> None:
@@ -28,6 +28,7 @@ class NewDirectories:
         for log_dir, directories in self._topic_ids.items():
             for directory, topic_id in directories.items():
                 self._env.mkdir(directory)
-                PartitionMetadataFile(self._env, f"{directory}/{PARTITION_METADATA}").write(topic_id)
+                if topic_id is not None:
+                    PartitionMetadataFile(self._env, f"{directory}/{PARTITION_METADATA}").write(topic_id)
             self._env.sync_dir(log_dir)
         self.is_done = True

@@ -390,6 +390,15 @@ class ProducerStateManager:
         self.clear()
         self._load_latest(log_start_offset, now_ms)
 
+    def take_over(self, other: "ProducerStateManager") -> None:
+        """Knows the producers of another log from here on, which has the same batches; the other forgets them."""
+        self.map_end_offset = max(self.map_end_offset, other.map_end_offset)
+        self.expiration_ms, self.verifies_transactions = other.expiration_ms, other.verifies_transactions
+        self.producers, other.producers = other.producers, {}
+        self._ongoing_txns, other._ongoing_txns = other._ongoing_txns, {}
+        self._unreplicated_txns, other._unreplicated_txns = other._unreplicated_txns, {}
+        self.verifications, other.verifications = other.verifications, VerificationStates()
+
     def clear(self) -> None:
         self.producers.clear()
         self._ongoing_txns.clear()

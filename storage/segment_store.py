@@ -171,6 +171,11 @@ class SegmentFiles:
             if index is not None:
                 index.unmap()
 
+    def share_open_segments(self, ring: OpenSegments) -> None:
+        """Counts among the open segments of `ring` when it opens again; it is not open now."""
+        assert self._file is None, f"{self} is open"
+        self._open_segments = ring
+
     def paths_to_sync(self) -> list[str]:
         """The index files: what has to be synced, beside the .log, before the segment counts as safe and closed.
 

@@ -9,10 +9,9 @@ nothing of a batch is visible until all of it is. Not thread-safe; of a flush, `
 """
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from protocol.records.batch import CorruptRecordError, InvalidRecordError, RecordBatch, batches
-from storage.checkpoints import PARTITION_METADATA
 from storage.env import Buffer, remove_tree
 from storage.errors import (
     DiskFullError,
@@ -90,15 +89,20 @@ class UnifiedLog(LogState):
                     return self._duplicate(known)
         if self.disk_space.is_full and origin is AppendOrigin.CLIENT:
             raise self.disk_space.refuse()
+        self._check_size(valid)
         return self._append(valid, now_ms)
 
-    def append_as_follower(self, records: Buffer, leader_epoch: int) -> LogAppendInfo:
+    def append_as_follower(
+        self, records: Buffer, leader_epoch: int, *, is_copy: bool = False
+    ) -> LogAppendInfo:
         """Appends batches that a leader has numbered, as they are; those of an epoch above `leader_epoch` are left out.
 
-        Raises CorruptRecordError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError, KafkaStorageError.
+        With `is_copy` they come from a log of this broker, which may hold what no leader sends: message sets, and a
+        batch that is larger than segment.bytes. Raises CorruptRecordError, OffsetsOutOfOrderError,
+        UnexpectedAppendOffsetError, RecordBatchTooLargeError, KafkaStorageError.
         """
         self._check_online()
-        return self._append_numbered(records, leader_epoch, AppendOrigin.REPLICATION)
+        return self._append_numbered(records, leader_epoch, AppendOrigin.REPLICATION, is_copy=is_copy)
 
     def start_transaction_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool = False
@@ -112,7 +116,9 @@ class UnifiedLog(LogState):
             now_ms=self._env.now_ms(),
         )
 
-    def _append_numbered(self, records: Buffer, leader_epoch: int, origin: AppendOrigin) -> LogAppendInfo:
+    def _append_numbered(
+        self, records: Buffer, leader_epoch: int, origin: AppendOrigin, *, is_copy: bool = False
+    ) -> LogAppendInfo:
         valid = ValidatedRecords(self._local.log_end_offset)
         last_offset = -1
         for batch in batches(records):
@@ -121,7 +127,7 @@ class UnifiedLog(LogState):
                 raise OffsetsOutOfOrderError(
                     f"offset {batch.last_offset} after {last_offset} for {self.name}"
                 )
-            if not isinstance(batch, RecordBatch):
+            if not (is_copy or isinstance(batch, RecordBatch)):
                 raise CorruptRecordError(
                     f"a message set for {self.name} from a leader that has record batches"
                 )
@@ -133,7 +139,8 @@ class UnifiedLog(LogState):
                 break
             last_offset = batch.last_offset
             end = batch.position + batch.size_in_bytes
-            valid.add(batch, (memoryview(batch.buffer)[batch.position : end],))
+            # A message of an old format answers whatever is asked of a batch from here on.
+            valid.add(cast(RecordBatch, batch), (memoryview(batch.buffer)[batch.position : end],))
         if not valid.batches:
             return LogAppendInfo(-1, -1, self.log_start_offset)
         first_offset = valid.batches[0].base_offset
@@ -143,7 +150,15 @@ class UnifiedLog(LogState):
                 first_offset,
                 last_offset,
             )
+        if not (is_copy and len(valid.batches) == 1):
+            self._check_size(valid)
         return self._append(valid, self._env.now_ms())
+
+    def _check_size(self, valid: ValidatedRecords) -> None:
+        if valid.size > self.config.segment_bytes:
+            raise RecordBatchTooLargeError(
+                f"{valid.size} bytes for {self.name} in one piece; segment.bytes is {self.config.segment_bytes}"
+            )
 
     def _append(self, valid: ValidatedRecords, now_ms: int) -> LogAppendInfo:
         first, last_offset = valid.batches[0], valid.next_offset - 1
@@ -205,10 +220,6 @@ class UnifiedLog(LogState):
     def _maybe_roll(
         self, size: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int
     ) -> None:
-        if size > self.config.segment_bytes:
-            raise RecordBatchTooLargeError(
-                f"{size} bytes for {self.name} in one piece; segment.bytes is {self.config.segment_bytes}"
-            )
         if self._local.active_segment.should_roll(
             now_ms=now_ms,
             size=size,
@@ -468,19 +479,6 @@ class UnifiedLog(LogState):
         if self._high_watermark_metadata.segment_base_offset in cleaned.replaces:
             self._high_watermark_metadata = LogOffsetMetadata(self.high_watermark)
         return True
-
-    def rename_dir(self, directory: str) -> None:
-        """Gives the partition's directory another name; the directory above is not synced. Raises OSError."""
-        self._env.rename(self.directory, directory)
-        self._local.update_directory(directory)
-        self.leader_epoch_cache.update_directory(directory)
-        self.producer_state_manager.snapshots.directory = directory
-        self._partition_metadata.path = f"{directory}/{PARTITION_METADATA}"
-
-    def release(self) -> None:
-        """Gives files and maps back; the next use opens them again."""
-        for segment in self._local.segments:
-            segment.release()
 
     def close(self) -> None:
         """Trims the indexes, saves the producers, gives files back. Flush first for a clean stop. Raises OSError."""

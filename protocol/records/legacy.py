@@ -129,6 +129,16 @@ class LegacyEntry:
         return next(self.records()).offset
 
     @property
+    def last_offset_delta(self) -> int:
+        """How far the last offset lies behind the first; raises what `base_offset` does."""
+        return self.last_offset - self.base_offset
+
+    @property
+    def record_count(self) -> int:
+        """How many messages there are at most; fewer where a wrapper was compacted. Raises what `base_offset` does."""
+        return self.last_offset_delta + 1
+
+    @property
     def compression_type(self) -> CompressionType:
         """The codec; raises UnsupportedCompressionError for what these formats cannot have."""
         codec = CompressionType.of(self.attributes & COMPRESSION_MASK)

@@ -121,7 +121,9 @@ def test_a_move_that_was_decided_is_ended_at_the_start(tmp_path: Path) -> None:
     assert log is not None
     source = storage.log_manager.directory_of(log)
     (target,) = [one for one in storage.log_manager.dirs if one is not source]
-    storage.log_manager.get_or_create_future_log("t", 0, target.path, TOPIC_ID)
+    new = storage.log_manager.future.prepare(log, target.path)
+    new.run()
+    storage.log_manager.future.open(new)
     partition = storage.image.topics["t"].partitions[0]
     assert target.directory_id is not None
     decided = partition.record(TOPIC_ID)

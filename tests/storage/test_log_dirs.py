@@ -10,11 +10,12 @@ import pytest
 from storage.errors import InconsistentMetadataError, KafkaStorageError, NoLogDirError
 from storage.log_loading import PartitionDirName, odd_dir_name, parse_partition_dir
 from storage.log_manager import LogManager
-from storage.offsets import LogStartOffsetIncrementReason
+from storage.unified_log import UnifiedLog
 from tests.storage.fault_env import Fault, FaultEnv
 from tests.storage.helpers import TOPIC_ID, append, fill, read_values, small_config
 
 A_ID = bytes(15) + b"\x0a"
+B_ID = bytes(15) + b"\x0b"
 IDS = {"/a": "AAAAAAAAAAAAAAAAAAAACg", "/b": "AAAAAAAAAAAAAAAAAAAACw", "/c": "AAAAAAAAAAAAAAAAAAAADA"}
 
 
@@ -281,31 +282,32 @@ def test_a_future_log_is_kept_apart_until_it_takes_its_place(env: FaultEnv) -> N
     manager = opened(env)
     log = manager.get_or_create_log("t", 0, TOPIC_ID, directory_id=A_ID)
     fill(log, 12)
-    log.maybe_increment_log_start_offset(2, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
     with pytest.raises(ValueError, match="already"):
-        manager.get_or_create_future_log("t", 0, "/a")
+        manager.future.prepare(log, "/a")
     with pytest.raises(KafkaStorageError, match="/z"):
-        manager.get_or_create_future_log("t", 0, "/z")
-    future = manager.get_or_create_future_log("t", 0, "/b", TOPIC_ID)
-    assert manager.get_or_create_future_log("t", 0, "/b") is future
+        manager.future.prepare(log, "/z")
+    future = begun(manager, log, "/b")
     assert future.directory.startswith("/b/t-0.")
     assert future.directory.endswith("-future")
-    assert (len(manager), manager.get_log("t", 0)) == (1, log)
-    fill(future, 12)
+    assert (len(manager), manager.get_log("t", 0), manager.get_future_log("t", 0)) == (1, log, future)
+    manager.future.catch_up(log, future)
     manager.shutdown()
     env.crash()
 
     manager = opened(env)  # loaded as a future log again
     assert len(manager) == 1
     assert [one.log_end_offset for one in manager.future_logs()] == [12]
-    moved = manager.replace_current_with_future_log("t", 0)
-    assert (moved.directory, moved.high_watermark) == ("/b/t-0", 12)
+    moved = manager.future.replace_current("t", 0)
+    assert (moved.directory, moved.log_end_offset) == ("/b/t-0", 12)
     assert manager.get_log("t", 0) is moved
     assert manager.get_future_log("t", 0) is None
+    assert manager.places() == {("t", 0): B_ID}
     assert [name for name in env.listdir("/a") if name.endswith("-delete")]
     assert append(moved, b"goes on") == 12
     with pytest.raises(KafkaStorageError, match="future"):
-        manager.replace_current_with_future_log("t", 0)
+        manager.future.replace_current("t", 0)
+    for job in manager.future.sync_jobs(manager.dirs):
+        job()
     manager.shutdown()
     env.crash()
     again = opened(env).get_log("t", 0)
@@ -313,18 +315,10 @@ def test_a_future_log_is_kept_apart_until_it_takes_its_place(env: FaultEnv) -> N
     assert (again.directory, again.log_end_offset) == ("/b/t-0", 13)
 
 
-def test_a_crash_in_the_middle_of_a_move_is_settled_by_the_metadata(env: FaultEnv) -> None:
-    manager = opened(env)
-    fill(manager.get_or_create_log("t", 0, TOPIC_ID, directory_id=A_ID), 3)
-    fill(manager.get_or_create_future_log("t", 0, "/b", TOPIC_ID), 3)
-    env.inject(refusing("/a", "rename"))
-    with pytest.raises(KafkaStorageError):
-        manager.replace_current_with_future_log("t", 0)
-    env.kill()
-    manager = opened(env, assigned_dir=lambda _topic, _partition: A_ID[:15] + b"\x0b")
-    log = manager.get_log("t", 0)
-    assert log is not None
-    assert log.directory == "/b/t-0"
+def begun(manager: LogManager, log: UnifiedLog, log_dir: str) -> UnifiedLog:
+    new = manager.future.prepare(log, log_dir)
+    new.run()
+    return manager.future.open(new)
 
 
 # -- names --

@@ -1,0 +1,285 @@
+"""FutureLogs: logs that are to replace one in another log directory of the broker (KIP-113), part of LogManager.
+
+A future log lies in topic-partition.uniqueid-future until it has all that the log in use has (`future_log`) and takes
+its place. Source: kafka.log.LogManager (getOrCreateLog with isFuture, replaceCurrentWithFutureLog, asyncDelete).
+
+What a crash leaves of a replacement, which begins when the metadata have the partition in the directory of the future
+log, and durably so:
+
+    in the old directory | in the new one   | the next start
+    ---------------------+------------------+----------------------------------------------------------------
+    topic-0              | topic-0...future | has the future log catch up and take the place
+    topic-0...delete     | topic-0...future | has the future log take the place: it was the same
+    topic-0...delete     | topic-0          | finds nothing to do
+    topic-0              | topic-0          | puts the old one aside (power cuts only, which may undo either name)
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from protocol.records.errors import CorruptRecordError
+from storage.checkpoints import TopicPartition
+from storage.env import Env
+from storage.errors import KafkaStorageError, StorageError, storage_error
+from storage.future_log import (
+    STEP_BYTES,
+    CopyStep,
+    begins_too_early,
+    common_end,
+    first_offset_to_copy,
+    follow_offsets,
+    has_all,
+    has_diverged,
+    plan_step,
+)
+from storage.log_dir import LogDir
+from storage.log_loading import DELETE_DIR_SUFFIX, FUTURE_DIR_SUFFIX, STRAY_DIR_SUFFIX, odd_dir_name
+from storage.new_directories import NewDirectories
+from storage.open_segments import OpenSegments
+from storage.unified_log import UnifiedLog
+
+if TYPE_CHECKING:
+    from storage.log_manager import LogManager
+
+OPEN_SEGMENTS: Final = 4
+"""A future log is written by a thread and shares nothing with other logs; it needs the segment that it appends to."""
+
+logger = logging.getLogger("barnabas.storage")
+
+
+class NewFutureLog:
+    """A future log to come. `run` makes its directory, in a thread if you like; then `FutureLogs.open` opens it."""
+
+    __slots__ = ("_checkpoints", "_new_directory", "directory", "name", "source", "start_offset")
+
+    def __init__(self, env: Env, source: UnifiedLog, directory: LogDir) -> None:
+        self.source = source
+        self.directory = directory
+        self.name = odd_dir_name(source.topic, source.partition, FUTURE_DIR_SUFFIX, env.random_bytes(16))
+        self.start_offset = first_offset_to_copy(source)
+        self._new_directory = NewDirectories(env)
+        self._new_directory.add(directory.path, self.name, source.topic_id)
+        directory.cleaner_offsets.pop((source.topic, source.partition), None)
+        self._checkpoints = directory.checkpoint_jobs()
+
+    def run(self) -> None:
+        """Raises OSError."""
+        # What the checkpoints say of the partition is of a log that lay here before.
+        for checkpoint in self._checkpoints:
+            checkpoint()
+        self._new_directory.run()
+
+
+class FutureLogs:
+    """The future logs of a LogManager, whose two lists of logs it changes."""
+
+    __slots__ = ("_current_logs", "_env", "_found", "_logs", "_manager")
+
+    def __init__(
+        self,
+        manager: "LogManager",
+        env: Env,
+        current_logs: dict[TopicPartition, UnifiedLog],
+        future_logs: dict[TopicPartition, UnifiedLog],
+    ) -> None:
+        self._manager = manager
+        self._env = env
+        self._current_logs = current_logs
+        self._logs = future_logs
+        self._found: list[tuple[UnifiedLog, LogDir]] = []
+
+    # -- loading --
+
+    def add_loaded(self, log: UnifiedLog, directory: LogDir) -> None:
+        """Takes a log that was found; `settle` says what becomes of it once all are found."""
+        self._found.append((log, directory))
+
+    def settle(self, assigned_dir: Callable[[str, int], bytes | None]) -> None:
+        """Keeps one future log of a partition, in another directory than the log in use; the others go.
+
+        Of several it is the one that `assigned_dir` names, or else the one that has come farthest.
+        """
+        found, self._found = self._found, []
+        for log, directory in sorted(found, key=lambda one: one[0].log_end_offset):
+            if directory not in self._manager.dirs:
+                continue  # it has failed since
+            key = (log.topic, log.partition)
+            current, other = self._manager.get_log(*key), self._logs.get(key)
+            if current is not None and self._manager.directory_of(current) is directory:
+                self._drop(log, directory, "the partition lies in this directory already")
+                continue
+            if other is not None:
+                other_dir = self._manager.directory_of(other)
+                if other_dir.directory_id == assigned_dir(*key):
+                    self._drop(log, directory, f"{other.directory} is to replace the partition too")
+                    continue
+                self.detach(*key)
+                self._drop(other, other_dir, f"{log.directory} is to replace the partition too")
+            self._manager.register(log, directory, self._logs)
+
+    def _drop(self, log: UnifiedLog, directory: LogDir, why: str) -> None:
+        logger.warning("%s goes: %s", log.directory, why)
+        try:
+            self._manager.rename_away(log, directory, DELETE_DIR_SUFFIX)
+        except KafkaStorageError as error:
+            self._manager.log_dir_failed(directory.path, str(error))
+
+    def finish_decided(self, assigned_dir: Callable[[str, int], bytes | None]) -> None:
+        """Has each future log take its place that lies where the metadata have the partition already.
+
+        Its move was decided before the broker stopped; what was appended since to the log that was in use is copied
+        first. Blocks; for a start. A directory that fails is taken offline.
+        """
+        for future in list(self._logs.values()):
+            directory, key = self._manager.directory_of(future), (future.topic, future.partition)
+            if directory.directory_id != assigned_dir(*key):
+                continue
+            logger.info(
+                "%s takes its place: its move was decided before the broker stopped", future.directory
+            )
+            try:
+                self._finish(future, self._manager.get_log(*key))
+            except (OSError, StorageError, CorruptRecordError) as error:
+                logger.error("%s cannot take its place: %s", future.directory, error)
+                if isinstance(error, KafkaStorageError) and not error.undone:
+                    self._manager.log_dir_failed(directory.path, str(error))
+
+    def _finish(self, future: UnifiedLog, current: UnifiedLog | None) -> None:
+        source = None if current is None else self._manager.directory_of(current)
+        if current is not None and not has_all(current, future):
+            self.catch_up(current, future)
+        self.replace_current(future.topic, future.partition)
+        target = self._manager.directory_of(future)
+        for job in self.sync_jobs([one for one in (target, source) if one is not None]):
+            job()
+
+    # -- making --
+
+    def prepare(self, source: UnifiedLog, log_dir: str) -> NewFutureLog:
+        """Plans the future log of the partition that has `source`, in another log directory. It has none yet.
+
+        Raises KafkaStorageError, CorruptRecordError; ValueError where the log lies there already.
+        """
+        manager = self._manager
+        directory = next((one for one in manager.dirs if one.path == log_dir), None)
+        if directory is None:
+            raise KafkaStorageError(f"{log_dir} is no log directory that works")
+        if manager.directory_of(source) is directory:
+            raise ValueError(f"{source.name} lies in {log_dir} already")
+        return NewFutureLog(self._env, source, directory)
+
+    def open(self, new: NewFutureLog) -> UnifiedLog:
+        """The log, once `new.run` is through. Raises KafkaStorageError."""
+        if new.directory not in self._manager.dirs:
+            raise KafkaStorageError(f"{new.directory.path} has failed")
+        try:
+            log = self._manager.open_new(
+                new.directory,
+                new.source.topic,
+                new.source.partition,
+                new.name,
+                log_start_offset=new.start_offset,
+                open_segments=OpenSegments(OPEN_SEGMENTS),
+            )
+        except OSError as error:
+            what = f"the future log of {new.source.name}"
+            raise storage_error(what, error, undone=True) from error
+        self._manager.register(log, new.directory, self._logs)
+        return log
+
+    # -- filling --
+
+    def plan_step(
+        self, source: UnifiedLog, future: UnifiedLog, max_bytes: int = STEP_BYTES
+    ) -> CopyStep | None:
+        """`future_log.plan_step`, and before it whatever has to be cut off the future log, which is rare.
+
+        Raises CorruptRecordError, KafkaStorageError, OSError.
+        """
+        if begins_too_early(source, future):
+            self._manager.truncate_fully_and_start_at(future, first_offset_to_copy(source))
+        elif has_diverged(source, future):
+            self._manager.truncate_to(future, common_end(source, future))
+        follow_offsets(source, future)
+        return plan_step(source, future, max_bytes)
+
+    def catch_up(self, source: UnifiedLog, future: UnifiedLog) -> int:
+        """Copies whatever is missing, on the calling thread; how many bytes.
+
+        Raises what `plan_step` and `CopyStep.run` raise.
+        """
+        copied = 0
+        while (step := self.plan_step(source, future)) is not None:
+            step.run()
+            copied += step.size
+        follow_offsets(source, future)
+        return copied
+
+    # -- the end --
+
+    def replace_current(self, topic: str, partition: int) -> UnifiedLog:
+        """Puts the future log in the place of the one in use, which goes; the metadata have it there already.
+
+        The two hold the same, or there is no log in use. Both directories are to be synced soon (`sync_jobs`), before
+        what is deleted now can be gone. Raises KafkaStorageError, OSError; then the log in use still is.
+        """
+        key = (topic, partition)
+        future, current = self._logs.get(key), self._manager.get_log(topic, partition)
+        if future is None:
+            raise KafkaStorageError(f"the future log of {topic}-{partition} is offline, or there is none")
+        target = self._manager.directory_of(future)
+        if current is None:
+            self._take_name(future, target)
+        else:
+            self._change_places(current, future, target)
+        del self._logs[key]
+        self._manager.register(future, target, self._current_logs)
+        future.share_open_segments(self._manager.open_segments)
+        return future
+
+    def _change_places(self, current: UnifiedLog, future: UnifiedLog, target: LogDir) -> None:
+        manager, source = self._manager, self._manager.directory_of(current)
+        manager.abort_cleaning(current)
+        name = current.directory
+        try:
+            manager.give_name(current, source, DELETE_DIR_SUFFIX)
+        except OSError as error:
+            raise storage_error(f"{current.name} cannot be renamed", error, undone=False) from error
+        try:
+            self._take_name(future, target)
+        except KafkaStorageError:
+            current.rename_dir(name)
+            raise
+        manager.let_go(current, DELETE_DIR_SUFFIX)
+        del source.logs[current.topic, current.partition]
+        if manager.cleaner is not None:
+            manager.cleaner.alter_checkpoint_dir((current.topic, current.partition), source, target)
+
+    def _take_name(self, future: UnifiedLog, target: LogDir) -> None:
+        try:
+            future.release()
+            future.rename_dir(f"{target.path}/{future.name}")
+        except OSError as error:
+            raise storage_error(f"{future.name} cannot be renamed", error, undone=False) from error
+
+    def sync_jobs(self, directories: list[LogDir]) -> list[Callable[[], None]]:
+        """What makes a replacement durable that touched these directories; each for a thread, and raises OSError."""
+        jobs: list[Callable[[], None]] = []
+        for directory in directories:
+            jobs += [partial(self._env.sync_dir, directory.path), *directory.checkpoint_jobs()]
+        return jobs
+
+    def detach(self, topic: str, partition: int) -> UnifiedLog | None:
+        """Takes a future log out of all lists; its directory stays as it is until `discard`."""
+        log = self._logs.pop((topic, partition), None)
+        if log is not None:
+            del self._manager.directory_of(log).logs[topic, partition]
+        return log
+
+    def discard(self, log: UnifiedLog, *, is_stray: bool = False) -> None:
+        """Has a detached log deleted after file.delete.delay.ms, or put aside. Raises KafkaStorageError."""
+        directory = self._manager.dir_of_path(log.directory)
+        if directory is not None:
+            self._manager.rename_away(log, directory, STRAY_DIR_SUFFIX if is_stray else DELETE_DIR_SUFFIX)
