@@ -272,3 +272,15 @@ def removal_record(
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
     return topic.name, RemoveTopicRecord(topic_id=topic.topic_id)
+
+
+def config_removals(image: MetadataImage, name: str) -> list[ConfigRecord]:
+    """Records that take away what a topic sets, to be written before the topic's own removal.
+
+    RemoveTopicRecord says it all, but Apache Kafka 4.3, when it loads a log, lets settings that came since the last
+    snapshot survive it, and gives them to the next topic of that name (ConfigurationsDelta.replay).
+    """
+    return [
+        ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=name, name=key, value=None)
+        for key in image.topic_config(name)
+    ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from broker.controller import Decision
 from broker.metadata.image import MetadataImage
 from broker.request import Pending, RequestContext, api
-from broker.topic_admin import NewTopic, TopicSpec, new_topics, removal_record
+from broker.topic_admin import NewTopic, TopicSpec, config_removals, new_topics, removal_record
 from config.broker_config import BrokerConfig
 from config.catalogue import BROKER_KEYS, TOPIC_KEYS
 from config.catalogue.server import DELETE_TOPIC_ENABLE
@@ -153,7 +153,7 @@ def delete_topics(
 
 def _deletions(
     image: MetadataImage, doomed: Iterable[_Named]
-) -> tuple[list[DeleteTopicsResponse.DeletableTopicResult], list[RemoveTopicRecord]]:
+) -> tuple[list[DeleteTopicsResponse.DeletableTopicResult], list[Message]]:
     """The answers, and the records that remove what is named once and is there.
 
     What is named twice stays: who repeats himself may have meant something else.
@@ -172,9 +172,11 @@ def _deletions(
             answers.append(_not_deleted(topic, error))
         else:
             found[record.topic_id] = name, record
-    for topic_id, (name, _) in found.items():
+    records: list[Message] = []
+    for topic_id, (name, record) in found.items():
         answers.append(DeleteTopicsResponse.DeletableTopicResult(name=name, topic_id=topic_id))
-    return answers, [record for _, record in found.values()]
+        records += [*config_removals(image, name), record]
+    return answers, records
 
 
 def _check_named_once(topic: _Named, count: int) -> None:

@@ -14,6 +14,7 @@ from broker.topic_admin import (
     TopicDefaults,
     TopicSpec,
     check_topic_name,
+    config_removals,
     is_internal,
     new_topics,
     removal_record,
@@ -252,3 +253,16 @@ def test_where_there_is_no_room_what_is_wrong_is_still_told_first() -> None:
     wrong = outcomes["no name"]
     assert isinstance(wrong, ApiError)
     assert wrong.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_what_a_topic_sets_is_taken_away_before_it() -> None:
+    new = decide(TopicSpec("t", configs={"retention.ms": "1", "flush.ms": "2"}))["t"]
+    assert isinstance(new, NewTopic)
+    image, _ = MetadataImage.empty().apply(new.records)
+    removals = config_removals(image, "t")
+    assert [(one.resource_name, one.name, one.value) for one in removals] == [
+        ("t", "retention.ms", None),
+        ("t", "flush.ms", None),
+    ]
+    assert image.apply(removals)[0].topic_config("t") == {}
+    assert config_removals(image, "other") == []
