@@ -50,7 +50,7 @@ class ApacheKafka:
     def __init__(self, directory: Path, classpath: str, overrides: Mapping[str, str] | None = None) -> None:
         self.directory = directory
         self.data_dir = directory / "data"
-        self.port, self._controller_port = free_ports(2)
+        self.port, self.controller_port = free_ports(2)
         self.overrides = dict(overrides or {})
         self._classpath = classpath
         self._process: subprocess.Popen[bytes] | None = None
@@ -132,8 +132,8 @@ class ApacheKafka:
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{self._controller_port}",
+            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{self.controller_port}",
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.data_dir),

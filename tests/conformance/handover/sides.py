@@ -1,0 +1,66 @@
+"""Brokers that take turns on one directory: Apache Kafka of any version, and Barnabas, told the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.conformance.handover.history import OVERRIDES
+from tests.conformance.kafka_jars import KAFKA_41, KAFKA_VERSION, require_classpath
+from tests.support.apache_kafka import ApacheKafka, free_ports
+from tests.support.broker_process import BrokerProcess
+
+KAFKA, OLD_KAFKA, OURS = KAFKA_VERSION, KAFKA_41, "Barnabas"
+Broker = ApacheKafka | BrokerProcess
+
+
+class Directory:
+    """A log directory, and the ports that all who work in it listen on: a node keeps its addresses."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.data = place / "data"
+        self.ports = free_ports(2)
+        self.brokers: dict[str, Broker] = {}
+
+    def broker(self, side: str) -> Broker:
+        """The one of that side, not started."""
+        if side not in self.brokers:
+            self.brokers[side] = self._ours() if side == OURS else self._kafka(side)
+        return self.brokers[side]
+
+    def metadata_files(self) -> list[Path]:
+        """The newest snapshot of the metadata log and all segments, in order."""
+        folder = self.data / "__cluster_metadata-0"
+        return [*sorted(folder.glob("*.checkpoint"))[-1:], *sorted(folder.glob("*.log"))]
+
+    def snapshots(self) -> list[Path]:
+        """Those of the metadata log, oldest first."""
+        return sorted((self.data / "__cluster_metadata-0").glob("*.checkpoint"))
+
+    def end(self) -> None:
+        """Nobody is left running."""
+        for broker in self.brokers.values():
+            broker.kill()
+
+    def _kafka(self, version: str) -> ApacheKafka:
+        kafka = ApacheKafka(self.place / f"kafka-{version}", require_classpath(version), OVERRIDES)
+        kafka.directory.mkdir(parents=True, exist_ok=True)
+        kafka.data_dir = self.data
+        kafka.port, kafka.controller_port = self.ports
+        return kafka
+
+    def _ours(self) -> BrokerProcess:
+        broker = BrokerProcess(self.data, {**OVERRIDES, **self._roles(), "barnabas.profile": "kafka"})
+        broker.port = self.ports[0]
+        return broker
+
+    def _roles(self) -> dict[str, str]:
+        port, controller = self.ports
+        return {
+            "node.id": "1",
+            "process.roles": "broker,controller",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        }

@@ -1,0 +1,98 @@
+"""One directory, one broker after another: Apache Kafka and Barnabas hand over all that a cluster knows, three rounds.
+
+Each turn begins with Kafka's Java clients looking at everything, which must be what the broker before had shown them,
+then the history goes on (`handover/history.py`), then all is looked at again and the broker stops, or is killed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.admin_peer import AdminPeer
+from tests.conformance.handover.cluster_view import COORDINATED, assert_same_cluster, unlike
+from tests.conformance.handover.history import Cluster, Turn
+from tests.conformance.handover.sides import KAFKA, OLD_KAFKA, OURS, Directory
+
+pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(900)]
+
+SEEDS = int(os.environ.get("BARNABAS_HANDOVER_SEEDS", "1"))
+STOP, KILL = "stop", "kill"
+
+
+@pytest.fixture(scope="module")
+def peer() -> Iterator[AdminPeer]:
+    """One JVM with Kafka's clients for all that is looked at."""
+    running = AdminPeer()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Directory]:
+    """The directory that goes round."""
+    place = Directory(tmp_path)
+    yield place
+    place.end()
+
+
+ROUNDS = [
+    pytest.param((KAFKA, OURS), (STOP,), id="kafka-first"),
+    pytest.param((OURS, KAFKA), (STOP, STOP, KILL), id="ours-first-and-kills"),
+    pytest.param((OLD_KAFKA, OURS, KAFKA, OURS), (STOP,), id="kafka-4.1"),
+]
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize(("sides", "ends"), ROUNDS)
+def test_three_rounds(
+    sides: tuple[str, ...], ends: tuple[str, ...], seed: int, directory: Directory, peer: AdminPeer
+) -> None:
+    Journey(directory, peer, seed).go([sides[number % len(sides)] for number in range(7)], ends)
+
+
+class Journey:
+    """A directory on its way from broker to broker."""
+
+    def __init__(self, directory: Directory, peer: AdminPeer, seed: int) -> None:
+        self.directory = directory
+        self.peer = peer
+        self.cluster = Cluster(seed)
+        self.shown: dict[str, Any] | None = None
+        self.coordinated: dict[str, Any] | None = None
+
+    def go(self, sides: list[str], ends: tuple[str, ...]) -> None:
+        """A turn for each side; `ends` says in turn how they end. The last only looks."""
+        for number, side in enumerate(sides):
+            end = ends[number % len(ends)]
+            broker = self.directory.broker(side)
+            broker.start()
+            self._look(broker.bootstrap, side)
+            if number < len(sides) - 1:
+                turn = Turn(self.cluster, number, self.peer, broker.bootstrap)
+                turn.play(self.directory.data, ours=side == OURS, forgets=end == KILL)
+                self._note(broker.bootstrap, side)
+            self.peer.forget(broker.bootstrap)
+            if end == KILL:
+                broker.kill()
+            else:
+                assert broker.stop() == broker.clean_status
+
+    def _look(self, bootstrap: str, side: str) -> None:
+        """It is what was there before."""
+        shown = self.peer.describe(bootstrap)
+        if self.shown is not None:
+            assert_same_cluster(shown, self.shown)
+        if self.coordinated is not None and side != OURS:
+            found = list(unlike(self.coordinated, {name: shown[name] for name in COORDINATED}))
+            assert not found, "\n".join(found)
+
+    def _note(self, bootstrap: str, side: str) -> None:
+        """What the next one has to show."""
+        self.shown = self.peer.describe(bootstrap)
+        if side != OURS:
+            self.coordinated = {name: self.shown[name] for name in COORDINATED}
