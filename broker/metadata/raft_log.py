@@ -21,15 +21,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from errno import EIO
 from threading import RLock
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from broker.metadata.log import MetadataBatch, MetadataLogError
 from broker.metadata.log_replay import LogReplay
 from broker.metadata.quorum_state import QuorumState, QuorumStateFile
 from broker.metadata.raft_snapshots import DEFAULT_SETTINGS, RaftLogSettings, RaftSnapshots
 from broker.metadata.records import frame
-from broker.metadata.snapshot_files import Control, control_batch, quorum_records
+from broker.metadata.snapshot_files import Control, SnapshotId, control_batch, quorum_records
 from broker.metadata.versions import METADATA_TRANSACTIONS
 from protocol.messages.control_records import LeaderChangeMessage, VotersRecord
 from protocol.messages.topic_records import AbortTransactionRecord, FeatureLevelRecord
@@ -39,15 +40,16 @@ from protocol.schema import Message
 from protocol.wire import ZERO_UUID, Uuid
 from storage.deletion import DeletionQueue
 from storage.env import Env, make_directory
-from storage.errors import RecordBatchTooLargeError, StorageError
+from storage.errors import KafkaStorageError, RecordBatchTooLargeError, StorageError
 from storage.log_loader import open_log
 from storage.log_manager import CLUSTER_METADATA_TOPIC
 from storage.offsets import AppendOrigin, FetchIsolation
 
+if TYPE_CHECKING:
+    from broker.metadata.image import MetadataImage
+
 METADATA_TOPIC_ID: Final[Uuid] = bytes(15) + b"\x01"
 METADATA_VERSION_FEATURE: Final = "metadata.version"
-MAX_RECORDS_PER_BATCH: Final = 10_000
-"""No batch has more (QuorumController): who replays it can tell how much memory that takes."""
 
 _READ_BYTES: Final = 4 << 20
 
@@ -189,7 +191,7 @@ class EmbeddedRaftLog:
     def become_leader(self) -> int:
         """Opens a new epoch, durably; returns it. To be called once, after `load`, before anything is appended.
 
-        A transaction that the log ends in is aborted: whoever began it is gone. Raises StorageError, OSError.
+        A transaction that the log ends in is aborted: whoever began it is gone. Raises OSError.
         """
         with self._lock:
             epoch = self.leader_epoch + 1
@@ -220,7 +222,7 @@ class EmbeddedRaftLog:
     def change_quorum(self, kraft_version: int, voters: VotersRecord) -> None:
         """Has the log name its voters from now on: the step from kraft.version 0 to 1.
 
-        Raises StorageError, OSError; nothing has changed then.
+        Raises OSError; the log says nothing new then.
         """
         with self._lock:
             control = Control(kraft_version, voters)
@@ -233,8 +235,8 @@ class EmbeddedRaftLog:
     def append(self, batches: Sequence[Sequence[Message]]) -> int:
         """Appends each inner list as one atomic batch; the end offset, once all of them are durable.
 
-        Raises RecordBatchTooLargeError for a batch above 8 MiB, other StorageErrors and OSError; none of the batches is
-        there then.
+        Raises RecordBatchTooLargeError for a batch above 8 MiB, and OSError; none of the batches is there then, nor
+        will be.
         """
         with self._lock:
             now_ms, offset = self._env.now_ms(), self.end_offset
@@ -264,9 +266,12 @@ class EmbeddedRaftLog:
             for group in _joined(built, self.settings.max_batch_bytes):
                 self._log.append_as_leader(group, self.leader_epoch, AppendOrigin.RAFT_LEADER)
             self._log.flush()
-        except (StorageError, OSError):
+        except OSError:
             self._take_back(end_offset)
             raise
+        except KafkaStorageError as error:
+            self._take_back(end_offset)
+            raise _system_error(error) from error
         self._log.update_high_watermark(self.end_offset)
         self.snapshots.count(sum(map(len, built)))
 
@@ -277,6 +282,27 @@ class EmbeddedRaftLog:
         except (StorageError, OSError) as error:
             # No more appends (the log is offline); the next start finds whole batches, or none.
             self._log.fail(f"what could not be appended could not be taken back either: {error}")
+
+    # -- snapshots --
+
+    def snapshot_is_due(self, image: MetadataImage) -> bool:
+        """Whether enough was appended, or enough time has passed, for a snapshot of `image`."""
+        return self.snapshots.is_due(image.offset + 1)
+
+    def write_snapshot(self, image: MetadataImage) -> bool:
+        """Writes a snapshot of a published image, then lets go of what retention does not keep.
+
+        May run in a thread of its own while records are appended. False where there is one of this offset already.
+        Raises MetadataLogError, StorageError, OSError.
+        """
+        snapshot_id = SnapshotId(image.offset + 1, image.epoch)
+        is_new = self.snapshots.write(snapshot_id, image.records(), image.metadata_version, self.control)
+        self.snapshots.clean()
+        return is_new
+
+    def maybe_snapshot(self, image: MetadataImage) -> bool:
+        """Writes one if it is due."""
+        return self.snapshot_is_due(image) and self.write_snapshot(image)
 
     @property
     def is_failed(self) -> bool:
@@ -294,6 +320,14 @@ class EmbeddedRaftLog:
         """Gives the files back; everything is durable already. Raises OSError."""
         with self._lock:
             self._log.close()
+
+
+def _system_error(error: KafkaStorageError) -> OSError:
+    """What the system said: callers tell a full disk from one that has failed by it."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__
+    return OSError(EIO, str(error)) if cause is None else OSError(cause.errno, str(error))
 
 
 def _joined(built: Sequence[bytes], max_bytes: int) -> Iterator[bytes]:

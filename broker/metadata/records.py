@@ -67,7 +67,7 @@ def _reduced(record: Message, version: int) -> Message:
     if not missing:
         return record
     kept = {field.name: getattr(record, field.name) for field in record.fields if field.name not in missing}
-    return type(record)(**kept)
+    return type(record)(**kept, unknown_tagged_fields=record.unknown_tagged_fields)
 
 
 def unframe(value: bytes | None) -> Message:

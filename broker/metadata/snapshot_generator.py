@@ -1,0 +1,91 @@
+"""SnapshotGenerator: has snapshots of the metadata written when they are due, and old ones and old log let go.
+
+It follows the image on the event loop. What it writes comes from that immutable image, in a thread, while the
+controller goes on appending. Source: org.apache.kafka.image.publisher.SnapshotGenerator,
+org.apache.kafka.raft.KafkaRaftClient (RaftMetadataLogCleanerManager).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from broker.metadata.image import MetadataDelta, MetadataImage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from broker.blocking import BlockingRunner
+    from broker.metadata.raft_log import EmbeddedRaftLog
+    from broker.timer import Timer, TimerHandle
+
+ROUND_INTERVAL_MS: Final = 60_000
+"""Kafka looks for old snapshots every minute. An idle controller looks then, too, whether a snapshot is due."""
+
+logger = logging.getLogger("barnabas.metadata")
+
+
+class SnapshotGenerator:
+    """One for a metadata log; on the event loop. One snapshot, or one round of deletions, at a time."""
+
+    def __init__(
+        self, log: EmbeddedRaftLog, runner: BlockingRunner, timer: Timer, image: MetadataImage
+    ) -> None:
+        self._log = log
+        self._runner = runner
+        self._timer = timer
+        self._image = image
+        self._is_busy = False
+        self._is_stopped = False
+        self._handle: TimerHandle | None = None
+
+    def start(self) -> None:
+        interval_ms = min(ROUND_INTERVAL_MS, self._log.settings.snapshot_interval_ms or ROUND_INTERVAL_MS)
+        interval_s = max(interval_ms, 1) / 1000
+
+        def run() -> None:
+            self._handle = self._timer.call_at(self._timer.time() + interval_s, run)
+            self.round()
+
+        self._handle = self._timer.call_at(self._timer.time() + interval_s, run)
+
+    def stop(self) -> None:
+        """What has begun is finished; nothing new begins."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        self._is_stopped = True
+
+    def apply(self, image: MetadataImage, _delta: MetadataDelta) -> None:
+        """Takes over the newest image."""
+        self._image = image
+        self._maybe_write()
+
+    def round(self) -> None:
+        """What time alone makes due: a snapshot, deletions."""
+        self._maybe_write()
+        self._in_background("letting go of old metadata", self._clean)
+
+    def _maybe_write(self) -> None:
+        image = self._image
+        if not self._is_busy and self._log.snapshot_is_due(image):
+            self._in_background("writing a snapshot of the metadata", lambda: self._write(image))
+
+    def _write(self, image: MetadataImage) -> None:
+        self._log.write_snapshot(image)
+
+    def _clean(self) -> None:
+        self._log.snapshots.clean()
+        self._log.run_deletions()
+
+    def _in_background(self, what: str, work: Callable[[], None]) -> None:
+        if self._is_busy or self._is_stopped:
+            return
+        self._is_busy = True
+
+        def done(error: BaseException | None) -> None:
+            self._is_busy = False
+            if error is not None:
+                logger.error("%s failed: %s", what, error)
+
+        self._runner.submit(work, done)

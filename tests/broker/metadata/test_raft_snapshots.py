@@ -1,0 +1,235 @@
+"""When a snapshot is due, which ones stay, and where the log begins then."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.metadata.log import MetadataLogError
+from broker.metadata.raft_snapshots import RaftLogSettings
+from broker.metadata.snapshot_files import SnapshotId, write_snapshot
+from config.broker_config import BrokerConfig
+from config.layers import Setting, Source
+from tests.broker.metadata.raft_logs import (
+    DIRECTORY,
+    Node,
+    config,
+    configs,
+    load,
+    new_env,
+    open_raft_log,
+    state,
+)
+from tests.storage.fault_env import FaultEnv
+
+HOUR_MS = 3_600_000
+
+
+def checkpoints(env: FaultEnv) -> list[str]:
+    return sorted(name[14:] for name in env.listdir(DIRECTORY) if ".checkpoint" in name)
+
+
+def _config(values: dict[str, str]) -> BrokerConfig:
+    return BrokerConfig(
+        [Setting(key, value, Source.FILE, "server.properties") for key, value in values.items()]
+    )
+
+
+def test_the_settings_are_those_of_the_broker() -> None:
+    values = {
+        "metadata.log.segment.bytes": "10000000",
+        "metadata.log.segment.ms": "1",
+        "metadata.max.retention.bytes": "2",
+        "metadata.max.retention.ms": "3",
+        "metadata.log.max.record.bytes.between.snapshots": "4",
+        "metadata.log.max.snapshot.interval.ms": "5",
+        "internal.metadata.max.batch.size.in.bytes": "6",
+        "internal.metadata.delete.delay.millis": "7",
+    }
+    settings = RaftLogSettings.of(_config(values))
+    assert settings == RaftLogSettings(10_000_000, 1, 6, 2, 3, 4, 5, 7)
+    small = RaftLogSettings.of(_config({**values, "internal.metadata.log.segment.bytes": "8"}))
+    assert small.segment_bytes == 8
+    assert small.log_config.segment_bytes == 8
+    assert RaftLogSettings.of(_config({})) == RaftLogSettings()
+
+
+# -- cadence --
+
+
+def test_a_snapshot_is_due_after_so_many_bytes() -> None:
+    node = Node(new_env(), snapshot_bytes=1000)
+    assert not node.log.snapshot_is_due(node.image)
+    node.set("a", "x" * 1000)
+    assert node.log.maybe_snapshot(node.image)
+    node.set("b", "x" * 100)
+    assert not node.log.maybe_snapshot(node.image)
+    assert checkpoints(node.env) == ["000003-0000000001.checkpoint"]
+
+
+def test_what_is_read_at_start_counts() -> None:
+    env = new_env()
+    node = Node(env)
+    node.set("a", "x" * 1000)
+    node = Node(env, snapshot_bytes=1000)
+    assert node.log.snapshot_is_due(node.image)
+
+
+def test_a_snapshot_is_due_after_an_hour_if_anything_changed() -> None:
+    node = Node(new_env())
+    assert not node.log.maybe_snapshot(node.image)
+    node.env.time_ms += HOUR_MS
+    assert node.log.maybe_snapshot(node.image)
+    node.env.time_ms += HOUR_MS
+    assert not node.log.maybe_snapshot(node.image)
+    node.set("a", "1")
+    assert node.log.maybe_snapshot(node.image)
+
+
+def test_an_interval_of_0_leaves_it_to_the_bytes() -> None:
+    node = Node(new_env(), snapshot_interval_ms=0)
+    node.env.time_ms += 1000 * HOUR_MS
+    assert not node.log.snapshot_is_due(node.image)
+
+
+def test_a_snapshot_says_when_its_last_record_was_appended() -> None:
+    from broker.metadata.snapshot_files import read_timestamp_ms
+
+    node = Node(new_env())
+    node.set("a", "1")
+    appended_ms = node.env.time_ms
+    node.env.time_ms += 5000
+    image = node.image
+    node.set("b", "1")
+    assert node.log.write_snapshot(image)
+    assert read_timestamp_ms(node.env, f"{DIRECTORY}/{SnapshotId(3, 1).file_name}") == appended_ms
+
+
+def test_a_snapshot_of_the_same_offset_is_written_once() -> None:
+    node = Node(new_env())
+    assert node.snapshot()
+    assert not node.snapshot()
+
+
+# -- retention --
+
+
+def test_the_oldest_go_while_log_and_snapshots_are_too_large() -> None:
+    settings = {
+        "segment_bytes": 1500,
+        "max_batch_bytes": 1500,
+        "retention_bytes": 6000,
+        "delete_delay_ms": 60_000,
+    }
+    node = Node(new_env(), **settings)
+    for number in range(6):
+        node.set("a", "x" * 1000)
+        assert node.snapshot(), number
+    kept = [node.env.size(f"{DIRECTORY}/{snapshot.file_name}") for snapshot in node.log.snapshots.ids]
+    assert len(kept) > 1
+    assert sum(kept) + node.log.size <= 6000 < sum(kept) + node.log.size + 2 * kept[0]
+    assert node.log.start_offset == node.log.snapshots.ids[0].end_offset
+    assert node.log._log.first_segment_base_offset <= node.log.start_offset
+    assert sum(name.endswith(".deleted") for name in node.env.listdir(DIRECTORY)) > 4
+    node.env.time_ms += 60_000
+    node.log.run_deletions()
+    assert not any(name.endswith(".deleted") for name in node.env.listdir(DIRECTORY))
+    again = Node(node.env, **settings)
+    assert state(again.image) == state(node.image)
+
+
+def test_the_latest_always_stays() -> None:
+    node = Node(new_env(), retention_bytes=0, retention_ms=0)
+    node.snapshot()
+    node.env.time_ms += HOUR_MS
+    assert node.log.snapshots.clean() == 0
+    assert len(node.log.snapshots.ids) == 1
+    assert node.log.start_offset == 0
+
+
+def test_the_old_ones_go_by_age_and_the_log_begins_at_the_next() -> None:
+    node = Node(new_env(), retention_ms=HOUR_MS)
+    node.snapshot()
+    for _ in range(3):
+        node.env.time_ms += HOUR_MS // 2 + 1
+        node.set("a", str(node.env.time_ms))
+        node.snapshot()
+    assert [snapshot.end_offset for snapshot in node.log.snapshots.ids] == [4, 5]
+    assert node.log.start_offset == 4
+
+
+def test_without_bounds_everything_stays() -> None:
+    node = Node(new_env(), retention_ms=-1, retention_bytes=-1)
+    for _ in range(3):
+        node.env.time_ms += 1000 * HOUR_MS
+        node.set("a", "1")
+        node.snapshot()
+    assert len(node.log.snapshots.ids) == 3
+    assert node.log.start_offset == 0
+
+
+# -- opening --
+
+
+def test_what_was_left_half_done_is_removed_at_start() -> None:
+    node = Node(new_env())
+    node.snapshot()
+    for name in (
+        "00000000000000000007-0000000001-ab.checkpoint.part",
+        f"{SnapshotId(1, 1).file_name}.deleted",
+    ):
+        node.env.write_file(f"{DIRECTORY}/{name}", b"x")
+    node = Node(node.env)
+    assert checkpoints(node.env) == ["000002-0000000001.checkpoint"]
+
+
+def test_a_log_whose_beginning_is_lost_is_refused() -> None:
+    node = Node(new_env(), segment_bytes=300, max_batch_bytes=300, retention_bytes=0)
+    for _ in range(2):
+        node.set("a", "x" * 200)
+        node.snapshot()
+    node.set("b", "1")
+    (left,) = node.log.snapshots.ids
+    assert node.log._log.first_segment_base_offset > 0
+    node.env.remove(f"{DIRECTORY}/{left.file_name}")
+    with pytest.raises(MetadataLogError, match="the snapshot of what came before is gone"):
+        open_raft_log(node.env)
+
+
+def test_a_snapshot_that_is_torn_is_passed_over_where_the_log_has_it_all() -> None:
+    node = Node(new_env())
+    node.set("a", "1")
+    node.snapshot()
+    node.set("b", "2")
+    node.snapshot()
+    for snapshot_id in reversed(node.log.snapshots.ids):
+        path = f"{DIRECTORY}/{snapshot_id.file_name}"
+        node.env.write_file(path, node.env.read_file(path)[:-1])
+        assert configs(load(open_raft_log(node.env))) == {"a": "1", "b": "2"}
+
+
+def test_a_snapshot_that_is_torn_is_an_error_where_the_log_begins_there() -> None:
+    node = Node(new_env(), segment_bytes=300, max_batch_bytes=300, retention_bytes=0)
+    for _ in range(2):
+        node.set("a", "x" * 200)
+        node.snapshot()
+    path = f"{DIRECTORY}/{node.log.snapshots.ids[0].file_name}"
+    node.env.write_file(path, node.env.read_file(path)[:-1])
+    log = open_raft_log(node.env)
+    with pytest.raises(MetadataLogError, match="no whole snapshot"):
+        load(log)
+
+
+def test_a_snapshot_beyond_the_log_takes_its_place() -> None:
+    """As a follower has it that got one from its leader, and stopped before it could cut its own log."""
+    node = Node(new_env())
+    node.set("a", "1")
+    node.log.close()
+    write_snapshot(
+        node.env, DIRECTORY, SnapshotId(100, 7), [config("b", "2")], metadata_version=30, timestamp_ms=5
+    )
+    log = open_raft_log(node.env)
+    assert (log.start_offset, log.end_offset) == (100, 100)
+    image = load(log)
+    assert configs(image) == {"b": "2"}
+    assert (image.offset, image.epoch) == (99, 7)
+    assert log.become_leader() == 8
