@@ -128,7 +128,7 @@ class NodeStorage:
         self.store.become_leader()
         if not self.image.metadata_version:
             bootstrap = read_bootstrap(self._env, directory.path)
-            self._commit([first_records(bootstrap, config[MIN_INSYNC_REPLICAS])])
+            self.commit([first_records(bootstrap, config[MIN_INSYNC_REPLICAS])])
             check_levels(self.image.features, self.store.control.kraft_version, config)
 
     @property
@@ -142,8 +142,11 @@ class NodeStorage:
         broker = self.image.brokers.get(self.node_id)
         return NO_BROKER_EPOCH if broker is None else broker.epoch
 
-    def _commit(self, batches: Sequence[Sequence[Message]]) -> None:
-        """Makes records durable and replays them: what the controller does once it runs."""
+    def commit(self, batches: Sequence[Sequence[Message]]) -> None:
+        """Makes records durable, each inner list atomically, and replays them: what the controller does once it runs.
+
+        Raises StorageError, OSError.
+        """
         if not batches:
             return
         end_offset = self.store.append(batches)
@@ -156,8 +159,9 @@ class NodeStorage:
         self.was_recovered = self._load_logs(config[NUM_RECOVERY_THREADS_PER_DATA_DIR])
         if self.image.topics or self.image.brokers:
             self._put_strays_aside()
+            self.log_manager.future.finish_decided(self._assigned_dir)
         else:  # nobody was ever here, or no further than this
-            self._commit(in_batches(adopted_topics(self.log_manager, self.node_id, self._env)))
+            self.commit(in_batches(adopted_topics(self.log_manager, self.node_id, self._env)))
 
     def _assigned_dir(self, topic: str, partition: int) -> Uuid | None:
         image = self.image.topics.get(topic)
@@ -215,14 +219,14 @@ class NodeStorage:
             [broker_registration(node, version, epoch)],
             *in_batches([unfencing(self.node_id, epoch), *changes]),
         ]
-        self._commit([batch for batch in batches if batch])
+        self.commit([batch for batch in batches if batch])
 
     # -- the end --
 
     def close(self) -> None:
         """Leaves the cluster in order, flushes and closes everything, and leaves the marker of a clean stop."""
         try:
-            self._commit(shutdown_changes(self.image, self.node_id))
+            self.commit(shutdown_changes(self.image, self.node_id))
         except (StorageError, OSError) as error:
             logger.warning("the metadata do not say that this broker stopped in order: %s", error)
         threads = CLOSING_THREADS_PER_DIR * max(len(self.log_manager.dirs), 1)

@@ -1,21 +1,63 @@
-"""Feature levels: nothing is switched on that this broker cannot do."""
+"""Feature levels: what is supported, and what is refused."""
 
 from __future__ import annotations
 
-from broker.features import FEATURES
+import pytest
+
+from broker.features import check_levels, finalized, supported
+from broker.metadata.log import MetadataLogError
+from config.broker_config import BrokerConfig
+
+CONFIG = BrokerConfig()
+UNSTABLE = BrokerConfig.of(None, overrides=["unstable.feature.versions.enable=true"])
 
 
-def test_what_is_in_force_is_supported_or_off() -> None:
-    for feature in FEATURES:
-        assert 0 <= feature.low <= feature.high
-        assert feature.finalized == 0 or feature.low <= feature.finalized <= feature.high
+def test_what_kafka_4_3_knows_is_supported() -> None:
+    assert {name: tuple(levels) for name, levels in supported(CONFIG).items()} == {
+        "metadata.version": (7, 30),
+        "kraft.version": (0, 1),
+        "transaction.version": (0, 2),
+        "group.version": (0, 1),
+        "eligible.leader.replicas.version": (0, 1),
+        "share.version": (0, 1),
+        "streams.version": (0, 1),
+    }
 
 
-def test_each_feature_is_there_once_and_in_order() -> None:
-    names = [feature.name for feature in FEATURES]
-    assert names == sorted(set(names))
+def test_levels_that_may_still_change_are_supported_on_demand() -> None:
+    assert supported(UNSTABLE)["metadata.version"].high == 31
+    check_levels({"metadata.version": 31}, 0, UNSTABLE)
 
 
-def test_protocols_that_nobody_answers_are_off() -> None:
-    levels = {feature.name: feature.finalized for feature in FEATURES}
-    assert (levels["group.version"], levels["transaction.version"]) == (0, 0)
+def test_what_is_in_force_are_the_levels_above_0_and_kraft_version() -> None:
+    assert finalized({"metadata.version": 30, "group.version": 0}, 1) == {
+        "metadata.version": 30,
+        "kraft.version": 1,
+    }
+    assert finalized({"metadata.version": 30}, 0) == {"metadata.version": 30}
+
+
+@pytest.mark.parametrize(
+    ("levels", "kraft_version", "told"),
+    [
+        (
+            {"metadata.version": 31},
+            0,
+            r"metadata.version at level 31 \(4.4-IV0\).* 7 \(3.3-IV3\) to 30 \(4.3-IV0\)",
+        ),
+        ({"metadata.version": 99}, 0, r"metadata.version at level 99; .* 7 \(3.3-IV3\) to 30 \(4.3-IV0\)"),
+        ({"metadata.version": 1}, 0, "metadata.version at level 1;"),
+        ({"metadata.version": 30, "group.version": 2}, 0, "group.version at level 2; .* 0 to 1"),
+        ({"metadata.version": 30, "new.version": 1}, 0, "new.version at level 1; .* 0 to 0"),
+        ({"metadata.version": 30}, 2, "kraft.version at level 2; .* 0 to 1"),
+    ],
+)
+def test_a_level_that_is_not_supported_is_refused_with_both_levels(
+    levels: dict[str, int], kraft_version: int, told: str
+) -> None:
+    with pytest.raises(MetadataLogError, match=told):
+        check_levels(levels, kraft_version, CONFIG)
+
+
+def test_features_that_are_off_need_no_support() -> None:
+    check_levels({"metadata.version": 7, "unknown.version": 0}, 0, CONFIG)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
-from broker.metadata_store import FILE_NAME
 from broker.node_storage import NodeStorage
 from broker.producer_ids import BLOCK_SIZE
 from config.broker_config import BrokerConfig
@@ -38,7 +38,7 @@ def having_topic(storage: NodeStorage, name: str = "t", partitions: int = 2) -> 
         )
         for index in range(partitions)
     ]
-    storage.store.append([[TopicRecord(name=name, topic_id=TOPIC_ID), *partition_records]])
+    storage.commit([[TopicRecord(name=name, topic_id=TOPIC_ID), *partition_records]])
     for index in range(partitions):
         log = storage.log_manager.get_or_create_log(name, index, TOPIC_ID)
         log.append_as_leader(
@@ -49,7 +49,7 @@ def having_topic(storage: NodeStorage, name: str = "t", partitions: int = 2) -> 
 
 
 def killed(storage: NodeStorage) -> None:
-    storage.log_manager.abandon()
+    storage.abandon()
     storage.store.close()
 
 
@@ -85,7 +85,7 @@ def test_after_a_clean_stop_everything_is_as_it_was(tmp_path: Path) -> None:
     again = opened(tmp_path)
     topic = again.image.topics["t"]
     assert not again.was_recovered
-    assert [partition.leader_epoch for partition in topic.partitions.values()] == [0, 0]
+    assert [(p.leader, p.leader_epoch) for p in topic.partitions.values()] == [(1, 2), (1, 2)]
     log = again.log_manager.get_log("t", 1)
     assert log is not None
     assert (log.log_end_offset, log.high_watermark, log.topic_id) == (1, 1, TOPIC_ID)
@@ -126,7 +126,7 @@ def test_a_directory_of_another_broker_is_adopted(tmp_path: Path) -> None:
     storage = opened(tmp_path)
     having_topic(storage, partitions=3)
     storage.close()
-    (tmp_path / FILE_NAME).unlink()
+    rmtree(tmp_path / "__cluster_metadata-0")
     again = opened(tmp_path)
     topic = again.image.topics["t"]
     assert topic.topic_id == TOPIC_ID
@@ -134,10 +134,12 @@ def test_a_directory_of_another_broker_is_adopted(tmp_path: Path) -> None:
     assert again.image.next_producer_id > 4711
     assert again.image.next_producer_id % BLOCK_SIZE == 0
     again.close()
-    assert opened(tmp_path).image.topics.keys() == {"t"}
+    last = opened(tmp_path)
+    assert last.image.topics.keys() == {"t"}
+    last.close()
 
 
-def test_the_metadata_file_is_found_in_whichever_directory_it_is(tmp_path: Path) -> None:
+def test_the_metadata_log_is_found_in_whichever_directory_it_is(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     storage = opened(first, f"log.dirs={first},{second}")
     having_topic(storage)

@@ -46,17 +46,38 @@ def test_versions_before_3_have_no_features(broker: InProcessBroker) -> None:
 
 @pytest.mark.parametrize(
     ("version", "names"),
-    [(3, ["metadata.version"]), (4, ["group.version", "metadata.version", "transaction.version"])],
+    [
+        (3, ["metadata.version"]),
+        (
+            4,
+            [
+                "eligible.leader.replicas.version",
+                "group.version",
+                "kraft.version",
+                "metadata.version",
+                "share.version",
+                "streams.version",
+                "transaction.version",
+            ],
+        ),
+    ],
 )
 def test_features_whose_lowest_level_is_0_come_with_version_4(
     broker: InProcessBroker, version: int, names: list[str]
 ) -> None:
     answer = asked(broker, version)
-    assert [feature.name for feature in answer.supported_features] == names
-    (finalized,) = answer.finalized_features
-    assert finalized.name == "metadata.version"
-    assert finalized.min_version_level == finalized.max_version_level > 0
-    assert answer.finalized_features_epoch == 0
+    assert sorted(feature.name for feature in answer.supported_features) == names
+    levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
+    assert levels == {
+        "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+        "metadata.version": 30,
+        "share.version": 1,
+        "streams.version": 1,
+        "transaction.version": 2,
+    }
+    assert all(one.min_version_level == one.max_version_level for one in answer.finalized_features)
+    assert answer.finalized_features_epoch == broker.broker.image.offset > 0
 
 
 @pytest.mark.parametrize("version", WITH_SOFTWARE)
