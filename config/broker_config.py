@@ -118,8 +118,8 @@ class BrokerConfig:
 
     def setting(self, key: ConfigKey[Any]) -> Setting | None:
         """Where and how the key is set; None when it has its default."""
-        layers = self._layers.get(key.name)
-        return layers[-1] if layers else None
+        settings = self._layers.get(key.name)
+        return settings[-1] if settings else None
 
     def is_set(self, key: ConfigKey[Any]) -> bool:
         """True when any layer sets the key, even to its default."""
@@ -145,12 +145,12 @@ class BrokerConfig:
 
     def dynamic_settings(self, source: Source) -> Iterator[Setting]:
         """The settings of one dynamic layer, keys that nobody knows included."""
-        for layers in self._layers.values():
-            yield from (setting for setting in layers if setting.source is source)
+        for settings in self._layers.values():
+            yield from (setting for setting in settings if setting.source is source)
 
     def overlaid(self, settings: Iterable[Setting]) -> "BrokerConfig":
         """What holds with these dynamic settings, weakest first, over the static ones. Raises InvalidConfigError."""
-        static = [layers[0] for layers in self._layers.values() if not layers[0].source.is_dynamic]
+        static = [first for first, *_ in self._layers.values() if not first.source.is_dynamic]
         return BrokerConfig([*static, *settings], profile=self.profile, cluster_id=self.cluster_id)
 
     def adopt(self, other: "BrokerConfig") -> None:
@@ -204,15 +204,15 @@ class BrokerConfig:
         """Takes the settings that hold in the end; yields the errors. What a stronger layer replaces may be
         anything."""
         for setting in settings:
-            layers = self._layers.setdefault(setting.key, [])
-            earlier = layers[-1] if layers else None
+            below = self._layers.setdefault(setting.key, [])
+            earlier = below[-1] if below else None
             if earlier is not None and earlier.source is setting.source is Source.FILE:
                 self.messages.append(repeated(earlier, setting))
             if earlier is not None and not setting.source.is_dynamic:
-                layers.pop()
-            layers.append(setting)
-        for name, layers in self._layers.items():
-            setting = layers[-1]
+                below.pop()
+            below.append(setting)
+        for name, of_key in self._layers.items():
+            setting = of_key[-1]
             key = BROKER_KEYS.get(name)
             silent = setting.source is Source.PROFILE or setting.source.is_dynamic
             if not silent and (message := message_about(setting, key)):

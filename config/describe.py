@@ -1,23 +1,25 @@
-"""What DescribeConfigs answers for a topic and for the broker: values as Kafka writes them, and where they come from.
+"""What DescribeConfigs answers for a topic and for brokers: values as Kafka writes them, and where they come from.
 
-Source: kafka.server.ConfigHelper. Some of its habits look odd and are kept, since tools rely on them:
+Other resources: describe_resources.py. Source: kafka.server.ConfigHelper. Some of its habits look odd and are kept,
+since tools rely on them:
 - an entry's source is that of its first synonym, and DEFAULT_CONFIG when it has none;
 - a topic key's synonyms start at the first broker key of its family: with log.retention.hours set and log.retention.ms
   not, retention.ms has no synonyms, though its value comes from there;
 - a topic's entry is never read-only, a broker's is unless the key can change while the broker runs;
-- a key that Kafka does not know is told, without its value, as sensitive.
+- a key that Kafka does not know is told, without its value, as sensitive;
+- the default of the whole cluster is told as it is stored, a broker's own settings as they were understood.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
 from config.broker_config import BrokerConfig
-from config.catalogue import BROKER_KEYS, TOPIC_KEYS, log
+from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS, log
 from config.keys import ConfigKey, DynamicMode
-from config.layers import Setting
-from config.log_config import effective_topic_values
-from config.messages import key_of_listener
+from config.layers import Setting, Source
+from config.log_config import effective_topic_values, sound_topic_overrides
+from config.messages import key_of_listener, name_of_all_listeners
 from config.values import ConfigType
 
 
@@ -62,6 +64,7 @@ class ConfigEntry:
         *,
         key: ConfigKey[Any] | None,
         read_only: bool,
+        is_documented: bool = True,
     ) -> None:
         self.name = name
         self.value = value
@@ -69,7 +72,7 @@ class ConfigEntry:
         self.read_only = read_only
         self.sensitive = key is None or key.sensitive
         self.type = ConfigType.UNKNOWN if key is None else key.type
-        self.documentation = None if key is None else key.documentation
+        self.documentation = key.documentation if key is not None and is_documented else None
 
     @property
     def source(self) -> ConfigSource:
@@ -98,22 +101,38 @@ _FAMILY_OF: Mapping[str, tuple[ConfigKey[Any], ...]] = {
 }
 
 
+_SOURCE_OF_DYNAMIC: Mapping[Source, ConfigSource] = {
+    Source.DYNAMIC_BROKER: ConfigSource.DYNAMIC_BROKER_CONFIG,
+    Source.DYNAMIC_DEFAULT: ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
+}
+_SET_SOURCES = (
+    ConfigSource.DYNAMIC_BROKER_CONFIG,
+    ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
+    ConfigSource.STATIC_BROKER_CONFIG,
+)
+
+
 def describe_topic_configs(
     broker: BrokerConfig, overrides: Mapping[str, str], names: Collection[str] | None = None
 ) -> Iterator[ConfigEntry]:
     """The entries of a topic with these settings of its own; `names` asks for some only, None for all.
 
-    Raises ConfigError when one of the settings cannot stand, which CreateTopics and AlterConfigs prevent.
+    What holds in place of a setting that cannot stand is told; one that nobody knows is told as in Kafka.
     """
-    values = effective_topic_values(broker, overrides)
+    sound, _ = sound_topic_overrides(overrides)
+    values = effective_topic_values(broker, sound)
     for name, key in TOPIC_KEYS.items():
-        if (key.internal and name not in overrides) or (names is not None and name not in names):
+        if (key.internal and name not in sound) or (names is not None and name not in names):
             continue
         value = key.format(values[name])
-        synonyms = _broker_synonyms(broker, key.synonyms[0].name) if key.synonyms else []
-        if name in overrides:
+        synonyms = broker_synonyms(broker, key.synonyms[0].name) if key.synonyms else []
+        if name in sound:
             synonyms.insert(0, ConfigSynonym(name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG))
         yield ConfigEntry(name, value, synonyms, key=key, read_only=False)
+    for name in overrides:
+        if name not in TOPIC_KEYS and (names is None or name in names):
+            hidden = ConfigSynonym(name, None, ConfigSource.DYNAMIC_TOPIC_CONFIG)
+            yield ConfigEntry(name, None, [hidden], key=None, read_only=False)
 
 
 def describe_broker_configs(
@@ -125,39 +144,86 @@ def describe_broker_configs(
             continue
         value = None if key.sensitive else key.format(broker[key])
         read_only = key.dynamic is DynamicMode.READ_ONLY
-        yield ConfigEntry(name, value, _broker_synonyms(broker, name), key=key, read_only=read_only)
+        yield ConfigEntry(name, value, broker_synonyms(broker, name), key=key, read_only=read_only)
+    for name, key in DYNAMIC_BROKER_KEYS.items():
+        if broker.source(key).is_dynamic and (names is None or name in names):
+            yield _other_entry(broker, name, key, key.format(broker[key]))
     for name, setting in broker.unknown.items():
         if names is None or name in names:
-            yield _other_entry(broker, setting)
+            key_ = key_of_listener(setting.key)
+            value = None if key_ is None or key_.sensitive else setting.text
+            yield _other_entry(broker, name, key_, value)
 
 
-def _broker_synonyms(broker: BrokerConfig, name: str) -> list[ConfigSynonym]:
+def describe_cluster_default(
+    broker: BrokerConfig, names: Collection[str] | None = None
+) -> Iterator[ConfigEntry]:
+    """The entries of the default of all brokers, which are those that are set; `names` asks for some only."""
+    for setting in broker.dynamic_settings(Source.DYNAMIC_DEFAULT):
+        if names is not None and setting.key not in names:
+            continue
+        key = _any_broker_key(setting.key)
+        value = None if key is None or key.sensitive else setting.text
+        synonym = ConfigSynonym(setting.key, value, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
+        yield ConfigEntry(
+            setting.key,
+            value,
+            [synonym],
+            key=key,
+            read_only=_is_read_only(setting.key),
+            is_documented=setting.key in BROKER_KEYS,
+        )
+
+
+def broker_synonyms(broker: BrokerConfig, name: str) -> list[ConfigSynonym]:
     """The settings and then the defaults of a key and its family, from the key itself on."""
-    synonyms = _synonyms_of(broker, _FAMILY_OF.get(name, (BROKER_KEYS[name],)))
+    synonyms = _synonyms_of(broker, [key.name for key in _FAMILY_OF.get(name, (BROKER_KEYS[name],))])
     while synonyms and synonyms[0].name != name:
         del synonyms[0]
     return synonyms
 
 
-def _synonyms_of(broker: BrokerConfig, family: tuple[ConfigKey[Any], ...]) -> list[ConfigSynonym]:
+def _synonyms_of(broker: BrokerConfig, names: Sequence[str]) -> list[ConfigSynonym]:
+    """What is set under these names, this broker's dynamic settings first, and then their defaults."""
     synonyms = []
-    for key in family:
-        setting = broker.setting(key)
-        if setting is not None:
-            value = None if key.sensitive else setting.text
-            synonyms.append(ConfigSynonym(key.name, value, ConfigSource.STATIC_BROKER_CONFIG))
-    for key in family:
-        if key.default is not None:
+    for source in _SET_SOURCES:
+        for name in names:
+            synonyms += [
+                ConfigSynonym(name, _shown(setting), source)
+                for setting in broker.layers(name)
+                if _source_of(setting) is source
+            ]
+    for name in names:
+        key = BROKER_KEYS.get(name)
+        if key is not None and key.default is not None:
             value = None if key.sensitive else key.format(key.default)
-            synonyms.append(ConfigSynonym(key.name, value, ConfigSource.DEFAULT_CONFIG))
+            synonyms.append(ConfigSynonym(name, value, ConfigSource.DEFAULT_CONFIG))
     return synonyms
 
 
-def _other_entry(broker: BrokerConfig, setting: Setting) -> ConfigEntry:
-    """A setting of one listener, with what holds for the others behind it; or of a key that nobody knows."""
-    key = key_of_listener(setting.key)
-    value = None if key is None or key.sensitive else setting.text
-    synonyms = [ConfigSynonym(setting.key, value, ConfigSource.STATIC_BROKER_CONFIG)]
-    if key is not None:
-        synonyms += _synonyms_of(broker, (key,))
-    return ConfigEntry(setting.key, value, synonyms, key=key, read_only=True)
+def _source_of(setting: Setting) -> ConfigSource:
+    return _SOURCE_OF_DYNAMIC.get(setting.source, ConfigSource.STATIC_BROKER_CONFIG)
+
+
+def _shown(setting: Setting) -> str | None:
+    key = _any_broker_key(setting.key)
+    return None if key is None or key.sensitive else setting.text
+
+
+def _any_broker_key(name: str) -> ConfigKey[Any] | None:
+    return BROKER_KEYS.get(name) or DYNAMIC_BROKER_KEYS.get(name) or key_of_listener(name)
+
+
+def _is_read_only(name: str) -> bool:
+    """True for what Kafka does not have among its dynamic keys; the settings of single listeners are not there."""
+    key = BROKER_KEYS.get(name) or DYNAMIC_BROKER_KEYS.get(name)
+    return key is None or key.dynamic is DynamicMode.READ_ONLY
+
+
+def _other_entry(
+    broker: BrokerConfig, name: str, key: ConfigKey[Any] | None, value: str | None
+) -> ConfigEntry:
+    """A setting of one listener, with what holds for the others behind it; of a quota; of a key that nobody knows."""
+    base = name_of_all_listeners(name)
+    synonyms = _synonyms_of(broker, [name] if base is None else [name, base])
+    return ConfigEntry(name, value, synonyms, key=key, read_only=_is_read_only(name), is_documented=False)

@@ -50,7 +50,11 @@ WORKER_COUNTS: tuple[ConfigKey[int], ...] = (
 
 # These can be set for one listener and for the whole cluster at once.
 _CLUSTER_WIDE_OF_LISTENERS = frozenset(
-    {network.MAX_CONNECTIONS.name, network.MAX_CONNECTION_CREATION_RATE.name, network.NUM_NETWORK_THREADS.name}
+    {
+        network.MAX_CONNECTIONS.name,
+        network.MAX_CONNECTION_CREATION_RATE.name,
+        network.NUM_NETWORK_THREADS.name,
+    }
 )
 
 
@@ -68,30 +72,31 @@ def base_name(name: str) -> str:
     return rest if dot else name
 
 
-def applied_settings(config: BrokerConfig) -> tuple[dict[str, str], dict[str, str]]:
-    """The dynamic settings that hold now: of the cluster's default, and of this broker."""
-    of_cluster = {setting.key: setting.text for setting in config.dynamic_settings(Source.DYNAMIC_DEFAULT)}
-    of_broker = {setting.key: setting.text for setting in config.dynamic_settings(Source.DYNAMIC_BROKER)}
-    return of_cluster, of_broker
-
-
 # ---- what may be set
 
 
-def check_dynamic_settings(config: BrokerConfig, texts: Mapping[str, str], *, per_broker: bool) -> None:
+def check_dynamic_settings(
+    config: BrokerConfig, texts: Mapping[str, str], others: Mapping[str, str], *, per_broker: bool
+) -> None:
     """Whether `texts` can be all the dynamic settings of this broker, or of the cluster's default.
 
-    Raises ConfigError or InvalidConfigError where they cannot. A name that nobody knows may be set, as in Kafka.
+    `others` are those of the other of the two. Raises ConfigError or InvalidConfigError where they cannot. A name that
+    nobody knows may be set, as in Kafka.
     """
     _check_modes(texts, per_broker=per_broker)
-    of_cluster, of_broker = applied_settings(config)
-    if per_broker:
-        of_broker = dict(texts)
-    else:
-        of_cluster = dict(texts)
-    candidate = config.overlaid([*layers.from_cluster_default(of_cluster), *layers.from_this_broker(of_broker)])
+    others = sound_settings(others, per_broker=not per_broker)
+    of_cluster, of_broker = (others, texts) if per_broker else (texts, others)
+    candidate = config.overlaid(
+        [*layers.from_cluster_default(of_cluster), *layers.from_this_broker(of_broker)]
+    )
     _check_worker_counts(config, candidate)
     _check_listeners(config, candidate)
+
+
+def sound_settings(texts: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:
+    """Those of the stored settings that can stand by themselves; the others are not in force."""
+    make = layers.from_this_broker if per_broker else layers.from_cluster_default
+    return {setting.key: setting.text for setting in _sound_by_themselves(make(texts))[0]}
 
 
 def _check_modes(texts: Mapping[str, str], *, per_broker: bool) -> None:
@@ -109,7 +114,9 @@ def _check_modes(texts: Mapping[str, str], *, per_broker: bool) -> None:
 def _check_is_dynamic(name: str, text: str) -> None:
     key = BROKER_KEYS.get(name)
     if key is not None and key.dynamic is DynamicMode.READ_ONLY:
-        raise _refused(name, text, "cannot change while the broker runs; it is set where the broker is started")
+        raise _refused(
+            name, text, "cannot change while the broker runs; it is set where the broker is started"
+        )
     if name in STORE_KEYS:
         raise _refused(name, text, f"is set for one listener, as {LISTENER_PREFIX}<name>.{name}")
 
@@ -240,4 +247,3 @@ def _does_not_fit(setting: Setting, error: InvalidConfigError) -> ConfigError:
     return own or _refused(setting.key, setting.text, f"does not go with the others: {error.errors[0]}").at(
         setting.place
     )
-

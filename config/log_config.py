@@ -1,9 +1,12 @@
 """What the logs of one topic obey: its own settings over the broker's, as one immutable value.
 
+Settings are checked before they are stored. One that cannot stand all the same, in a directory that another version
+wrote, is left out by `LogConfigs` and reported, and what is below it holds.
+
 Source: org.apache.kafka.storage.internals.log.LogConfig and KafkaConfig.extractLogConfigMap.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from config.catalogue import topic as t
@@ -17,6 +20,12 @@ class BrokerValues(Protocol):
 
     def value_of(self, name: str) -> Any:
         """The effective value of the broker key `name`; None when it is unset."""
+
+
+class LiveValues(BrokerValues, Protocol):
+    """The same of one that changes while the broker runs: `generation` is another number after each change."""
+
+    generation: int
 
 
 class LogConfig(NamedTuple):
@@ -91,6 +100,53 @@ class LogConfig(NamedTuple):
             values[t.SEGMENT_BYTES.name] = small_segment
         values[t.CLEANUP_POLICY.name] = frozenset(values[t.CLEANUP_POLICY.name])
         return cls(**{name.replace(".", "_"): value for name, value in values.items()})
+
+
+class LogConfigs:
+    """The configuration of any topic on a broker whose own may change.
+
+    Topics without settings share one value, so that many of them cost nothing. `report(topic, error)` hears of each
+    setting that is left out.
+    """
+
+    __slots__ = ("_broker", "_default", "_generation", "_report")
+
+    def __init__(self, broker: LiveValues, report: Callable[[str, ConfigError], None]) -> None:
+        self._broker = broker
+        self._report = report
+        self._generation = broker.generation
+        self._default = LogConfig.of(broker, {})
+
+    @property
+    def default(self) -> LogConfig:
+        """What holds for a topic without settings, now."""
+        if self._generation != self._broker.generation:
+            self._generation = self._broker.generation
+            self._default = LogConfig.of(self._broker, {})
+        return self._default
+
+    def of(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
+        """What holds for a topic with these settings of its own, now."""
+        if not overrides:
+            return self.default
+        sound, errors = sound_topic_overrides(overrides)
+        for error in errors:
+            self._report(topic, error)
+        return LogConfig.of(self._broker, sound)
+
+
+def sound_topic_overrides(overrides: Mapping[str, str]) -> tuple[dict[str, str], list[ConfigError]]:
+    """Those of a topic's own settings that can stand, and what is wrong with the others."""
+    sound: dict[str, str] = {}
+    errors: list[ConfigError] = []
+    for name, text in overrides.items():
+        try:
+            topic_key(name).parse(text)
+        except ConfigError as error:
+            errors.append(error)
+        else:
+            sound[name] = text
+    return sound, errors
 
 
 def effective_topic_values(broker: BrokerValues, overrides: Mapping[str, str]) -> dict[str, Any]:

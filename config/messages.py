@@ -78,11 +78,17 @@ def repeated(first: Setting, second: Setting) -> ConfigMessage:
 def key_of_listener(name: str) -> ConfigKey[Any] | None:
     """The key behind listener.name.<listener>.<key> or, for some, listener.name.<listener>.<mechanism>.<key>; else
     None."""
+    base = name_of_all_listeners(name)
+    return None if base is None else BROKER_KEYS.get(base)
+
+
+def name_of_all_listeners(name: str) -> str | None:
+    """What follows listener.name.<listener>. or, for some keys, the mechanism after it; None without that prefix."""
     if not name.startswith("listener.name."):
         return None
     _, _, rest = name.removeprefix("listener.name.").partition(".")
     of_mechanism = rest.partition(".")[2]
-    return BROKER_KEYS.get(of_mechanism if of_mechanism in MECHANISM_KEYS else rest)
+    return of_mechanism if of_mechanism in MECHANISM_KEYS else rest
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:

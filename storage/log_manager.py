@@ -386,11 +386,21 @@ class LogManager(LogDirs):
             key, base_offset = (log.topic, log.partition), log.segments[-1].base_offset
             self.cleaner.maybe_truncate_checkpoint(directory, key, base_offset)
 
-    def update_config(self, topic: str, config: "LogConfig") -> None:
-        """Has every log of a topic go by another configuration."""
-        for log in self._logs.values():
-            if log.topic == topic:
-                log.update_config(config)
+    def update_configs(self, config_of: Callable[[UnifiedLog], "LogConfig"]) -> None:
+        """Has every log go by the configuration that it has now; a compaction ends where there is to be none."""
+        for log in (*self.all_logs(), *self.future_logs()):
+            config = config_of(log)
+            if config is log.config or config == log.config:
+                continue
+            if log.config.compact and not config.compact:
+                self.abort_cleaning(log)
+            log.update_config(config)
+
+    def expire_producers_after(self, expiration_ms: int) -> None:
+        """Has every log, and each that is opened from here on, go by another producer.id.expiration.ms."""
+        self._expiration_ms = expiration_ms
+        for log in (*self.all_logs(), *self.future_logs()):
+            log.producer_state_manager.expiration_ms = expiration_ms
 
     # -- what the broker calls on its schedule --
 

@@ -1,28 +1,70 @@
-"""DescribeConfigs: every setting of a topic or a broker with its value, where that comes from, type and text."""
+"""DescribeConfigs: every setting of a resource with its value, where that comes from, type and text.
+
+ListConfigResources: which resources there are to be described.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from broker.config_admin import CLUSTER_DEFAULT
+from broker.loggers import logger_levels
+from broker.metadata.image import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    MetadataImage,
+)
 from broker.request import RequestContext, api
 from broker.topic_admin import check_topic_name
-from config.describe import ConfigEntry, describe_broker_configs, describe_topic_configs
+from config.describe import (
+    ConfigEntry,
+    ConfigSource,
+    describe_broker_configs,
+    describe_cluster_default,
+    describe_topic_configs,
+)
+from config.describe_resources import describe_client_metrics_configs, describe_group_configs
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
-from protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
+from protocol.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 
 if TYPE_CHECKING:
     from broker.services import Broker
 
-_RESOURCE_NAMES: Final = {TOPIC_RESOURCE: "topic", BROKER_RESOURCE: "broker"}
+RESOURCE_TYPES: Final = (
+    TOPIC_RESOURCE,
+    BROKER_RESOURCE,
+    BROKER_LOGGER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+)
+_TYPES_SINCE: Final = 1
+"""Before, ListConfigResources had another name and was about client metrics only."""
+
+Names = Collection[str] | None
+Result = DescribeConfigsResponse.DescribeConfigsResult
+Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
 
 
 @api(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4))
 def describe_configs(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
+    if any(resource.resource_type not in RESOURCE_TYPES for resource in request.resources):
+        # One resource of a type that nobody knows, and Kafka answers nothing about the others either.
+        unknown = ApiError(ErrorCode.INVALID_REQUEST, f"Types of resources are {RESOURCE_TYPES}.")
+        return DescribeConfigsResponse(
+            results=[_refused(resource, unknown) for resource in request.resources]
+        )
     return DescribeConfigsResponse(
         results=[_describe(broker, request, resource) for resource in request.resources]
     )
@@ -30,59 +72,100 @@ def describe_configs(
 
 def _describe(
     broker: Broker, request: DescribeConfigsRequest, resource: DescribeConfigsRequest.DescribeConfigsResource
-) -> DescribeConfigsResponse.DescribeConfigsResult:
-    result = DescribeConfigsResponse.DescribeConfigsResult(
-        resource_type=resource.resource_type, resource_name=resource.resource_name
-    )
+) -> Result:
+    names = resource.configuration_keys or None
+    describe = _DESCRIBERS[resource.resource_type]
     try:
-        entries = _entries(broker, resource)
+        entries = list(describe(broker, resource.resource_name, names))
     except ApiError as error:
-        result.error_code = error.code
-        result.error_message = error.message
-        return result
-    keys = resource.configuration_keys
-    result.configs = [
-        _entry(entry, synonyms=request.include_synonyms, documentation=request.include_documentation)
-        for entry in entries
-        if not keys or entry.name in keys
-    ]
-    return result
-
-
-def _entries(
-    broker: Broker, resource: DescribeConfigsRequest.DescribeConfigsResource
-) -> Iterable[ConfigEntry]:
-    """The resource's settings. Raises ApiError when there is no such resource."""
-    name = resource.resource_name
-    if resource.resource_type == TOPIC_RESOURCE:
-        check_topic_name(name)
-        if name not in broker.image.topics:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
-        return describe_topic_configs(broker.config, broker.image.topic_config(name))
-    if resource.resource_type == BROKER_RESOURCE:
-        return describe_broker_configs(broker.config) if _is_this_broker(broker, name) else ()
-    raise ApiError(
-        ErrorCode.INVALID_REQUEST,
-        f"Resources of type {resource.resource_type} are not described here; types are {_RESOURCE_NAMES}.",
+        return _refused(resource, error)
+    if not request.include_synonyms:
+        for entry in entries:
+            entry.synonyms = []
+    if not request.include_documentation:
+        for entry in entries:
+            entry.documentation = None
+    return Result(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=entries,
     )
 
 
-def _is_this_broker(broker: Broker, name: str) -> bool:
-    """True for this node's id; False for the cluster-wide default (an empty name), which sets nothing here yet."""
+def _refused(resource: DescribeConfigsRequest.DescribeConfigsResource, error: ApiError) -> Result:
+    return Result(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        error_code=error.code,
+        error_message=error.message,
+    )
+
+
+# ---- one describer for each type of resource; each raises ApiError when there is no such resource
+
+
+def _describe_topic(broker: Broker, name: str, names: Names) -> Iterable[Entry]:
+    check_topic_name(name)
+    if name not in broker.image.topics:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+    overrides = broker.image.topic_config(name)
+    return map(_entry, describe_topic_configs(broker.config, overrides, names))
+
+
+def _describe_broker(broker: Broker, name: str, names: Names) -> Iterable[Entry]:
+    if name == CLUSTER_DEFAULT:
+        return map(_entry, describe_cluster_default(broker.config, names))
+    _check_broker_id(broker, name)
+    return map(_entry, describe_broker_configs(broker.config, names))
+
+
+def _describe_loggers(broker: Broker, name: str, names: Names) -> Iterable[Entry]:
+    _check_broker_id(broker, name)
+    return [
+        Entry(
+            name=logger,
+            value=level,
+            config_source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
+            documentation=None,
+        )
+        for logger, level in logger_levels().items()
+        if names is None or logger in names
+    ]
+
+
+def _describe_client_metrics(broker: Broker, name: str, names: Names) -> Iterable[Entry]:
     if not name:
-        return False
+        raise ApiError(ErrorCode.INVALID_REQUEST, "A subscription to client metrics has a name.")
+    settings = broker.image.configs.get((CLIENT_METRICS_RESOURCE, name), {})
+    return map(_entry, describe_client_metrics_configs(settings, names))
+
+
+def _describe_group(broker: Broker, name: str, names: Names) -> Iterable[Entry]:
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "A group has a name.")
+    overrides = broker.image.configs.get((GROUP_RESOURCE, name), {})
+    return map(_entry, describe_group_configs(broker.config, overrides, names))
+
+
+_DESCRIBERS: Final[Mapping[int, Callable[[Broker, str, Names], Iterable[Entry]]]] = {
+    TOPIC_RESOURCE: _describe_topic,
+    BROKER_RESOURCE: _describe_broker,
+    BROKER_LOGGER_RESOURCE: _describe_loggers,
+    CLIENT_METRICS_RESOURCE: _describe_client_metrics,
+    GROUP_RESOURCE: _describe_group,
+}
+
+
+def _check_broker_id(broker: Broker, name: str) -> None:
     if name != str(broker.node_id):
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
             f"This is broker {broker.node_id}; '{name}' has to be asked about itself.",
         )
-    return True
 
 
-def _entry(
-    entry: ConfigEntry, *, synonyms: bool, documentation: bool
-) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
-    return DescribeConfigsResponse.DescribeConfigsResourceResult(
+def _entry(entry: ConfigEntry) -> Entry:
+    return Entry(
         name=entry.name,
         value=entry.value,
         read_only=entry.read_only,
@@ -92,8 +175,38 @@ def _entry(
             DescribeConfigsResponse.DescribeConfigsSynonym(
                 name=synonym.name, value=synonym.value, source=synonym.source
             )
-            for synonym in (entry.synonyms if synonyms else ())
+            for synonym in entry.synonyms
         ],
         config_type=entry.type,
-        documentation=entry.documentation if documentation else None,
+        documentation=entry.documentation,
     )
+
+
+# ---- which resources there are
+
+
+@api(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1))
+def list_config_resources(
+    broker: Broker, context: RequestContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    wanted = set(request.resource_types) or set(RESOURCE_TYPES)
+    if context.api_version < _TYPES_SINCE:
+        wanted = {CLIENT_METRICS_RESOURCE}
+    if not wanted.issubset(RESOURCE_TYPES):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ListConfigResourcesResponse.ConfigResource(resource_name=name, resource_type=kind)
+            for kind in sorted(wanted)
+            for name in _resource_names(broker.image, broker.node_id, kind)
+        ]
+    )
+
+
+def _resource_names(image: MetadataImage, node_id: int, kind: int) -> Iterable[str]:
+    """Topics and brokers, whether they have settings of their own or not; of the other types those that have."""
+    if kind == TOPIC_RESOURCE:
+        return image.topics
+    if kind in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE):
+        return [str(broker) for broker in sorted(image.brokers) or [node_id]]
+    return [name for of_kind, name in image.configs if of_kind == kind]

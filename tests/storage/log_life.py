@@ -258,7 +258,7 @@ class LogLife(LogAppends):
 
     def change_config(self, rng: Random) -> None:
         self.config = small_config(**{"retention_bytes": -1, "retention_ms": -1, **rng.choice(CONFIGS)})
-        self.manager.update_config("t", self.config)
+        self.manager.update_configs(lambda _: self.config)
 
     # -- stopping --
 

@@ -227,13 +227,21 @@ def test_logs_that_are_not_compacted_are_no_matter(env: FaultEnv) -> None:
 def test_a_change_of_policy_takes_effect(house: Compacted) -> None:
     """From compact to delete and back: what was compacted stays so, the rest is dirty."""
     house.compact()
-    house.manager.update_config("t", small_config())
+    house.manager.update_configs(lambda _: small_config())
     house.fill(10)
     assert house.cleaner.grab_filthiest_log() is None
     assert house.cleaner.may_retain(house.log)
-    house.manager.update_config("t", compacted())
+    house.manager.update_configs(lambda _: compacted())
     assert not house.cleaner.may_retain(house.log)
     assert offsets(house) == (20, 30)
+
+
+def test_a_cleaning_ends_when_the_log_is_not_to_be_compacted_any_more(house: Compacted) -> None:
+    found = house.grab()
+    house.manager.update_configs(lambda _: compacted(retention_ms=1))
+    assert not house.cleaner.is_aborted(found.key)
+    house.manager.update_configs(lambda _: small_config())
+    assert house.cleaner.is_aborted(found.key)
 
 
 def test_a_log_that_is_offline_is_left_out(house: Compacted) -> None:
@@ -245,7 +253,8 @@ def test_a_log_that_cannot_be_looked_at_is_uncleanable_and_the_others_go_on(
     house: Compacted, env: FaultEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = other_log(house, 12)
-    house.manager.update_config("t", compacted(min_compaction_lag_ms=1))
+    lagging = compacted(min_compaction_lag_ms=1)
+    house.manager.update_configs(lambda log: lagging if log is house.log else log.config)
     house.log.release()
     for name in names(env, "/a/t-0"):
         if name.endswith("index"):
@@ -437,7 +446,7 @@ def test_retention_waits_for_a_cleaning_and_the_other_way_round(env: FaultEnv) -
 def test_retention_of_a_log_whose_policy_changed_waits_too(env: FaultEnv) -> None:
     house = expired(env, frozenset({"compact"}))
     found = house.grab()
-    house.manager.update_config("t", small_config(retention_ms=MINUTE_MS))
+    house.manager.update_configs(lambda _: small_config(retention_ms=MINUTE_MS))
     assert house.manager.cleanup_logs() == 0
     house.cleaner.done_cleaning(found, None)
     assert house.manager.cleanup_logs() == 5

@@ -410,8 +410,19 @@ def test_configuration_changes_reach_the_logs(env: FaultEnv) -> None:
     manager = new_manager(env)
     logs = [manager.get_or_create_log("t", partition, TOPIC_ID) for partition in range(2)]
     manager.get_or_create_log("u", 0, TOPIC_ID)
-    manager.update_config("t", small_config(max_message_bytes=77))
+    manager.update_configs(lambda log: small_config(max_message_bytes=77) if log.topic == "t" else log.config)
     assert [log.config.max_message_bytes for log in logs] == [77, 77]
+
+
+def test_when_producers_are_forgotten_can_change(env: FaultEnv) -> None:
+    manager = new_manager(env, producer_id_expiration_ms=1000)
+    manager.get_or_create_log("t", 0, TOPIC_ID).append_as_leader(make_batch(b"x", producer=(7, 0, 0)), 0)
+    manager.expire_producers_after(5000)
+    manager.get_or_create_log("t", 1, TOPIC_ID).append_as_leader(make_batch(b"x", producer=(7, 0, 0)), 0)
+    env.time_ms += 4999
+    assert manager.remove_expired_producers() == 0
+    env.time_ms += 1
+    assert manager.remove_expired_producers() == 2
 
 
 def test_silent_producers_are_forgotten_everywhere(env: FaultEnv) -> None:

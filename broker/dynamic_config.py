@@ -1,0 +1,94 @@
+"""What the metadata say of configurations, brought into force: at start, and whenever it changes.
+
+The broker's own settings become part of its BrokerConfig, which everybody asks each time; those of topics reach their
+logs. Whoever keeps something that follows from the broker's configuration has a `reconfigure` called after each change.
+Source: kafka.server.metadata.DynamicConfigPublisher, ConfigHandler and DynamicBrokerConfig.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from broker.config_admin import CLUSTER_DEFAULT
+from broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataDelta, MetadataImage
+from config.broker_config import BrokerConfig
+from config.catalogue.transactions import PRODUCER_ID_EXPIRATION_MS
+from config.dynamic import apply_dynamic_settings
+from config.keys import ConfigError
+from config.log_config import LogConfig, LogConfigs
+from storage.log_manager import LogManager
+from storage.unified_log import UnifiedLog
+
+logger = logging.getLogger("barnabas.config")
+
+Reconfigure = Callable[[], None]
+"""Looks at the broker's configuration and brings in line what follows from it; what goes wrong there it says itself."""
+
+_MAX_REMEMBERED: Final = 10_000
+
+
+class DynamicConfig:
+    """A broker's configuration and that of its topics, as the metadata have them."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+        self._log_configs = LogConfigs(config, self._say_unsound)
+        self._said: set[tuple[str, str]] = set()
+
+    def log_config(self, image: MetadataImage, topic: str) -> LogConfig:
+        """What the logs of a topic obey now. Settings that cannot stand are told in the log, once, and left out."""
+        return self._log_configs.of(topic, image.topic_config(topic))
+
+    def apply_broker(self, image: MetadataImage, node_id: int) -> None:
+        """Takes over the settings of this broker, and of the default of all."""
+        of_cluster = image.configs.get((BROKER_RESOURCE, CLUSTER_DEFAULT), {})
+        of_broker = image.configs.get((BROKER_RESOURCE, str(node_id)), {})
+        for error in apply_dynamic_settings(self.config, of_cluster, of_broker):
+            logger.error("%s; it is left out, and what is below it holds", error)
+
+    def _say_unsound(self, topic: str, error: ConfigError) -> None:
+        said = (topic, str(error))
+        if said not in self._said and len(self._said) < _MAX_REMEMBERED:
+            self._said.add(said)
+            logger.error("topic %s: %s; it is left out, and what is below it holds", topic, error)
+
+
+class DynamicConfigPublisher:
+    """Follows the metadata image. The ReplicaManager has to be told of it first."""
+
+    def __init__(
+        self, dynamic: DynamicConfig, node_id: int, log_manager: LogManager, *reconfigurables: Reconfigure
+    ) -> None:
+        """`reconfigurables` are called in this order when the broker's own configuration has changed."""
+        self._dynamic = dynamic
+        self._node_id = node_id
+        self._log_manager = log_manager
+        self._reconfigurables = reconfigurables
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Brings into force what `delta` says has changed; at start, when it names everything, all there is."""
+        resources = {(BROKER_RESOURCE, CLUSTER_DEFAULT), (BROKER_RESOURCE, str(self._node_id))}
+        of_broker = not resources.isdisjoint(delta.config_changes)
+        if of_broker:
+            self._dynamic.apply_broker(image, self._node_id)
+            self._reconfigure()
+        topics = {name for kind, name in delta.config_changes if kind == TOPIC_RESOURCE}
+        if of_broker or topics:
+            self._update_logs(image, None if of_broker else topics)
+
+    def _update_logs(self, image: MetadataImage, topics: set[str] | None) -> None:
+        """Has the logs of these topics, or all, go by what holds now."""
+
+        def config_of(log: UnifiedLog) -> LogConfig:
+            if topics is not None and log.topic not in topics:
+                return log.config
+            return self._dynamic.log_config(image, log.topic)
+
+        self._log_manager.update_configs(config_of)
+
+    def _reconfigure(self) -> None:
+        self._log_manager.expire_producers_after(self._dynamic.config[PRODUCER_ID_EXPIRATION_MS])
+        for reconfigure in self._reconfigurables:
+            reconfigure()

@@ -1,0 +1,124 @@
+"""AlterConfigs and IncrementalAlterConfigs. What may be altered is decided in config_admin.py and loggers.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from broker.config_admin import Alteration, ConfigAdmin, Wish, check_form, repeated_resources
+from broker.controller import Decision
+from broker.loggers import alter_loggers
+from broker.metadata.image import BROKER_LOGGER_RESOURCE, MetadataImage
+from broker.request import Pending, RequestContext, api
+from config.alteration import AlterOperation
+from protocol.api_keys import ApiKey
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from protocol.schema import Message
+
+if TYPE_CHECKING:
+    from broker.services import Broker
+
+Response = TypeVar("Response", AlterConfigsResponse, IncrementalAlterConfigsResponse)
+
+
+@api(ApiKey.ALTER_CONFIGS, versions=(0, 2))
+def alter_configs(
+    broker: Broker, context: RequestContext, request: AlterConfigsRequest
+) -> Pending[AlterConfigsResponse]:
+    wishes = [
+        Wish(
+            (resource.resource_type, resource.resource_name),
+            [Alteration(config.name, AlterOperation.SET, config.value) for config in resource.configs],
+            replaces=True,
+        )
+        for resource in request.resources
+    ]
+    return _alter(broker, wishes, {}, AlterConfigsResponse, validate_only=request.validate_only)
+
+
+@api(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1))
+def incremental_alter_configs(
+    broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> Pending[IncrementalAlterConfigsResponse]:
+    wishes = [
+        Wish(
+            (resource.resource_type, resource.resource_name),
+            [Alteration(config.name, config.config_operation, config.value) for config in resource.configs],
+        )
+        for resource in request.resources
+    ]
+    of_loggers = _alter_loggers(broker.node_id, wishes, validate_only=request.validate_only)
+    return _alter(
+        broker, wishes, of_loggers, IncrementalAlterConfigsResponse, validate_only=request.validate_only
+    )
+
+
+def _alter_loggers(
+    node_id: int, wishes: Sequence[Wish], *, validate_only: bool
+) -> dict[int, ApiError | None]:
+    """Grants the wishes about loggers, of which the metadata know nothing: by position, why not, or None."""
+    repeated = repeated_resources(wish.resource for wish in wishes)
+    outcomes: dict[int, ApiError | None] = {}
+    for position, wish in enumerate(wishes):
+        kind, name = wish.resource
+        if kind != BROKER_LOGGER_RESOURCE or wish.resource in repeated:
+            continue
+        outcomes[position] = None
+        try:
+            check_form(wish)
+            alter_loggers(name, wish.alterations, node_id=node_id, validate_only=validate_only)
+        except ApiError as error:
+            outcomes[position] = error
+    return outcomes
+
+
+def _alter(
+    broker: Broker,
+    wishes: Sequence[Wish],
+    done: Mapping[int, ApiError | None],
+    response_type: type[Response],
+    *,
+    validate_only: bool,
+) -> Pending[Response]:
+    """Has the controller grant all wishes but those that are `done`, by position, and answers them all in order."""
+    positions = [position for position in range(len(wishes)) if position not in done]
+    admin = ConfigAdmin(broker.config, broker.node_id)
+
+    def answer(outcomes: Sequence[ApiError | None]) -> Response:
+        by_position = {**done, **dict(zip(positions, outcomes, strict=True))}
+        return response_type(
+            responses=[
+                _answer(response_type, wish, by_position[position]) for position, wish in enumerate(wishes)
+            ]
+        )
+
+    def decide(image: MetadataImage) -> Decision[Response]:
+        outcomes = admin.decide(image, [wishes[position] for position in positions])
+        granted = [outcome for outcome in outcomes if not isinstance(outcome, ApiError)]
+        records: list[Message] = [] if validate_only else [record for each in granted for record in each]
+        return Decision(
+            answer([outcome if isinstance(outcome, ApiError) else None for outcome in outcomes]), records
+        )
+
+    def failed(error: BaseException) -> Response:
+        refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The settings could not be recorded: {error}")
+        return answer([refusal] * len(positions))
+
+    return broker.controller.submit(decide, failed)
+
+
+def _answer(response_type: type[Response], wish: Wish, error: ApiError | None) -> Any:
+    """The part of a response of this type that is about one wish."""
+    kind, name = wish.resource
+    return response_type.AlterConfigsResourceResponse(
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else error.message,
+        resource_type=kind,
+        resource_name=name,
+    )

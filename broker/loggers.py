@@ -1,0 +1,84 @@
+"""The broker's loggers as a resource that can be described and altered while it runs (KIP-412, BROKER_LOGGER).
+
+Their names are ours, `barnabas.<part>`, and `root` as in Kafka: the level of all that have none of their own. Levels have
+Kafka's names. Nothing of it outlasts the process. Source: RuntimeLoggerManager and LoggingController.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from broker.config_admin import Alteration, check_broker_id
+from broker.log_setup import ROOT_LOGGER
+from config.alteration import AlterOperation
+from protocol.errors import ApiError, ErrorCode
+
+ROOT: Final = "root"
+TRACE: Final = 5
+"""Below logging.DEBUG; nobody logs at it, and whoever asks for it gets everything."""
+
+LEVELS: Final = {
+    "TRACE": TRACE,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+}
+OFF: Final = "OFF"
+
+logger = logging.getLogger("barnabas.loggers")
+
+
+def logger_levels() -> dict[str, str]:
+    """The effective level of each logger that there is, by name."""
+    prefix = ROOT_LOGGER + "."
+    known = logging.getLogger().manager.loggerDict
+    names = sorted(
+        name for name, found in known.items() if name.startswith(prefix) and isinstance(found, logging.Logger)
+    )
+    return {ROOT: _level_of(ROOT_LOGGER), **{name: _level_of(name) for name in names}}
+
+
+def alter_loggers(
+    broker_id: str, alterations: Sequence[Alteration], *, node_id: int, validate_only: bool
+) -> None:
+    """Sets levels and takes them back, all or none. Raises ApiError: INVALID_REQUEST, INVALID_CONFIG."""
+    check_broker_id(broker_id, node_id)
+    levels = [_checked(alteration, logger_levels()) for alteration in alterations]
+    if validate_only:
+        return
+    for (name, _, _), level in zip(alterations, levels, strict=True):
+        logging.getLogger(_ours(name)).setLevel(level)
+        logger.warning("the level of logger %s is %s now", name, _level_of(_ours(name)))
+
+
+def _checked(alteration: Alteration, known: dict[str, str]) -> int:
+    """The level that is asked for; NOTSET to go by the root's again."""
+    name, operation, value = alteration
+    if operation not in (AlterOperation.SET, AlterOperation.DELETE):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Levels are set and deleted; {operation} is neither.")
+    if name not in known:
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"There is no logger '{name}'.")
+    if operation == AlterOperation.DELETE:
+        if name == ROOT:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Logger '{ROOT}' cannot be without a level.")
+        return logging.NOTSET
+    level = LEVELS.get(value or "")
+    if level is None:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG, f"Levels are {', '.join(LEVELS)}; '{value}' for '{name}' is none."
+        )
+    return level
+
+
+def _ours(name: str) -> str:
+    return ROOT_LOGGER if name == ROOT else name
+
+
+def _level_of(name: str) -> str:
+    """Kafka's name of the lowest level that the logger lets through."""
+    level = logging.getLogger(name).getEffectiveLevel()
+    return next((word for word, least in LEVELS.items() if level <= least), OFF)
