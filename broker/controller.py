@@ -14,8 +14,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from broker.blocking import BlockingRunner, Work
-from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.blocking import BlockingRunner
+from broker.metadata.image import MetadataImage
+from broker.metadata.loader import MetadataLoader
 from broker.metadata.replay import MetadataReplay
 from broker.request import Pending
 from protocol.schema import Message
@@ -23,13 +24,6 @@ from protocol.schema import Message
 R = TypeVar("R")
 
 logger = logging.getLogger("barnabas.controller")
-
-Publisher = Callable[[MetadataImage, MetadataDelta], None]
-"""Is told of every new image, in order, before whoever asked for the change gets the answer."""
-
-Preparation = Callable[[MetadataImage, MetadataDelta], Work | None]
-"""Asked before an image is published for what blocks in taking it over, to be done off the event loop."""
-
 
 Assignment = Callable[[Sequence[Message]], None]
 """Writes into records that are about to be committed in which log directory each new replica is to lie."""
@@ -85,21 +79,22 @@ class Controller:
     def __init__(
         self,
         log: CommittingLog,
-        image: MetadataImage,
+        loader: MetadataLoader,
         runner: BlockingRunner,
-        publish: Publisher,
-        prepare: Preparation = lambda image, delta: None,
         *,
         assign: Assignment = lambda records: None,
     ) -> None:
-        self.image = image
-        self._prepare = prepare
+        self._loader = loader
         self._assign = assign
         self._log = log
         self._runner = runner
-        self._publish = publish
         self._queue: deque[_Operation] = deque()
         self._busy = False
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest image that is published."""
+        return self._loader.image
 
     def submit(self, decide: Decide[R], failed: Failed[R]) -> Pending[R]:
         """Queues an operation. The pending result is the decision's response once its records are durable and
@@ -165,23 +160,8 @@ class Controller:
             if error is not None:
                 self._fail(decided, error)
                 return
-            image, delta = replay.finish(end_offset - 1, self._log.leader_epoch), replay.delta
-            work = self._prepare(image, delta)
-            if work is None:
-                publish(image, delta)
-            else:
-                self._runner.submit(work, lambda failure: prepared(failure, image, delta))
-
-        def prepared(failure: BaseException | None, image: MetadataImage, delta: MetadataDelta) -> None:
-            if failure is not None:
-                # The records are committed all the same; whoever takes over the image meets the failure again.
-                logger.error("preparing for new metadata failed: %s", failure)
-            publish(image, delta)
-
-        def publish(image: MetadataImage, delta: MetadataDelta) -> None:
-            self.image = image
-            self._publish(image, delta)
-            self._finish(decided)
+            image = replay.finish(end_offset - 1, self._log.leader_epoch)
+            self._loader.take_over(image, replay.delta, lambda: self._finish(decided))
 
         self._runner.submit(append, committed)
 

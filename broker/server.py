@@ -14,8 +14,10 @@ from typing import Any, Final
 
 from broker import log_setup
 from broker.blocking import ThreadRunner
+from broker.client_metrics import ClientMetricsManager
+from broker.client_metrics_store import ClientMetricsStore
 from broker.connection_quotas import ConnectionQuotas, limits_by_address
-from broker.controller import Controller, Publisher
+from broker.controller import Controller
 from broker.directory_assignment import assign_directories
 from broker.fetch_session import FetchManager, FetchSessionCache
 from broker.host_lookup import HostLookup
@@ -25,6 +27,7 @@ from broker.kafka_apis import KafkaApis
 from broker.listeners import ListenError
 from broker.log_cleaner import LogCleaner
 from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.metadata.loader import MetadataLoader, Publisher
 from broker.metadata.log import MetadataLogError
 from broker.node_storage import NodeStorage
 from broker.observers import Observers
@@ -40,11 +43,14 @@ from broker.worker_pool import WorkerPool
 from config.broker_config import BrokerConfig
 from config.catalogue import network
 from config.catalogue.barnabas import (
+    BARNABAS_CLIENT_METRICS_MAX_SERIES,
     BARNABAS_HTTP_HOST,
+    BARNABAS_HTTP_PORT,
     BARNABAS_LOG_FORMAT,
     BARNABAS_LOG_LEVEL,
 )
 from config.catalogue.log import NUM_PARTITIONS
+from config.catalogue.metrics import TELEMETRY_MAX_BYTES
 from config.catalogue.replication import DEFAULT_REPLICATION_FACTOR
 from config.catalogue.server import BROKER_RACK, MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS
 from config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
@@ -127,17 +133,18 @@ class Server:
         )
         everything = MetadataDelta.everything(storage.image)
         self.replica_manager.apply(storage.image, everything, at_start=True)
+        self.loader = MetadataLoader(storage.image, self._runner, self._publish, self.replica_manager.prepare)
         self.controller = Controller(
             storage.store,
-            storage.image,
+            self.loader,
             self._runner,
-            self._publish,
-            self.replica_manager.prepare,
             assign=lambda records: assign_directories(records, storage.node_id, storage.log_manager),
         )
         self.housekeeping = Housekeeping(
             config, storage.log_manager, self.replica_manager, self._runner, loop
         )
+        self.client_metrics = self._client_metrics()
+        self.followers.append(self.client_metrics.apply)
         broker = Broker(
             config=config,
             node_id=storage.node_id,
@@ -158,10 +165,26 @@ class Server:
             new_topic_id=lambda: random_uuid(self.env.random_bytes),
             error_probe=self.observers.requests,
             host_names=HostLookup(loop),
+            client_metrics=self.client_metrics,
         )
         for follow in self.followers:
             follow(storage.image, everything)
         return KafkaApis(broker, self.observers.requests, time.monotonic)
+
+    def _client_metrics(self) -> ClientMetricsManager:
+        """What takes metrics of clients; they are kept where somebody can look at them, on the HTTP port."""
+        config = self.config
+        max_series = config[BARNABAS_CLIENT_METRICS_MAX_SERIES]
+        is_shown = max_series > 0 and config[BARNABAS_HTTP_PORT] >= 0
+        manager = ClientMetricsManager(
+            max_bytes=config[TELEMETRY_MAX_BYTES],
+            store=ClientMetricsStore(max_series, self._loop) if is_shown else None,
+            runner=self._runner,
+            timer=self._loop,
+            new_id=lambda: random_uuid(self.env.random_bytes),
+        )
+        self.socket_server.connection_closed = manager.connection_closed
+        return manager
 
     def _publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self.storage.image = image  # by which logs that are opened from here on find their settings

@@ -13,10 +13,13 @@ from itertools import count
 from pathlib import Path
 
 from broker.blocking import BlockingRunner, InlineRunner
+from broker.client_metrics import ClientMetricsManager
+from broker.client_metrics_store import ClientMetricsStore
 from broker.controller import Controller
 from broker.fetch_session import FetchManager, FetchSessionCache
 from broker.kafka_apis import KafkaApis
 from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.metadata.loader import MetadataLoader
 from broker.node_storage import NodeStorage
 from broker.probes import BrokerTopicProbe, RequestProbe
 from broker.producer_ids import ProducerIdManager
@@ -26,7 +29,9 @@ from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResp
 from broker.services import Broker, Endpoint
 from broker.topic_admin import TopicDefaults
 from config.broker_config import BrokerConfig
+from config.catalogue.barnabas import BARNABAS_CLIENT_METRICS_MAX_SERIES
 from config.catalogue.log import NUM_PARTITIONS
+from config.catalogue.metrics import TELEMETRY_MAX_BYTES
 from config.catalogue.server import BROKER_RACK
 from protocol.api_keys import ApiKey, request_header_version, response_header_version, response_type
 from protocol.codec import decode, encode, join_chunks
@@ -108,10 +113,18 @@ class InProcessBroker:
             log_dir_failed=self.failed_dirs.append,
         )
         self.replica_manager.apply(storage.image, MetadataDelta.everything(storage.image))
-        self.controller = Controller(
-            storage.store, storage.image, self.runner, self._publish, self.replica_manager.prepare
+        loader = MetadataLoader(storage.image, self.runner, self._publish, self.replica_manager.prepare)
+        self.controller = Controller(storage.store, loader, self.runner)
+        topic_ids, client_ids = count(1), count(1)
+        max_series = self.config[BARNABAS_CLIENT_METRICS_MAX_SERIES]
+        self.client_metrics = ClientMetricsManager(
+            max_bytes=self.config[TELEMETRY_MAX_BYTES],
+            store=ClientMetricsStore(max_series, self.timer) if max_series else None,
+            runner=self.runner,
+            timer=self.timer,
+            new_id=lambda: b"client%010d" % next(client_ids),
         )
-        topic_ids = count(1)
+        self.client_metrics.apply(storage.image, MetadataDelta.everything(storage.image))
         self.broker = Broker(
             config=self.config,
             node_id=storage.node_id,
@@ -134,6 +147,7 @@ class InProcessBroker:
             new_topic_id=lambda: next(topic_ids).to_bytes(16, "big"),
             error_probe=self.requests,
             host_names=KnownHosts(HOSTS),
+            client_metrics=self.client_metrics,
         )
         self.apis = KafkaApis(self.broker, self.requests, self.timer.time)
 
@@ -141,6 +155,7 @@ class InProcessBroker:
         self.deltas.append(delta)
         self.storage.image = image
         self.replica_manager.apply(image, delta)
+        self.client_metrics.apply(image, delta)
 
     def client(self, version: int, client_id: str | None = "test") -> Client:
         """A new connection that speaks `version` of every API."""

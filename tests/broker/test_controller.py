@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from broker.blocking import InlineRunner, Work
+from broker.blocking import BlockingRunner, InlineRunner, Work
 from broker.controller import Controller, Decision
 from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.metadata.loader import MetadataLoader, Preparation
 from broker.request import Pending
 from protocol.messages.topic_records import RemoveTopicRecord, TopicRecord
 from protocol.schema import Message
@@ -38,6 +39,13 @@ def _names(records: Sequence[Message]) -> str:
     return " ".join(record.name for record in records if isinstance(record, TopicRecord))
 
 
+def controller_of(story: Story, runner: BlockingRunner, prepare: Preparation | None = None) -> Controller:
+    loader = MetadataLoader(
+        MetadataImage.empty(), runner, story.publish, prepare or (lambda image, delta: None)
+    )
+    return Controller(story, loader, runner)
+
+
 @pytest.fixture
 def story() -> Story:
     return Story()
@@ -50,7 +58,7 @@ def disk() -> HeldRunner:
 
 @pytest.fixture
 def controller(story: Story, disk: HeldRunner) -> Controller:
-    return Controller(story, MetadataImage.empty(), disk, story.publish)
+    return controller_of(story, disk)
 
 
 def create(controller: Controller, name: str) -> Pending[str]:
@@ -168,7 +176,7 @@ def test_an_answer_may_lead_to_the_next_change(
 
 
 def test_over_a_disk_that_does_not_wait_everything_happens_at_once(story: Story) -> None:
-    controller = Controller(story, MetadataImage.empty(), InlineRunner(), story.publish)
+    controller = controller_of(story, InlineRunner())
     create(controller, "a").add_done_callback(story.answered)
     create(controller, "a").add_done_callback(story.answered)
     assert story.lines == ["durable a", "published a", "a created", "a exists"]
@@ -193,7 +201,7 @@ def prepared() -> Prepared:
 def test_what_blocks_in_taking_an_image_over_is_done_before_it_is_published(
     prepared: Prepared, disk: HeldRunner
 ) -> None:
-    controller = Controller(prepared, MetadataImage.empty(), disk, prepared.publish, prepared.prepare)
+    controller = controller_of(prepared, disk, prepared.prepare)
     create(controller, "a").add_done_callback(prepared.answered)
     create(controller, "b").add_done_callback(prepared.answered)
     disk.release()
@@ -207,7 +215,7 @@ def test_what_blocks_in_taking_an_image_over_is_done_before_it_is_published(
 
 
 def test_where_nothing_blocks_nothing_waits(prepared: Prepared, disk: HeldRunner) -> None:
-    controller = Controller(prepared, MetadataImage.empty(), disk, prepared.publish, prepared.prepare)
+    controller = controller_of(prepared, disk, prepared.prepare)
     create(controller, "easy").add_done_callback(prepared.answered)
     disk.release()
     assert prepared.lines == ["durable easy", "published easy", "easy created"]
@@ -216,7 +224,7 @@ def test_where_nothing_blocks_nothing_waits(prepared: Prepared, disk: HeldRunner
 def test_what_is_durable_is_published_whatever_happens_to_its_preparation(
     prepared: Prepared, disk: HeldRunner, caplog: pytest.LogCaptureFixture
 ) -> None:
-    controller = Controller(prepared, MetadataImage.empty(), disk, prepared.publish, prepared.prepare)
+    controller = controller_of(prepared, disk, prepared.prepare)
     create(controller, "a").add_done_callback(prepared.answered)
     disk.release()
     disk.fail(OSError("no room"))

@@ -8,6 +8,7 @@ import pytest
 
 from broker.controller import Controller
 from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.metadata.loader import MetadataLoader
 from broker.producer_ids import BLOCK_SIZE, ProducerIdManager
 from protocol.messages.topic_records import ProducerIdsRecord
 from protocol.schema import Message
@@ -33,7 +34,9 @@ class Node:
     def __init__(self, log: MetadataLog) -> None:
         self.disk = HeldRunner()
         image, _ = MetadataImage.empty().apply(log.records)
-        self.manager = ProducerIdManager(Controller(log, image, self.disk, self.publish), node_id=1)
+        self.manager = ProducerIdManager(
+            Controller(log, MetadataLoader(image, self.disk, self.publish), self.disk), node_id=1
+        )
         self.given: list[int | None] = []
 
     @staticmethod

@@ -85,7 +85,7 @@ async def test_what_was_created_is_there_after_a_stop(tmp_path: Path) -> None:
         topic_id = server.controller.image.topics["t"].topic_id
     async with running(config_of(tmp_path)) as again:
         assert again.controller.image.topics["t"].topic_id == topic_id
-        assert again.replica_manager.partition("t", 0).leader_epoch == 0
+        assert again.replica_manager.partition("t", 0).leader_epoch == 2  # resigned, elected again
         assert again.ports[PLAINTEXT]
 
 
