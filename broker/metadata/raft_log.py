@@ -20,7 +20,7 @@ Source: org.apache.kafka.raft.internals.KafkaRaftLog, KafkaRaftClient.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from errno import EIO
 from threading import RLock
 from typing import TYPE_CHECKING, Final
@@ -96,6 +96,8 @@ class EmbeddedRaftLog:
         self._state = self._state_file.read() or QuorumState()
         self._check_state()
         self.leader_epoch = max(self._state.leader_epoch, self._log.latest_epoch, self.snapshots.latest_epoch)
+        self.on_failure: Callable[[], object] = lambda: None
+        """Called, on whichever thread, when the disk fails in a way that leaves the log in doubt: see `is_failed`."""
         self._in_transaction = False
         self._voters_in_log = False
 
@@ -282,6 +284,11 @@ class EmbeddedRaftLog:
         except (StorageError, OSError) as error:
             # No more appends (the log is offline); the next start finds whole batches, or none.
             self._log.fail(f"what could not be appended could not be taken back either: {error}")
+        self._tell_failure()
+
+    def _tell_failure(self) -> None:
+        if self.is_failed:
+            self.on_failure()
 
     # -- snapshots --
 
@@ -297,8 +304,15 @@ class EmbeddedRaftLog:
         """
         snapshot_id = SnapshotId(image.offset + 1, image.epoch)
         is_new = self.snapshots.write(snapshot_id, image.records(), image.metadata_version, self.control)
-        self.snapshots.clean()
+        self.clean()
         return is_new
+
+    def clean(self) -> None:
+        """Lets go of the snapshots that retention does not keep, and of the log before the next. Raises as they do."""
+        try:
+            self.snapshots.clean()
+        finally:
+            self._tell_failure()
 
     def maybe_snapshot(self, image: MetadataImage) -> bool:
         """Writes one if it is due."""

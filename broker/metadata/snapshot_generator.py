@@ -75,7 +75,7 @@ class SnapshotGenerator:
         self._log.write_snapshot(image)
 
     def _clean(self) -> None:
-        self._log.snapshots.clean()
+        self._log.clean()
         self._log.run_deletions()
 
     def _in_background(self, what: str, work: Callable[[], None]) -> None:

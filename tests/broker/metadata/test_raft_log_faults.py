@@ -160,7 +160,8 @@ def test_a_change_that_fails_is_not_there_and_the_next_one_is() -> None:
         node = Node(new_env())
         node.set("before", "1")
         node.env.inject(nth(operation))
-        failed = False
+        failed, told = False, list[bool]()
+        node.log.on_failure = lambda told=told: told.append(True)  # type: ignore[misc]
         try:
             node.set("meanwhile", "2")
         except OSError:
@@ -168,6 +169,7 @@ def test_a_change_that_fails_is_not_there_and_the_next_one_is() -> None:
         went_through = node.env.operations <= operation
         node.env.inject(None)
         assert failed == ("meanwhile" not in configs(node.image))
+        assert bool(told) == node.log.is_failed
         if not node.log.is_failed:
             node.set("after", "3")
         expected = configs(node.image)
