@@ -29,6 +29,7 @@ from broker.log_cleaner import LogCleaner
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.loader import MetadataLoader, Publisher
 from broker.metadata.log import MetadataLogError
+from broker.metadata.snapshot_generator import SnapshotGenerator
 from broker.node_storage import NodeStorage
 from broker.observers import Observers
 from broker.producer_ids import ProducerIdManager
@@ -101,6 +102,7 @@ class Server:
         self.socket_server.start(self._put_together(self.storage).handle)
         self.housekeeping.start()
         self.log_cleaner.start()
+        self.snapshot_generator.start()
 
     def _put_together(self, storage: NodeStorage) -> KafkaApis:
         config, loop = self.config, self._loop
@@ -145,6 +147,11 @@ class Server:
         )
         self.client_metrics = self._client_metrics()
         self.followers.append(self.client_metrics.apply)
+        self.snapshot_generator = SnapshotGenerator(storage.store, self._runner, loop, storage.image)
+        self.followers.append(self.snapshot_generator.apply)
+        storage.store.on_failure = lambda: loop.call_soon_threadsafe(
+            self._log_dir_failed, storage.metadata_dir
+        )
         broker = Broker(
             config=config,
             node_id=storage.node_id,
@@ -206,6 +213,7 @@ class Server:
         """Takes nothing new, answers what is there, and leaves the directories as a clean stop does."""
         self.is_stopping = True
         self.housekeeping.stop()
+        self.snapshot_generator.stop()
         await self.log_cleaner.stop()
         drained = asyncio.ensure_future(self.socket_server.drain(DRAIN_TIMEOUT_S))
         await asyncio.sleep(0)  # reading has stopped; what waits for records need not wait any longer
