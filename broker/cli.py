@@ -21,6 +21,7 @@ EXIT_USAGE = 2
 
 
 LAZY_COMMANDS = {
+    "topics": "broker.admin.commands.topics:topics",
     "compact": "broker.compact_cli:compact",
     "config": "broker.config_cli:config",
     "dump-log": "broker.tools.dump_log:dump_log",

@@ -1,0 +1,143 @@
+"""Offsets of logs by time, and the deletion of records before an offset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from broker.admin.calls.topics import TIMEOUT_MS
+from broker.admin.client import AdminClient, Node
+from broker.admin.errors import AdminError, ServerError, check
+from broker.admin.partitions import TopicPartition, by_topic
+from protocol.errors import ErrorCode
+from protocol.messages.metadata import MetadataRequest
+from protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+UNKNOWN_OFFSET: Final = -1
+CONSUMER: Final = -1
+"""The replica id of whoever is no replica."""
+_SINCE: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+"""The first version of ListOffsets in which a special timestamp means something."""
+
+
+class Offset(NamedTuple):
+    """What is found for a timestamp; offset -1: no record is that young."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+Found = Offset | AdminError
+
+
+def leaders_of(client: AdminClient, topics: Iterable[str]) -> dict[TopicPartition, int]:
+    """The leader of each partition of these topics that has one. Raises ServerError for a topic that is not there."""
+    wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(set(topics))]
+    if not wanted:
+        return {}
+    answer = client.send(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), versions="4-13")
+    leaders = {}
+    for topic in answer.topics:
+        check(topic.error_code, about=f"topic {topic.name!r}")
+        for partition in topic.partitions:
+            if partition.leader_id >= 0:
+                leaders[TopicPartition(topic.name, partition.partition_index)] = partition.leader_id
+    return leaders
+
+
+def list_offsets(client: AdminClient, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, Found]:
+    """For each partition the offset of its timestamp (or of LATEST, EARLIEST ...), or what stands in the way.
+
+    A partition that is not there gets UNKNOWN_TOPIC_OR_PARTITION. Raises ServerError for a topic that is not.
+    """
+    leaders = leaders_of(client, (each.topic for each in wanted))
+    found: dict[TopicPartition, Found] = {
+        each: ServerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, about=str(each)) for each in wanted
+    }
+    versions = f"{max((_SINCE.get(timestamp, 1) for timestamp in wanted.values()), default=1)}-11"
+    for leader, partitions in _by_leader(wanted, leaders).items():
+        request = _offsets_request({each: wanted[each] for each in partitions})
+        answer = client.send(request, Node(leader), codes=_partition_codes, versions=versions)
+        for topic in answer.topics:
+            for each in topic.partitions:
+                key = TopicPartition(topic.name, each.partition_index)
+                found[key] = _found(key, each)
+    return found
+
+
+def _offsets_request(wanted: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
+    topics = [
+        ListOffsetsRequest.ListOffsetsTopic(
+            name=name,
+            partitions=[
+                ListOffsetsRequest.ListOffsetsPartition(
+                    partition_index=index, timestamp=wanted[TopicPartition(name, index)]
+                )
+                for index in indexes
+            ],
+        )
+        for name, indexes in by_topic(wanted).items()
+    ]
+    return ListOffsetsRequest(replica_id=CONSUMER, topics=topics, timeout_ms=TIMEOUT_MS)
+
+
+def _found(key: TopicPartition, answer: Any) -> Found:
+    if answer.error_code != ErrorCode.NONE:
+        return ServerError(answer.error_code, about=str(key))
+    return Offset(answer.offset, answer.timestamp, answer.leader_epoch)
+
+
+def delete_records(
+    client: AdminClient, before: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int | AdminError]:
+    """Deletes the records before these offsets (-1: all); the new start of each log, or what stands in the way."""
+    leaders = leaders_of(client, (each.topic for each in before))
+    found: dict[TopicPartition, int | AdminError] = {
+        each: ServerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, about=str(each)) for each in before
+    }
+    for leader, partitions in _by_leader(before, leaders).items():
+        request = _deletion({each: before[each] for each in partitions})
+        answer = client.send(request, Node(leader), codes=_partition_codes)
+        for topic in answer.topics:
+            for each in topic.partitions:
+                key = TopicPartition(topic.name, each.partition_index)
+                failed = each.error_code != ErrorCode.NONE
+                found[key] = ServerError(each.error_code, about=str(key)) if failed else each.low_watermark
+    return found
+
+
+def _deletion(before: Mapping[TopicPartition, int]) -> DeleteRecordsRequest:
+    topics = [
+        DeleteRecordsRequest.DeleteRecordsTopic(
+            name=name,
+            partitions=[
+                DeleteRecordsRequest.DeleteRecordsPartition(
+                    partition_index=index, offset=before[TopicPartition(name, index)]
+                )
+                for index in indexes
+            ],
+        )
+        for name, indexes in by_topic(before).items()
+    ]
+    return DeleteRecordsRequest(topics=topics, timeout_ms=TIMEOUT_MS)
+
+
+def _by_leader(
+    wanted: Iterable[TopicPartition], leaders: Mapping[TopicPartition, int]
+) -> dict[int, list[TopicPartition]]:
+    grouped: dict[int, list[TopicPartition]] = {}
+    for each in wanted:
+        if each in leaders:
+            grouped.setdefault(leaders[each], []).append(each)
+    return grouped
+
+
+def _partition_codes(answer: Any) -> list[int]:
+    return [each.error_code for topic in answer.topics for each in topic.partitions]

@@ -1,0 +1,119 @@
+"""What a command says: tables for people at a terminal, plain lines in a pipe, JSON for machines.
+
+Results go to the standard output, everything about them (warnings, errors, progress) to the other stream.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from broker.admin.shapes import json_object
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from broker.admin.shapes import Row
+
+
+class Output:
+    """One command's way out. `console` is the terminal that results go to; None: they go into a pipe or a file."""
+
+    def __init__(self, *, as_json: bool, console: Console | None = None) -> None:
+        self.as_json = as_json
+        self.console = None if as_json else console
+        self.has_failed = False
+
+    @classmethod
+    def standard(cls, *, as_json: bool) -> Output:
+        """On the standard streams, as they are."""
+        if as_json or not sys.stdout.isatty():
+            return cls(as_json=as_json)
+        from rich.console import Console
+
+        return cls(as_json=False, console=Console(highlight=False))
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether there is somebody to draw tables for."""
+        return self.console is not None
+
+    def row(self, row: Row) -> None:
+        """One object of a line, where JSON is wanted; nothing otherwise."""
+        if self.as_json:
+            click.echo(json.dumps(json_object(row), ensure_ascii=False))
+
+    def line(self, text: str = "") -> None:
+        """A line for people and for programs that read text; nothing where JSON is wanted."""
+        if not self.as_json:
+            click.echo(text)
+
+    def table(
+        self, heads: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None
+    ) -> None:
+        """A table: drawn on a terminal, aligned columns in a pipe; nothing where JSON is wanted."""
+        cells = [[_cell(value) for value in row] for row in rows]
+        if self.console is not None:
+            self.console.print(_drawn(heads, rows, cells, title))
+        elif not self.as_json:
+            for line in aligned([heads, *cells]):
+                click.echo(line)
+
+    def note(self, text: str) -> None:
+        """Something about the results, on the other stream."""
+        click.echo(text, err=True)
+
+    def failed(self, text: str) -> None:
+        """Something that could not be done, while the rest goes on; the exit code will say so."""
+        self.has_failed = True
+        click.echo(click.style("error: ", fg="red") + text, err=True)
+
+    @contextmanager
+    def working(self, text: str) -> Iterator[None]:
+        """Shows on a terminal that something takes its time."""
+        if self.as_json or not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console
+
+        with Console(stderr=True).status(text):
+            yield
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The cells in columns, two spaces apart."""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def _cell(value: object) -> str:
+    """What stands for a value; '-' where there is none, so that columns can be counted."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value)) or "-"
+    return str(value)
+
+
+def _drawn(
+    heads: Sequence[str], rows: Sequence[Sequence[object]], cells: Sequence[Sequence[str]], title: str | None
+) -> Any:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    shown = None if title is None else escape(title)
+    table = Table(box=box.SIMPLE_HEAD, title=shown, title_justify="left", title_style="bold", pad_edge=False)
+    for at, head in enumerate(heads):
+        is_number = bool(rows) and all(isinstance(row[at], int | float) or row[at] is None for row in rows)
+        table.add_column(head, justify="right" if is_number else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*map(escape, row))
+    return table

@@ -1,0 +1,263 @@
+"""What `--json` prints: one object a line, each of a type, with the same fields always.
+
+The classes are the only declaration: `json_object` makes an object of one, and docs/cli.md lists them. Fields are
+written as Kafka's own tools write JSON, in camel case. A field is never left out; null stands for what is not known.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+Text: TypeAlias = str
+
+
+class TopicRow(NamedTuple):
+    """A topic (`topics --list`, `topics --describe`)."""
+
+    topic: Annotated[str, "its name"]
+    topic_id: Annotated[str | None, "its id, as Kafka prints ids"]
+    is_internal: Annotated[bool | None, "whether it belongs to the broker itself"]
+    partition_count: Annotated[int | None, "how many partitions there are"]
+    replication_factor: Annotated[int | None, "replicas of each partition; null in a list"]
+    configs: Annotated[dict[str, str | None] | None, "what is not a default, by key; null in a list"]
+    partitions: Annotated[
+        list[dict[str, Any]] | None,
+        "partition, leader (null: none), replicas, isr, elr, lastKnownElr; null in a list",
+    ]
+
+
+class ConfigRow(NamedTuple):
+    """One value of a configuration (`configs --describe`)."""
+
+    entity_type: Annotated[str, "as --entity-type names it: topics, brokers ..."]
+    entity_name: Annotated[str, "the resource; empty for the default of all brokers"]
+    name: Annotated[str, "the key"]
+    value: Annotated[str | None, "null where the broker hides it"]
+    source: Annotated[str, "Kafka's name of the source: DYNAMIC_TOPIC_CONFIG ..."]
+    is_sensitive: Annotated[bool, "whether it is a secret"]
+    is_read_only: Annotated[bool, "whether only a restart changes it"]
+    synonyms: Annotated[
+        list[dict[str, Any]], "name, value, source of all keys that could set it, the one in force first"
+    ]
+
+
+class QuotaRow(NamedTuple):
+    """The quotas of an entity (`quotas --describe`, `configs --describe` of users, clients and ips)."""
+
+    entity: Annotated[dict[str, str | None], "name by type (user, client-id, ip); null: the default"]
+    quotas: Annotated[dict[str, float], "by Kafka's names, producer_byte_rate ..."]
+
+
+class UserRow(NamedTuple):
+    """A user with SCRAM credentials (`users --list`, `users --describe`, `configs --describe` of users)."""
+
+    user: Annotated[str, "the name"]
+    credentials: Annotated[list[dict[str, Any]], "mechanism and iterations of each"]
+
+
+class GroupRow(NamedTuple):
+    """A group (`groups --list`, `groups --describe --state`)."""
+
+    group: Annotated[str, "its id"]
+    group_type: Annotated[str, "Classic, Consumer, Share or Streams"]
+    protocol: Annotated[str | None, "the protocol type; null in a description"]
+    state: Annotated[str, "as Kafka names it: Stable, Empty ..."]
+    coordinator: Annotated[str | None, "host:port of the broker; null in a list"]
+    coordinator_id: Annotated[int | None, "the id of that broker; null in a list"]
+    assignor: Annotated[str | None, "the assignment strategy; null in a list, or without members"]
+    members: Annotated[int | None, "how many there are; null in a list"]
+    group_epoch: Annotated[int | None, "of the consumer protocol; null for classic groups"]
+    target_assignment_epoch: Annotated[int | None, "of the consumer protocol; null for classic groups"]
+
+
+class GroupOffsetRow(NamedTuple):
+    """A partition that a group has committed or reads (`groups --describe`)."""
+
+    group: Annotated[str, "the group's id"]
+    topic: Annotated[str, "the topic"]
+    partition: Annotated[int, "the partition"]
+    current_offset: Annotated[int | None, "the committed offset; null: none"]
+    leader_epoch: Annotated[int | None, "the one committed with it; null: none"]
+    log_end_offset: Annotated[int | None, "the end of the log; null where it could not be found out"]
+    lag: Annotated[int | None, "how many offsets lie between; null without a committed offset"]
+    consumer_id: Annotated[str | None, "the member that reads it; null: nobody"]
+    host: Annotated[str | None, "where the member is"]
+    client_id: Annotated[str | None, "the client id of the member"]
+
+
+class GroupMemberRow(NamedTuple):
+    """A member of a group (`groups --describe --members`)."""
+
+    group: Annotated[str, "the group's id"]
+    consumer_id: Annotated[str, "the member's id"]
+    group_instance_id: Annotated[str | None, "of a static member"]
+    host: Annotated[str, "where it is"]
+    client_id: Annotated[str, "what it calls itself"]
+    assignment: Annotated[dict[str, list[int]], "partitions by topic"]
+    current_epoch: Annotated[int | None, "of the consumer protocol; null for classic groups"]
+    target_epoch: Annotated[int | None, "of the consumer protocol; null for classic groups"]
+    target_assignment: Annotated[dict[str, list[int]] | None, "partitions by topic; null for classic groups"]
+    is_upgraded: Annotated[
+        bool | None, "speaks the consumer protocol in a group of that kind; null: not known"
+    ]
+
+
+class ResetRow(NamedTuple):
+    """An offset that a group gets (`groups --reset-offsets`)."""
+
+    group: Annotated[str, "the group's id"]
+    topic: Annotated[str, "the topic"]
+    partition: Annotated[int, "the partition"]
+    new_offset: Annotated[int, "where the group goes on reading"]
+    is_executed: Annotated[bool, "false: only shown, for want of --execute"]
+
+
+class LogDirRow(NamedTuple):
+    """A log directory (`log-dirs --describe`)."""
+
+    broker: Annotated[int, "the broker's id"]
+    log_dir: Annotated[str, "the path"]
+    error: Annotated[str | None, "why it cannot be used; null: it can"]
+    total_bytes: Annotated[int | None, "of the file system; null where the broker does not tell"]
+    usable_bytes: Annotated[int | None, "left for the broker; null where the broker does not tell"]
+    is_cordoned: Annotated[bool, "whether nothing new is placed there"]
+    partitions: Annotated[
+        list[dict[str, Any]], "partition, size in bytes, offsetLag, isFuture of each replica"
+    ]
+
+
+class AclRow(NamedTuple):
+    """An access control entry (`acls --list`, --add, --remove)."""
+
+    resource_type: Annotated[str, "TOPIC, GROUP ..."]
+    name: Annotated[str, "the resource, or the beginning of its name"]
+    pattern_type: Annotated[str, "LITERAL or PREFIXED"]
+    principal: Annotated[str, "Type:name"]
+    host: Annotated[str, "an address, or * for all"]
+    operation: Annotated[str, "READ, WRITE ..."]
+    permission_type: Annotated[str, "ALLOW or DENY"]
+
+
+class NodeRow(NamedTuple):
+    """A broker or controller (`cluster list-endpoints`)."""
+
+    id: Annotated[int, "its node.id"]
+    host: Annotated[str, "where it listens"]
+    port: Annotated[int, "where it listens"]
+    rack: Annotated[str | None, "broker.rack"]
+    state: Annotated[str | None, "fenced or unfenced; null for controllers"]
+    endpoint_type: Annotated[str, "broker or controller"]
+
+
+class ClusterRow(NamedTuple):
+    """The cluster (`cluster cluster-id`)."""
+
+    cluster_id: Annotated[str, "its id"]
+
+
+class FeatureRow(NamedTuple):
+    """A feature (`features describe`)."""
+
+    feature: Annotated[str, "its name"]
+    supported_min_version: Annotated[int, "the lowest level that the broker supports"]
+    supported_max_version: Annotated[int, "the highest"]
+    finalized_version_level: Annotated[int, "the level in force; 0: none"]
+    epoch: Annotated[int | None, "of the finalized features"]
+
+
+class QuorumRow(NamedTuple):
+    """The metadata quorum (`metadata-quorum describe --status`)."""
+
+    cluster_id: Annotated[str, "the cluster's id"]
+    leader_id: Annotated[int, "the active controller"]
+    leader_epoch: Annotated[int, "its epoch"]
+    high_watermark: Annotated[int, "up to where the log is committed, exclusive"]
+    max_follower_lag: Annotated[int, "records that the last of the voters is behind"]
+    max_follower_lag_time_ms: Annotated[int, "and milliseconds; -1: not known"]
+    current_voters: Annotated[list[dict[str, Any]], "id, directoryId, endpoints of each"]
+    current_observers: Annotated[list[dict[str, Any]], "id, directoryId, endpoints of each"]
+
+
+class QuorumReplicaRow(NamedTuple):
+    """A replica of the metadata log (`metadata-quorum describe --replication`)."""
+
+    node_id: Annotated[int, "the node"]
+    directory_id: Annotated[str, "the id of its metadata directory"]
+    log_end_offset: Annotated[int, "the end of its log, exclusive"]
+    lag: Annotated[int, "records behind the leader"]
+    last_fetch_timestamp: Annotated[int, "milliseconds since 1970; -1: not known"]
+    last_caught_up_timestamp: Annotated[int, "milliseconds since 1970; -1: not known"]
+    status: Annotated[str, "Leader, Follower or Observer"]
+
+
+class OffsetRow(NamedTuple):
+    """An offset (`get-offsets`)."""
+
+    topic: Annotated[str, "the topic"]
+    partition: Annotated[int, "the partition"]
+    offset: Annotated[int, "what was asked for"]
+
+
+class ReassignmentRow(NamedTuple):
+    """A move of replicas, under way or not (`reassign-partitions --list`, --verify, --generate)."""
+
+    topic: Annotated[str, "the topic"]
+    partition: Annotated[int, "the partition"]
+    replicas: Annotated[list[int], "where the replicas are now"]
+    adding_replicas: Annotated[list[int], "which of them are coming"]
+    removing_replicas: Annotated[list[int], "which of them are going"]
+    target_replicas: Annotated[list[int] | None, "where they are to be; null in a list"]
+    is_done: Annotated[bool, "whether nothing moves any more"]
+
+
+class ResultRow(NamedTuple):
+    """What became of something that was to be changed."""
+
+    what: Annotated[str, "the kind of thing: topic, group, partition ..."]
+    name: Annotated[str, "which one"]
+    action: Annotated[str, "what was asked for: create, alter, delete ..."]
+    error: Annotated[str | None, "Kafka's name of the error; null: done"]
+    message: Annotated[str | None, "what there is to say of it"]
+
+
+Row: TypeAlias = NamedTuple
+ROWS: tuple[type[Any], ...] = (
+    TopicRow,
+    ConfigRow,
+    QuotaRow,
+    UserRow,
+    GroupRow,
+    GroupOffsetRow,
+    GroupMemberRow,
+    ResetRow,
+    LogDirRow,
+    AclRow,
+    ClusterRow,
+    NodeRow,
+    FeatureRow,
+    QuorumRow,
+    QuorumReplicaRow,
+    OffsetRow,
+    ReassignmentRow,
+    ResultRow,
+)
+"""All of them, in the order of the documentation."""
+
+
+def type_name(row: type[Any]) -> str:
+    """What stands in "type": topic for TopicRow."""
+    name = row.__name__.removesuffix("Row")
+    return name[0].lower() + name[1:]
+
+
+def camel_case(name: str) -> str:
+    """`topic_id` as JSON has it: topicId."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def json_object(row: Any) -> dict[str, Any]:
+    """The object of a row."""
+    return {"type": type_name(type(row))} | {
+        camel_case(name): value for name, value in zip(row._fields, row, strict=True)
+    }
