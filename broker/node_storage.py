@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from broker.dynamic_config import DynamicConfig
 from broker.features import check_levels
 from broker.log_adoption import adopted_topics
 from broker.log_recovery import CLOSING_THREADS_PER_DIR, LogLoading, run_all_in_threads
@@ -44,7 +45,6 @@ from config.catalogue.barnabas import BARNABAS_LOG_DIR_MIN_FREE_BYTES
 from config.catalogue.log import MIN_INSYNC_REPLICAS, NUM_RECOVERY_THREADS_PER_DATA_DIR
 from config.catalogue.server import UNSTABLE_FEATURE_VERSIONS_ENABLE
 from config.catalogue.transactions import PRODUCER_ID_EXPIRATION_MS
-from config.log_config import LogConfig
 from protocol.messages.topic_records import BeginTransactionRecord, EndTransactionRecord
 from protocol.schema import Message
 from protocol.wire import ZERO_UUID, Uuid, random_uuid
@@ -66,6 +66,7 @@ class NodeStorage:
         "_env",
         "_metadata_dir",
         "cluster_id",
+        "dynamic_config",
         "image",
         "incarnation_id",
         "log_manager",
@@ -89,10 +90,11 @@ class NodeStorage:
         self.image = MetadataImage.empty()
         self.incarnation_id: Uuid = random_uuid(env.random_bytes)
         self.was_recovered = False
+        self.dynamic_config = DynamicConfig(config)
         self.log_manager = LogManager(
             env,
             config.log_dirs,
-            lambda topic: LogConfig.of(config, self.image.topic_config(topic)),
+            lambda topic: self.dynamic_config.log_config(self.image, topic),
             producer_id_expiration_ms=config[PRODUCER_ID_EXPIRATION_MS],
             min_free_bytes=config[BARNABAS_LOG_DIR_MIN_FREE_BYTES],
             assigned_dir=self._assigned_dir,
@@ -156,6 +158,8 @@ class NodeStorage:
     # -- the logs --
 
     def _open_logs(self, config: BrokerConfig) -> None:
+        self.dynamic_config.apply_broker(self.image, self.node_id)
+        self.log_manager.expire_producers_after(config[PRODUCER_ID_EXPIRATION_MS])
         self.was_recovered = self._load_logs(config[NUM_RECOVERY_THREADS_PER_DATA_DIR])
         if self.image.topics or self.image.brokers:
             self._put_strays_aside()
