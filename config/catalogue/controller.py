@@ -3,7 +3,13 @@
 Source: KRaftConfigs, QuorumConfig, MetadataLogConfig. The embedded controller of a single node needs few of them.
 """
 
-from config.catalogue.use import CLOSED_LISTENERS, EMBEDDED_CONTROLLER, METADATA_LOG_LATER, SECURITY_LATER
+from config.catalogue.use import (
+    ACTED,
+    CLOSED_LISTENERS,
+    EMBEDDED_CONTROLLER,
+    NO_FOLLOWERS,
+    SECURITY_LATER,
+)
 from config.keys import HIGH, LOW, MEDIUM, KeySet
 from config.validators import ListOf, Satisfies, at_least, is_list_of_hosts, is_list_of_voters
 
@@ -82,38 +88,38 @@ CONTROLLER_PERFORMANCE_ALWAYS_LOG_THRESHOLD_MS = keys.long(
 
 # The metadata log.
 
-METADATA_LOG_DIR = keys.optional_string("metadata.log.dir", None, HIGH, METADATA_LOG_LATER).doc(
+METADATA_LOG_DIR = keys.optional_string("metadata.log.dir", None, HIGH, ACTED).doc(
     "The directory of the metadata log; when unset, the first of log.dirs."
 )
 METADATA_LOG_SEGMENT_BYTES = keys.int_(
-    "metadata.log.segment.bytes", 1 << 30, HIGH, METADATA_LOG_LATER, at_least(8 << 20)
+    "metadata.log.segment.bytes", 1 << 30, HIGH, ACTED, at_least(8 << 20)
 ).doc("A segment of the metadata log that an append would take beyond this many bytes is closed.")
-METADATA_LOG_SEGMENT_MS = keys.long("metadata.log.segment.ms", 604_800_000, HIGH, METADATA_LOG_LATER).doc(
+METADATA_LOG_SEGMENT_MS = keys.long("metadata.log.segment.ms", 604_800_000, HIGH, ACTED).doc(
     "A segment of the metadata log older than this is closed."
 )
 METADATA_LOG_MAX_RECORD_BYTES_BETWEEN_SNAPSHOTS = keys.long(
-    "metadata.log.max.record.bytes.between.snapshots", 20 << 20, HIGH, METADATA_LOG_LATER, at_least(1)
+    "metadata.log.max.record.bytes.between.snapshots", 20 << 20, HIGH, ACTED, at_least(1)
 ).doc("A new snapshot of the metadata is written after this many bytes of records.")
 METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS = keys.long(
-    "metadata.log.max.snapshot.interval.ms", 3_600_000, HIGH, METADATA_LOG_LATER, at_least(0)
+    "metadata.log.max.snapshot.interval.ms", 3_600_000, HIGH, ACTED, at_least(0)
 ).doc(
     "A new snapshot of the metadata is written after this long, if anything changed; 0 leaves it to the bytes alone."
 )
-METADATA_MAX_RETENTION_BYTES = keys.long(
-    "metadata.max.retention.bytes", 100 << 20, HIGH, METADATA_LOG_LATER
-).doc("How large metadata log and snapshots together may grow before the oldest are deleted.")
-METADATA_MAX_RETENTION_MS = keys.long("metadata.max.retention.ms", 604_800_000, HIGH, METADATA_LOG_LATER).doc(
+METADATA_MAX_RETENTION_BYTES = keys.long("metadata.max.retention.bytes", 100 << 20, HIGH, ACTED).doc(
+    "How large metadata log and snapshots together may grow before the oldest are deleted."
+)
+METADATA_MAX_RETENTION_MS = keys.long("metadata.max.retention.ms", 604_800_000, HIGH, ACTED).doc(
     "How old metadata log segments and snapshots become before they are deleted."
 )
 METADATA_MAX_IDLE_INTERVAL_MS = keys.int_(
-    "metadata.max.idle.interval.ms", 500, LOW, METADATA_LOG_LATER, at_least(0)
+    "metadata.max.idle.interval.ms", 500, LOW, NO_FOLLOWERS, at_least(0)
 ).doc("How often the controller writes an empty record when nothing else happens; 0 writes none.")
 INTERNAL_METADATA_LOG_SEGMENT_BYTES = keys.optional_int(
-    "internal.metadata.log.segment.bytes", None, LOW, METADATA_LOG_LATER, internal=True
+    "internal.metadata.log.segment.bytes", None, LOW, ACTED, internal=True
 ).doc("A segment size below what metadata.log.segment.bytes takes, for tests.")
 INTERNAL_METADATA_MAX_BATCH_SIZE_IN_BYTES = keys.int_(
-    "internal.metadata.max.batch.size.in.bytes", 8 << 20, LOW, METADATA_LOG_LATER, internal=True
+    "internal.metadata.max.batch.size.in.bytes", 8 << 20, LOW, ACTED, internal=True
 ).doc("The largest batch in the metadata log, for tests.")
 INTERNAL_METADATA_DELETE_DELAY_MILLIS = keys.long(
-    "internal.metadata.delete.delay.millis", 60_000, LOW, METADATA_LOG_LATER, internal=True
+    "internal.metadata.delete.delay.millis", 60_000, LOW, ACTED, internal=True
 ).doc("How long a deleted file of the metadata log stays, for tests.")

@@ -19,7 +19,9 @@ SHARE_LATER = Use(False, "share groups come in a later release")
 TRANSACTIONS_LATER = Use(False, "transactions come in a later release")
 SECURITY_LATER = Use(False, "TLS, SASL and ACLs come in a later release; every listener is PLAINTEXT")
 QUOTAS_LATER = Use(False, "quotas come in a later release; nobody is throttled")
-METADATA_LOG_LATER = Use(False, "the metadata log comes in a later release")
+NO_FOLLOWERS = Use(
+    False, "nobody follows the metadata log who would need empty records to see that it has everything"
+)
 TELEMETRY_LATER = Use(False, "client telemetry comes in a later release")
 TIERING_LATER = Use(False, "tiered storage comes in a later release; every segment stays on the local disk")
 NO_JAVA = Use(False, "it names a Java class, and there is no JVM here")
