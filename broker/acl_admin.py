@@ -93,6 +93,16 @@ class Acl(NamedTuple):
             record.permission_type,
         )
 
+    @property
+    def is_for_filters(self) -> bool:
+        """Whether it holds what only a filter may."""
+        return (
+            self.resource_type == ResourceType.ANY
+            or self.operation == Operation.ANY
+            or self.permission == Permission.ANY
+            or self.pattern_type in {PatternType.ANY, PatternType.MATCH}
+        )
+
     def record(self, acl_id: Uuid) -> AccessControlEntryRecord:
         return AccessControlEntryRecord(
             id=acl_id,
@@ -188,8 +198,11 @@ def create(
 ) -> tuple[list[AccessControlEntryRecord], list[ApiError | None]]:
     """The records of the entries that are valid and not there yet, and for each wanted one why it is refused, or None.
 
-    Raises ApiError(POLICY_VIOLATION) for too many records.
+    Raises ApiError for what keeps all of them out: too many records (POLICY_VIOLATION), or an entry that has ANY where
+    only a filter may, on which Kafka has no better code than UNKNOWN_SERVER_ERROR.
     """
+    if any(acl.is_for_filters for acl in wanted):
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "ANY and MATCH are for filters, not for entries.")
     existing = {Acl.of(record) for record in acls.values()}
     records: list[AccessControlEntryRecord] = []
     outcomes: list[ApiError | None] = []

@@ -249,3 +249,25 @@ _declare(
     request_memory_limit_bytes="How much that may be before clients have to wait.",
     request_memory_waiting_connections="Connections that are not read because it has been reached.",
 )
+
+CLIENT_METRICS_PREFIX: Final = "barnabas_client_metrics"
+_declare(
+    Kind.GAUGE,
+    CLIENT_METRICS_PREFIX,
+    [],
+    clients="Clients that asked which of their metrics are wanted, or pushed some, and may do so again (KIP-714).",
+    series="Series that clients pushed and that are shown here.",
+    series_limit="How many there may be.",
+)
+_declare(
+    Kind.COUNTER,
+    CLIENT_METRICS_PREFIX,
+    ["code"],
+    pushes_total="Pushes of clients, by the error code that answered them.",
+)
+_declare(
+    Kind.COUNTER,
+    CLIENT_METRICS_PREFIX,
+    ["reason"],
+    dropped_points_total="Values that clients pushed and that are not shown.",
+)

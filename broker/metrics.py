@@ -15,15 +15,18 @@ from broker.metric_families import FAMILIES, QUANTILES, Family, Kind
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
-Labels: TypeAlias = tuple[str, ...]
+Labels: TypeAlias = tuple[str | None, ...]
 
 Sample: TypeAlias = tuple[Labels, float]
-"""Label values, as many as apply, and the value."""
+"""Label values, as many as apply (None for one in between that does not), and the value."""
 
 Distribution: TypeAlias = tuple[Labels, int, "array[float]"]
 """Label values, how many values there have been, and the recent ones."""
 
 Source: TypeAlias = Callable[[], Iterable[Sample] | Iterable[Distribution]]
+
+OpenSource: TypeAlias = Callable[[], Iterable[tuple[Family, Iterable[Sample]]]]
+"""Gives families that nobody could declare, such as those that clients bring."""
 
 Snapshot: TypeAlias = list[tuple[Family, list[Any]]]
 """Families with samples (distributions for summaries), as they were when they were asked for."""
@@ -36,6 +39,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._sources: dict[str, Source] = {}
+        self._open_sources: list[OpenSource] = []
 
     def add(self, name: str, source: Source) -> None:
         """Has `source` give the samples of a metric with labels.
@@ -47,6 +51,10 @@ class Metrics:
         assert name not in self._sources, f"{name} has two sources"
         self._sources[name] = source
 
+    def add_families(self, source: OpenSource) -> None:
+        """Has `source` give families with their samples, on the terms of `add`; none may have a declared name."""
+        self._open_sources.append(source)
+
     def add_value(self, name: str, read: Callable[[], float]) -> None:
         """Has `read` give the value of a metric without labels."""
         self.add(name, lambda: [((), read())])
@@ -55,15 +63,21 @@ class Metrics:
         """Asks all sources, in steps between which the event loop can do other things; returns what they said."""
         taken: Snapshot = []
         count = 0
-        for name, source in self._sources.items():
+        for family, source in self._families():
             samples: list[Any] = []
-            for sample in source():
+            for sample in source:
                 samples.append(sample)
                 count += 1
                 if count % SAMPLES_PER_STEP == 0:
                     yield
-            taken.append((FAMILIES[name], samples))
+            taken.append((family, samples))
         return taken
+
+    def _families(self) -> Iterator[tuple[Family, Iterable[Any]]]:
+        for name, source in self._sources.items():
+            yield FAMILIES[name], source()
+        for open_source in self._open_sources:
+            yield from open_source()
 
 
 def snapshot_at_once(metrics: Metrics) -> Snapshot:
@@ -105,7 +119,8 @@ def _to_metric(family: Family, samples: list[Any]) -> Any:
             metric.add_sample(f"{family.name}_count", labels, count)
     else:
         for values, value in samples:
-            metric.add_sample(family.name, dict(zip(family.labels, values, strict=False)), value)
+            given = zip(family.labels, values, strict=False)
+            metric.add_sample(family.name, {name: it for name, it in given if it is not None}, value)
     return metric
 
 

@@ -8,6 +8,8 @@ from typing import Final, Protocol
 
 from broker import metric_sources
 from broker.cleaner_metrics import add_cleaner
+from broker.client_metrics import ClientMetricsManager
+from broker.client_metrics_metrics import add_client_metrics
 from broker.compaction import Compaction
 from broker.controller import Controller
 from broker.fetch_session import FetchManager
@@ -32,6 +34,7 @@ _OFF: Final = -1
 class Observed(Protocol):
     """What is looked at: a Server that has started."""
 
+    client_metrics: ClientMetricsManager
     config: BrokerConfig
     controller: Controller
     env: Env
@@ -68,6 +71,7 @@ class Observers:
         metric_sources.add_disk_space(metrics, lambda: [it.space for it in replicas.log_manager.dirs])
         add_cleaner(metrics, server.log_cleaner, replicas.log_manager, server.env.now_ms)
         metric_sources.add_controller(metrics, lambda: server.controller.image)
+        add_client_metrics(metrics, server.client_metrics)
         return metrics
 
     def serve_http(self, server: Observed) -> HttpServer | None:

@@ -126,22 +126,37 @@ Handler = Callable[[Any, RequestContext, Any], Any]
 """A handler takes the Broker (services.py), which is built on top of this module, the context and its own request."""
 
 
+Offered = Callable[[Any], bool]
+"""Whether a Broker tells its clients of an API."""
+
+
+def _always(broker: Any) -> bool:
+    return True
+
+
 class ApiHandler:
     """A handler and the versions that it serves.
 
     `versions` is the inclusive range served; `advertised` what ApiVersions says of it, which is wider only where
-    clients draw conclusions from old versions that nobody sends (Produce, KAFKA-18659).
+    clients draw conclusions from old versions that nobody sends (Produce, KAFKA-18659), and only if `offered` says so
+    of the broker.
     """
 
-    __slots__ = ("advertised", "handle", "key", "versions")
+    __slots__ = ("advertised", "handle", "key", "offered", "versions")
 
     def __init__(
-        self, key: ApiKey, versions: tuple[int, int], advertised: tuple[int, int], handle: Handler
+        self,
+        key: ApiKey,
+        versions: tuple[int, int],
+        advertised: tuple[int, int],
+        handle: Handler,
+        offered: Offered,
     ) -> None:
         self.key = key
         self.versions = versions
         self.advertised = advertised
         self.handle = handle
+        self.offered = offered
 
 
 REGISTRY: dict[int, ApiHandler] = {}
@@ -150,13 +165,17 @@ H = TypeVar("H", bound=Handler)
 
 
 def api(
-    key: ApiKey, *, versions: tuple[int, int], advertised: tuple[int, int] | None = None
+    key: ApiKey,
+    *,
+    versions: tuple[int, int],
+    advertised: tuple[int, int] | None = None,
+    offered: Offered = _always,
 ) -> Callable[[H], H]:
     """Registers the decorated function as the handler of `key` in `versions` (both ends included)."""
 
     def register(handler: H) -> H:
         assert key not in REGISTRY, f"{key.name} has two handlers"
-        REGISTRY[key] = ApiHandler(key, versions, advertised or versions, handler)
+        REGISTRY[key] = ApiHandler(key, versions, advertised or versions, handler, offered)
         return handler
 
     return register

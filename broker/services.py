@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from broker.client_metrics import ClientMetricsManager
 from broker.controller import Controller
 from broker.fetch_session import FetchManager
 from broker.host_lookup import HostNames
@@ -42,6 +43,7 @@ class Broker:
 
     __slots__ = (
         "advertised",
+        "client_metrics",
         "cluster_id",
         "config",
         "controller",
@@ -74,6 +76,7 @@ class Broker:
         new_topic_id: Callable[[], Uuid],
         error_probe: ErrorProbe,
         host_names: HostNames,
+        client_metrics: ClientMetricsManager,
     ) -> None:
         self.config = config
         self.node_id = node_id
@@ -89,6 +92,7 @@ class Broker:
         self.new_topic_id = new_topic_id
         self.error_probe = error_probe
         self.host_names = host_names
+        self.client_metrics = client_metrics
 
     @property
     def image(self) -> MetadataImage:

@@ -12,7 +12,7 @@ import errno
 import itertools
 import logging
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from broker.connection import Connection, ConnectionContext
@@ -118,6 +118,8 @@ class SocketServer:
         self._all_closed: asyncio.Future[None] | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._stopping = False
+        self.connection_closed: Callable[[int], None] = lambda connection_id: None
+        """Is told of the id of each connection that has ended."""
 
     # ---- life
 
@@ -309,6 +311,7 @@ class SocketServer:
         self._sweep.forget(connection)
         self._probe.listener(info.listener_name).connections_closed += 1
         self._quotas.release(info.listener_name, info.client_host)
+        self.connection_closed(info.connection_id)
         if not self._connections and self._all_closed is not None and not self._all_closed.done():
             self._all_closed.set_result(None)
         if not self._stopping and not self._listening[info.listener_name].accepting:

@@ -13,11 +13,13 @@ MODULES: Final = (
     "partitions",
     "producers",
     "configs",
+    "alter_configs",
     "groups",
     "transactions",
     "quotas",
     "scram",
     "acls",
+    "telemetry",
 )
 
 

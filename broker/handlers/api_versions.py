@@ -36,7 +36,9 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
     return ApiVersionsResponse(
         api_keys=[
             ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
-            for key, (low, high) in sorted((key, handler.advertised) for key, handler in REGISTRY.items())
+            for key, (low, high) in sorted(
+                (key, handler.advertised) for key, handler in REGISTRY.items() if handler.offered(broker)
+            )
         ],
         supported_features=[
             ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)

@@ -1,0 +1,58 @@
+"""GetTelemetrySubscriptions and PushTelemetry: metrics of clients, asked for and taken (KIP-714)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.client_metrics import ACCEPTED_COMPRESSION_TYPES, Push
+from broker.request import Pending, RequestContext, api
+from protocol.api_keys import ApiKey
+from protocol.errors import ApiError
+from protocol.messages.telemetry import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+    PushTelemetryRequest,
+    PushTelemetryResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.services import Broker
+
+
+def _offered(broker: Broker) -> bool:
+    return broker.client_metrics.is_offered
+
+
+@api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, versions=(0, 0), offered=_offered)
+def get_telemetry_subscriptions(
+    broker: Broker, context: RequestContext, request: GetTelemetrySubscriptionsRequest
+) -> GetTelemetrySubscriptionsResponse:
+    manager = broker.client_metrics
+    try:
+        instance_id, subscription = manager.get_subscription(request.client_instance_id, context)
+    except ApiError as error:
+        return GetTelemetrySubscriptionsResponse(error_code=error.code)
+    return GetTelemetrySubscriptionsResponse(
+        client_instance_id=instance_id,
+        subscription_id=subscription.subscription_id,
+        accepted_compression_types=list(ACCEPTED_COMPRESSION_TYPES),
+        push_interval_ms=subscription.push_interval_ms,
+        telemetry_max_bytes=manager.max_bytes,
+        delta_temporality=True,
+        requested_metrics=list(subscription.metrics),
+    )
+
+
+@api(ApiKey.PUSH_TELEMETRY, versions=(0, 0), offered=_offered)
+def push_telemetry(
+    broker: Broker, context: RequestContext, request: PushTelemetryRequest
+) -> Pending[PushTelemetryResponse]:
+    push = Push(
+        request.client_instance_id,
+        request.subscription_id,
+        request.terminating,
+        request.compression_type,
+        bytes(request.metrics),
+    )
+    answer = broker.client_metrics.push(push, context)
+    return answer.then(lambda code: PushTelemetryResponse(error_code=code))
