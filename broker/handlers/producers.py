@@ -1,0 +1,59 @@
+"""DescribeProducers: which producers a partition remembers, and whose transaction is open (KIP-664)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.error_map import MAPPED_ERRORS, error_code_of
+from broker.request import RequestContext, api
+from broker.topic_admin import check_topic_name
+from protocol.api_keys import ApiKey
+from protocol.errors import ApiError
+from protocol.messages.producers import DescribeProducersRequest, DescribeProducersResponse
+from storage.producer_entry import ProducerStateEntry
+
+if TYPE_CHECKING:
+    from broker.services import Broker
+
+
+@api(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0))
+def describe_producers(
+    broker: Broker, context: RequestContext, request: DescribeProducersRequest
+) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            DescribeProducersResponse.TopicResponse(
+                name=topic.name,
+                partitions=[_partition(broker, topic.name, index) for index in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(broker: Broker, name: str, index: int) -> DescribeProducersResponse.PartitionResponse:
+    try:
+        check_topic_name(name)
+        partition = broker.replica_manager.partition(name, index)
+        partition.check_leader()
+    except MAPPED_ERRORS as error:
+        return DescribeProducersResponse.PartitionResponse(
+            partition_index=index,
+            error_code=error_code_of(error),
+            error_message=error.message if isinstance(error, ApiError) else str(error),
+        )
+    producers = partition.log.producer_state_manager.producers.values()
+    return DescribeProducersResponse.PartitionResponse(
+        partition_index=index, active_producers=[_producer(entry) for entry in producers]
+    )
+
+
+def _producer(entry: ProducerStateEntry) -> DescribeProducersResponse.ProducerState:
+    return DescribeProducersResponse.ProducerState(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.current_txn_first_offset,
+    )

@@ -1,0 +1,339 @@
+"""CreatePartitions, ElectLeaders, AlterPartitionReassignments, ListPartitionReassignments and DescribeProducers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from protocol.api_keys import ApiKey
+from protocol.messages.producers import DescribeProducersRequest
+from protocol.messages.topics import (
+    AlterPartitionReassignmentsRequest,
+    CreatePartitionsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
+from tests.conformance.dialogues import dialogue
+from tests.conformance.dialogues.metadata import asking
+from tests.conformance.dialogues.producers import Producer
+from tests.conformance.speaker import Speaker, batch
+
+PREFERRED, UNCLEAN = 0, 1
+
+# ---- CreatePartitions
+
+
+def more(
+    name: str, count: int, assignments: Sequence[list[int]] | None = None
+) -> CreatePartitionsRequest.CreatePartitionsTopic:
+    by_hand = None
+    if assignments is not None:
+        by_hand = [
+            CreatePartitionsRequest.CreatePartitionsAssignment(broker_ids=nodes) for nodes in assignments
+        ]
+    return CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=count, assignments=by_hand)
+
+
+def creating(
+    *topics: CreatePartitionsRequest.CreatePartitionsTopic, validate_only: bool = False
+) -> CreatePartitionsRequest:
+    return CreatePartitionsRequest(topics=list(topics), timeout_ms=30_000, validate_only=validate_only)
+
+
+def by_name(answer: Any) -> object:
+    answer.results.sort(key=lambda result: (result.name, result.error_code))
+    return answer
+
+
+def grown(client: Speaker, name: str, count: int) -> None:
+    """The topic as Metadata has it once it has so many partitions."""
+    client.until(asking(name), lambda answer: len(answer.topics[0].partitions) == count, 12)
+    client.ask(asking(name), 12, noting=lambda it: sorted(p.partition_index for p in it.topics[0].partitions))
+
+
+@dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
+def more_partitions(client: Speaker) -> None:
+    name = client.create("a", 2)
+    client.ask(creating(more(name, 5)))
+    grown(client, name, 5)
+    client.ask(creating(more(name, 6, [[1]])))
+    grown(client, name, 6)
+
+
+@dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
+def no_more_partitions(client: Speaker) -> None:
+    name = client.create("a", 2)
+    for count in (2, 1, 0, -1, -(2**31)):
+        client.ask(creating(more(name, count)))
+        client.ask(creating(more(name, count, [[1]])))
+    client.ask(creating())
+
+
+@dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
+def partitions_of_no_topic(client: Speaker) -> None:
+    for name in (client.topic("b"), "", "a b"):
+        client.ask(creating(more(name, 3)))
+    client.ask(creating(more("__cluster_metadata", 3)))
+
+
+@dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
+def partitions_assigned_as_cannot_be(client: Speaker) -> None:
+    name = client.create("a")
+    impossible: list[list[list[int]]] = [
+        [],
+        [[1], [1], [1]],
+        [[1], []],
+        [[], [1]],
+        [[1, 1], [1]],
+        [[1], [2]],
+        [[1], [-1]],
+        [[2], [2]],
+    ]
+    for assignments in impossible:
+        client.ask(creating(more(name, 3, assignments)))
+    grown(client, name, 1)
+
+
+@dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
+def only_to_see_whether_it_could_grow(client: Speaker) -> None:
+    name = client.create("a")
+    client.ask(creating(more(name, 3), validate_only=True))
+    client.ask(creating(more(name, 1), validate_only=True))
+    grown(client, name, 1)
+
+
+@dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
+def some_grow_and_some_do_not(client: Speaker) -> None:
+    a, b, c = (client.create(word) for word in "abc")
+    client.ask(creating(more(a, 2), more(b, 1), more(client.topic("d"), 2), more(c, 3)), noting=by_name)
+    grown(client, a, 2)
+    grown(client, c, 3)
+
+
+@dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
+def the_same_topic_grows_twice(client: Speaker) -> None:
+    a, b = client.create("a"), client.create("b")
+    client.ask(creating(more(a, 2), more(b, 2), more(a, 3)), noting=by_name)
+    grown(client, b, 2)
+    grown(client, a, 1)
+
+
+@dialogue(ApiKey.CREATE_PARTITIONS, 3, 3)
+def too_many_new_partitions(client: Speaker) -> None:
+    name = client.create("a")
+    client.ask(creating(more(name, 10_002), validate_only=True))
+    grown(client, name, 1)
+
+
+@dialogue(ApiKey.CREATE_PARTITIONS, 3, 3)
+def what_was_added_can_be_written_to(client: Speaker) -> None:
+    name = client.create("a")
+    client.ask(creating(more(name, 2)))
+    grown(client, name, 2)
+    from tests.conformance.dialogues.words import list_offsets
+
+    client.until(list_offsets(name, 1), lambda a: a.topics[0].partitions[0].error_code == 0, 7)
+    client.note(client.write(name, batch(b"x"), partition=1))
+
+
+# ---- ElectLeaders
+
+
+def electing(
+    client: Speaker, *topics: tuple[str, list[int]], election_type: int = PREFERRED, everything: bool = False
+) -> ElectLeadersRequest:
+    named = [ElectLeadersRequest.TopicPartitions(topic=name, partitions=indexes) for name, indexes in topics]
+    request = ElectLeadersRequest(topic_partitions=None if everything else named, timeout_ms=10_000)
+    if client.version >= 1:
+        request.election_type = election_type
+    return request
+
+
+def elected(answer: Any) -> object:
+    """Sorted; of all partitions only those that others have left in the same state are noted."""
+    answer.replica_election_results.sort(key=lambda result: result.topic)
+    return answer
+
+
+@dialogue(ApiKey.ELECT_LEADERS, 0, 2)
+def who_leads_already(client: Speaker) -> None:
+    name = client.create("a", 2)
+    client.ask(electing(client, (name, [0, 1])))
+    client.ask(electing(client, (name, [1])))
+    client.ask(electing(client, (name, [])))
+    client.ask(electing(client))
+
+
+@dialogue(ApiKey.ELECT_LEADERS, 1, 2)
+def an_unclean_election_is_not_needed(client: Speaker) -> None:
+    name = client.create("a", 2)
+    client.ask(electing(client, (name, [0, 1]), election_type=UNCLEAN))
+
+
+@dialogue(ApiKey.ELECT_LEADERS, 0, 2)
+def leaders_of_what_is_not_there(client: Speaker) -> None:
+    name = client.create("a")
+    for election_type in (PREFERRED, UNCLEAN):
+        client.ask(
+            electing(client, (name, [0, 1, -1]), (client.topic("b"), [0]), election_type=election_type),
+            noting=elected,
+        )
+    client.ask(electing(client, (name, [0, 0])))
+
+
+@dialogue(ApiKey.ELECT_LEADERS, 0, 2)
+def leaders_of_everything(client: Speaker) -> None:
+    client.create("a")
+    client.ask(
+        electing(client, everything=True),
+        noting=lambda it: [
+            result for topic in it.replica_election_results for result in topic.partition_result
+        ],
+    )
+
+
+@dialogue(ApiKey.ELECT_LEADERS, 1, 2)
+def an_election_of_no_kind(client: Speaker) -> None:
+    name = client.create("a")
+    for election_type in (2, -1, 127):
+        client.ask(electing(client, (name, [0]), election_type=election_type))
+    client.ask(electing(client, election_type=2))
+    client.ask(electing(client, election_type=2, everything=True))
+
+
+# ---- AlterPartitionReassignments and ListPartitionReassignments
+
+
+def moving(
+    client: Speaker,
+    *moves: tuple[str, int, list[int] | None],
+    may_change_count: bool = True,
+) -> AlterPartitionReassignmentsRequest:
+    topics: dict[str, list[AlterPartitionReassignmentsRequest.ReassignablePartition]] = {}
+    for name, index, replicas in moves:
+        topics.setdefault(name, []).append(
+            AlterPartitionReassignmentsRequest.ReassignablePartition(partition_index=index, replicas=replicas)
+        )
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=10_000,
+        topics=[
+            AlterPartitionReassignmentsRequest.ReassignableTopic(name=name, partitions=partitions)
+            for name, partitions in topics.items()
+        ],
+    )
+    if client.version >= 1:
+        request.allow_replication_factor_change = may_change_count
+    return request
+
+
+def moved(answer: Any) -> object:
+    answer.responses.sort(key=lambda topic: topic.name)
+    for topic in answer.responses:
+        topic.partitions.sort(key=lambda partition: partition.partition_index)
+    return answer
+
+
+@dialogue(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
+def a_move_to_where_it_is(client: Speaker) -> None:
+    name = client.create("a", 2)
+    client.ask(moving(client, (name, 0, [1]), (name, 1, [1])), noting=moved)
+    client.ask(asking(name), 12)
+    client.ask(moving(client))
+
+
+@dialogue(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
+def moves_that_cannot_be(client: Speaker) -> None:
+    name = client.create("a")
+    impossible: list[list[int]] = [[], [2], [1, 2], [1, 1], [-1], [-1, 1]]
+    for replicas in impossible:
+        client.ask(moving(client, (name, 0, replicas)))
+        client.ask(moving(client, (name, 0, replicas), may_change_count=False))
+    client.ask(asking(name), 12)
+
+
+@dialogue(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
+def moves_of_what_is_not_there(client: Speaker) -> None:
+    name = client.create("a")
+    client.ask(
+        moving(client, (name, 1, [1]), (name, -1, [1]), (client.topic("b"), 0, [1]), ("", 0, [1])),
+        noting=moved,
+    )
+    client.ask(moving(client, (name, 1, None), (client.topic("b"), 0, None)), noting=moved)
+
+
+@dialogue(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
+def nothing_to_cancel(client: Speaker) -> None:
+    name = client.create("a", 2)
+    client.ask(moving(client, (name, 0, None)))
+    client.ask(moving(client, (name, 0, None), (name, 1, [1])), noting=moved)
+
+
+@dialogue(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
+def the_same_partition_moves_twice(client: Speaker) -> None:
+    name = client.create("a")
+    client.ask(moving(client, (name, 0, [1]), (name, 0, [1])))
+
+
+@dialogue(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0)
+def nothing_moves(client: Speaker) -> None:
+    name = client.create("a", 2)
+    client.ask(ListPartitionReassignmentsRequest(timeout_ms=10_000, topics=None))
+    client.ask(ListPartitionReassignmentsRequest(timeout_ms=10_000, topics=[]))
+    topic = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
+    for named in (
+        [topic(name=name, partition_indexes=[0, 1])],
+        [topic(name=name, partition_indexes=[0, 7, -1])],
+        [topic(name=client.topic("b"), partition_indexes=[0])],
+        [topic(name=name, partition_indexes=[])],
+        [topic(name="", partition_indexes=[0])],
+    ):
+        client.ask(ListPartitionReassignmentsRequest(timeout_ms=10_000, topics=named))
+
+
+# ---- DescribeProducers
+
+
+def producers(name: str, *indexes: int) -> DescribeProducersRequest:
+    topic = DescribeProducersRequest.TopicRequest(name=name, partition_indexes=list(indexes))
+    return DescribeProducersRequest(topics=[topic])
+
+
+@dialogue(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
+def no_producers(client: Speaker) -> None:
+    name = client.create("a", 2)
+    client.write(name, batch(b"x"))
+    client.ask(producers(name, 0, 1))
+    client.ask(producers(name))
+    client.ask(DescribeProducersRequest(topics=[]))
+
+
+@dialogue(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
+def producers_that_wrote(client: Speaker) -> None:
+    producer = Producer(client)
+    producer.client.version = 12
+    producer.send(0, 3)
+    producer.send(3, 2)
+    client.ask(producers(producer.name, 0), 0)
+    producer.send(0, 1, epoch=1)
+    client.ask(producers(producer.name, 0), 0)
+    client.write(producer.name, batch(b"y", producer_id=producer.new_id(), base_sequence=0, producer_epoch=0))
+    client.ask(producers(producer.name, 0), 0, noting=_by_id)
+
+
+def _by_id(answer: Any) -> object:
+    answer.topics[0].partitions[0].active_producers.sort(key=lambda producer: producer.producer_id)
+    return answer
+
+
+@dialogue(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
+def producers_of_what_is_not_there(client: Speaker) -> None:
+    name = client.create("a")
+    for unknown in (
+        (name, 1),
+        (name, -1),
+        (client.topic("b"), 0),
+        ("", 0),
+        ("a b", 0),
+        ("__cluster_metadata", 0),
+    ):
+        client.ask(producers(*unknown))
