@@ -1,4 +1,4 @@
-"""Verification of files that are a row of record batches beside the logs: barnabas.metadata and KRaft's snapshots."""
+"""Verification of KRaft's snapshots, a row of record batches: those beside the metadata log, bootstrap.checkpoint."""
 
 import re
 from typing import Final
@@ -15,7 +15,6 @@ from storage.replay import read_batches
 from storage.verify import Counts, Finding, Findings, Severity
 from storage.verify_segment import Batch
 
-METADATA_FILE: Final = "barnabas.metadata"
 SNAPSHOT_FILE: Final = re.compile(r"\d{20}-\d{10}\.checkpoint")
 _BAD: Final = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError)
 
@@ -29,7 +28,6 @@ def verify_batches(env: Env, path: str, counts: Counts) -> list[Finding]:
         return []
     counts.files += 1
     size, position, next_offset = file.size(), 0, 0
-    is_snapshot = not path.endswith(METADATA_FILE)
     kinds: list[ControlRecordType] = []
     try:
         for batch in read_batches(file, 0, size):
@@ -41,7 +39,15 @@ def verify_batches(env: Env, path: str, counts: Counts) -> list[Finding]:
             next_offset = batch.next_offset
             position += batch.size_in_bytes
     except _BAD as error:
-        _report(findings, error, position, next_offset, is_snapshot=is_snapshot)
+        findings.add(
+            Severity.ERROR,
+            path,
+            str(error),
+            "whole batches to the end",
+            "the snapshot cannot be used",
+            position=position,
+            offset=next_offset,
+        )
         return findings.all
     finally:
         file.close()
@@ -59,22 +65,3 @@ def _control_types(batch: Batch) -> list[ControlRecordType]:
     if not batch.is_control:
         return []
     return [control_record_type(record.key) for record in batch.records()]
-
-
-def _report(
-    findings: Findings, error: Exception, position: int, next_offset: int, *, is_snapshot: bool
-) -> None:
-    if is_snapshot:
-        severity, remedy = Severity.ERROR, "the snapshot cannot be used"
-    else:
-        severity = Severity.ERROR
-        remedy = "cut off at a start if nothing good follows; otherwise the broker does not start"
-    findings.add(
-        severity,
-        findings.path,
-        str(error),
-        "whole batches to the end",
-        remedy,
-        position=position,
-        offset=next_offset,
-    )

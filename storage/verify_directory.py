@@ -23,7 +23,7 @@ from storage.env import Env
 from storage.errors import CorruptCheckpointError, InconsistentMetadataError
 from storage.segment_files import LOG_SUFFIX
 from storage.verify import LEFT_ALONE, REMOVED, Counts, Finding, Findings, Severity, Situation
-from storage.verify_batches import METADATA_FILE, SNAPSHOT_FILE, verify_batches
+from storage.verify_batches import SNAPSHOT_FILE, verify_batches
 from storage.verify_partition import LogRange, verify_partition
 
 CHECKPOINTS: Final = (
@@ -172,7 +172,6 @@ class Verification:
         findings.counts.directories += 1
         checkpoints = Checkpoints(self._env, path, findings)
         self._check_names(path, findings)
-        findings.all += verify_batches(self._env, f"{path}/{METADATA_FILE}", findings.counts)
         if self._env.exists(f"{path}/{BOOTSTRAP_FILE}"):
             findings.all += verify_batches(self._env, f"{path}/{BOOTSTRAP_FILE}", findings.counts)
         yield from self._tell(findings)
@@ -215,7 +214,7 @@ class Verification:
                     findings.warning(full, "no directory of a partition", "", LEFT_ALONE)
             elif name.endswith(".tmp"):
                 findings.note(full, "about to replace another file", "", LEFT_ALONE)
-            elif name not in _KNOWN and name not in (METADATA_FILE, BOOTSTRAP_FILE):
+            elif name not in _KNOWN and name != BOOTSTRAP_FILE:
                 findings.warning(full, "no file of a log directory", "", LEFT_ALONE)
 
     # -- whose it is --

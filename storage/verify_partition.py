@@ -32,7 +32,7 @@ LOOKS: Final = 3
 _INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _KNOWN: Final = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA})
 _STEM: Final = re.compile(r"\d{20}")
-_KRAFT: Final = re.compile(r"quorum-state|\d{20}-\d{10}\.checkpoint(\.deleted|\.part)?")
+_KRAFT: Final = re.compile(r"quorum-state|\d{20}-\d{10}(\.checkpoint(\.deleted)?|-\w+\.checkpoint\.part)")
 _REMOTE: Final = re.compile(r"remote_log_snapshot|remote-log-.*")
 
 

@@ -381,8 +381,8 @@ def an_index_without_a_log(env: FaultEnv) -> str:
     return f"{TOPIC}/{9000:020d}.index"
 
 
-def a_batch_of_the_metadata(env: FaultEnv) -> str:
-    path = f"{LOG_DIR}/barnabas.metadata"
+def a_batch_of_the_first_metadata(env: FaultEnv) -> str:
+    path = f"{LOG_DIR}/bootstrap.checkpoint"
     env.write_file(path, make_batch(b"one", base_offset=0) + make_batch(b"two", base_offset=1))
     assert findings(env) == []
     flip(env, path, 65)
@@ -436,7 +436,7 @@ DAMAGES = (
     a_foreign_file,
     a_foreign_directory,
     an_index_without_a_log,
-    a_batch_of_the_metadata,
+    a_batch_of_the_first_metadata,
 )
 HARMLESS = (
     a_lost_segment,
