@@ -1,55 +1,138 @@
-"""How many connections there may be: max.connections, per listener and in all, and max.connections.per.ip.
+"""How many connections there may be: max.connections, per listener and in all, max.connections.per.ip; and how fast
+they may come: max.connection.creation.rate.
 
 As in Kafka (`ConnectionQuotas`), an address that has its maximum is turned away, while a listener, or a
 broker, that has its maximum stops accepting: the next clients wait in the listen backlog until somebody
-leaves.
+leaves, or until the rate lets the next one in. All of it can change while the broker runs.
 """
 
 from __future__ import annotations
 
+import ipaddress
+import logging
+import math
 import socket
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from config.catalogue.network import MAX_CONNECTIONS_PER_IP_OVERRIDES
+from broker.blocking import BlockingRunner
+from config.broker_config import BrokerConfig
+from config.catalogue.network import (
+    MAX_CONNECTION_CREATION_RATE,
+    MAX_CONNECTIONS,
+    MAX_CONNECTIONS_PER_IP,
+    MAX_CONNECTIONS_PER_IP_OVERRIDES,
+)
+from config.checks import parse_connection_overrides
 from config.layers import InvalidConfigError
+
+logger = logging.getLogger("barnabas.network")
 
 UNLIMITED = 2**31 - 1
 
 
+class ConnectionLimits(NamedTuple):
+    """What connections are held to; overrides of max.connections.per.ip go by address, those of listeners by name.
+
+    Rates are connections a second.
+    """
+
+    max_connections: int = UNLIMITED
+    max_connections_per_listener: Mapping[str, int] = {}
+    max_connections_per_ip: int = UNLIMITED
+    max_connections_per_ip_overrides: Mapping[str, int] = {}
+    max_connection_creation_rate: int = UNLIMITED
+    max_connection_creation_rate_per_listener: Mapping[str, int] = {}
+
+
+class _Rate:
+    """Lets so many through in a second, at most as many at once."""
+
+    __slots__ = ("_left", "_per_s", "_since")
+
+    def __init__(self, per_s: int, now: float) -> None:
+        self._per_s = per_s
+        self._left = float(per_s)
+        self._since = now
+
+    def change(self, per_s: int, now: float) -> None:
+        """Another rate from now on; what was used up stays so."""
+        self._refill(now)
+        self._left += per_s - self._per_s
+        self._per_s = per_s
+
+    def take(self, now: float) -> None:
+        self._refill(now)
+        self._left -= 1
+
+    def delay_s(self, now: float) -> float:
+        """How long until the next one may come; infinity where none may."""
+        self._refill(now)
+        if self._left >= 1:
+            return 0.0
+        return (1 - self._left) / self._per_s if self._per_s else math.inf
+
+    def _refill(self, now: float) -> None:
+        self._left = min(self._left + (now - self._since) * self._per_s, float(self._per_s))
+        self._since = now
+
+
 class ConnectionQuotas:
-    """Counts connections by listener and by client address. Overrides of max.connections.per.ip go by address."""
+    """Counts connections by listener and by client address, and how fast they come."""
 
     def __init__(
-        self,
-        *,
-        max_connections: int = UNLIMITED,
-        max_connections_per_listener: Mapping[str, int] | None = None,
-        max_connections_per_ip: int = UNLIMITED,
-        max_connections_per_ip_overrides: Mapping[str, int] | None = None,
+        self, limits: ConnectionLimits | None = None, now: Callable[[], float] = time.monotonic
     ) -> None:
-        self._max = max_connections
-        self._max_of_listener = dict(max_connections_per_listener or {})
-        self._max_per_ip = max_connections_per_ip
-        self._max_of_ip = dict(max_connections_per_ip_overrides or {})
+        self._now = now
         self._by_listener: dict[str, int] = {}
         self._by_ip: dict[str, int] = {}
+        self._rates: dict[str | None, _Rate] = {}
+        self.limits = limits or ConnectionLimits()
         self.total = 0
+
+    def change_limits(self, limits: ConnectionLimits) -> None:
+        """Other limits from now on. Connections that are there stay, be they more than may be."""
+        self.limits = limits
+        for listener, rate in self._rates.items():
+            rate.change(self._per_s(listener), self._now())
 
     def count(self, listener_name: str) -> int:
         return self._by_listener.get(listener_name, 0)
 
     def may_accept(self, listener_name: str) -> bool:
         """Whether the listener may take another connection now."""
-        if self.total >= self._max:
+        if self.total >= self.limits.max_connections:
             return False
-        return self.count(listener_name) < self._max_of_listener.get(listener_name, UNLIMITED)
+        most = self.limits.max_connections_per_listener.get(listener_name, UNLIMITED)
+        return self.count(listener_name) < most
+
+    def delay_s(self, listener_name: str) -> float:
+        """How long the listener has to wait, for its own rate or that of all, before it takes another connection."""
+        now = self._now()
+        return max(self._rate(None).delay_s(now), self._rate(listener_name).delay_s(now))
+
+    def _rate(self, listener: str | None) -> _Rate:
+        """The rate of one listener, or of all of them (None)."""
+        if listener not in self._rates:
+            self._rates[listener] = _Rate(self._per_s(listener), self._now())
+        return self._rates[listener]
+
+    def _per_s(self, listener: str | None) -> int:
+        if listener is None:
+            return self.limits.max_connection_creation_rate
+        return self.limits.max_connection_creation_rate_per_listener.get(listener, UNLIMITED)
 
     def max_of(self, client_host: str) -> int:
         """The connections that this address may have."""
-        return self._max_of_ip.get(client_host, self._max_per_ip)
+        limits = self.limits
+        return limits.max_connections_per_ip_overrides.get(client_host, limits.max_connections_per_ip)
 
     def admit(self, listener_name: str, client_host: str) -> bool:
-        """Counts a new connection, unless its address has its maximum already."""
+        """Counts a new connection, unless its address has its maximum already; either way it came, and rates know it."""
+        now = self._now()
+        self._rate(None).take(now)
+        self._rate(listener_name).take(now)
         of_ip = self._by_ip.get(client_host, 0)
         if of_ip >= self.max_of(client_host):
             return False
@@ -67,6 +150,65 @@ class ConnectionQuotas:
         assert self.total >= 0
         if left:
             self._by_ip[client_host] = left
+
+
+def limits_of(config: BrokerConfig) -> ConnectionLimits:
+    """The limits that a configuration sets now. Looks host names up, which may block; raises InvalidConfigError."""
+    names = [listener.name for listener in config.listeners]
+    overrides = parse_connection_overrides(config[MAX_CONNECTIONS_PER_IP_OVERRIDES])
+    return ConnectionLimits(
+        max_connections=config[MAX_CONNECTIONS],
+        max_connections_per_listener={name: config.listener_value(name, MAX_CONNECTIONS) for name in names},
+        max_connections_per_ip=config[MAX_CONNECTIONS_PER_IP],
+        max_connections_per_ip_overrides=limits_by_address(overrides),
+        max_connection_creation_rate=config[MAX_CONNECTION_CREATION_RATE],
+        max_connection_creation_rate_per_listener={
+            name: config.listener_value(name, MAX_CONNECTION_CREATION_RATE) for name in names
+        },
+    )
+
+
+class ConnectionLimitsUpdate:
+    """Brings the limits that a configuration sets into force anew, off the loop where names have to be looked up."""
+
+    def __init__(
+        self, config: BrokerConfig, change: Callable[[ConnectionLimits], None], runner: BlockingRunner
+    ) -> None:
+        self._config = config
+        self._change = change
+        self._runner = runner
+
+    def reconfigure(self) -> None:
+        """Returns at once; without names in the overrides, the limits hold by then."""
+        found: list[ConnectionLimits] = []
+
+        def done(error: BaseException | None) -> None:
+            if isinstance(error, InvalidConfigError):
+                logger.error("the limits of connections stay as they were: %s", error)
+            elif error is not None:
+                raise error
+            else:
+                self._change(found[0])
+
+        def look_up() -> None:
+            found.append(limits_of(self._config))
+
+        if self._has_names():
+            self._runner.submit(look_up, done)
+        else:
+            self._change(limits_of(self._config))
+
+    def _has_names(self) -> bool:
+        overrides = parse_connection_overrides(self._config[MAX_CONNECTIONS_PER_IP_OVERRIDES])
+        return not all(_is_address(host.strip("[]")) for host in overrides)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def limits_by_address(limits_by_host: Mapping[str, int]) -> dict[str, int]:

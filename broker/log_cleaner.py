@@ -79,6 +79,7 @@ class Cleaning:
         "directory",
         "found",
         "fraction",
+        "limits",
         "phase",
         "said_s",
         "slot",
@@ -87,8 +88,9 @@ class Cleaning:
         "worker",
     )
 
-    def __init__(self, found: LogToClean, slot: int, now_s: float) -> None:
+    def __init__(self, found: LogToClean, slot: int, limits: CleanerLimits, now_s: float) -> None:
         self.found = found
+        self.limits = limits
         self.directory = found.log.directory
         self.slot = slot
         self.started_s = self.said_s = now_s
@@ -161,6 +163,17 @@ class LogCleaner:
             self._log_manager.cleaner = None  # retention has all logs
             logger.warning("nothing is compacted: log.cleaner.enable=false, or no log.cleaner.threads")
 
+    def reconfigure(self) -> None:
+        """Goes by what log.cleaner.* say now. What was begun with other limits is called off and begun anew."""
+        if self._handle is None or self._is_stopping:
+            return
+        limits = self._limits()
+        for cleaning in self.running:
+            if cleaning.limits != limits and cleaning.phase is not Phase.SWAP:
+                self.manager.abort_cleaning(cleaning.found.key)
+        self._schedule(self._backoff_s)
+        self.look_soon()
+
     async def stop(self) -> None:
         """Calls off what goes on; on return nothing is left of it."""
         self._is_stopping = True
@@ -213,7 +226,7 @@ class LogCleaner:
     def _begin(self, found: LogToClean) -> None:
         slots = {cleaning.slot for cleaning in self._running.values()}
         slot = next(number for number in range(len(slots) + 1) if number not in slots)
-        cleaning = Cleaning(found, slot, self._timer.time())
+        cleaning = Cleaning(found, slot, self._limits(), self._timer.time())
         self._running[found.key] = cleaning
         self.manager.on_abort(found.key, cleaning.stop)
         survey = SegmentSurvey(self._env, found)
@@ -225,7 +238,7 @@ class LogCleaner:
         elif error is not None:
             self._failed(cleaning, Failed(FailureKind.DISK, str(error), ""))
         else:
-            plan = cleaning_plan(cleaning.found, survey.segments, self._limits(), self._env.now_ms())
+            plan = cleaning_plan(cleaning.found, survey.segments, cleaning.limits, self._env.now_ms())
             cleaning.phase = Phase.CLEAN
             logger.debug("compacting %s: %s", cleaning.log.name, plan)
 

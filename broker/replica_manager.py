@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from broker.blocking import BlockingRunner, Work
 from broker.delayed_operations import DelayedDeleteRecords, DelayedFetch, DelayedProduce
@@ -19,7 +19,7 @@ from broker.log_setup import RateLimit
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.topics import PartitionImage, TopicImage
 from broker.partition import ACKS_ALL, Partition
-from broker.partition_io import AppendResult, DeletionResult, FetchParams, FetchResult
+from broker.partition_io import AppendResult, DeletionResult, FetchParams, FetchResult, TopicProbe
 from broker.purgatory import DelayedOperationPurgatory
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
@@ -36,6 +36,9 @@ from storage.offsets import (
     FileRecords,
 )
 from storage.unified_log import UnifiedLog
+
+if TYPE_CHECKING:
+    from broker.alter_log_dirs import ReplicaAlterLogDirsManager
 
 logger = logging.getLogger("barnabas.replica_manager")
 
@@ -56,18 +59,6 @@ _NOBODYS_FAULT: Final = (DiskFullError, OutOfResourcesError)
 _rate_limit: Final = RateLimit()
 _NO_RECORDS: Final = FileRecords(None, 0, 0)
 UNKNOWN_PARTITION: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-
-
-class TopicProbe(Protocol):
-    """What the metrics want to know of traffic; counts are of records and bytes."""
-
-    def produced(self, topic: str, records: int, size: int) -> None: ...
-    def produce_failed(self, topic: str, code: ErrorCode, size: int) -> None: ...
-    def batch_invalid(self, topic: str, error: Exception) -> None: ...
-    def converted(self, topic: str, records: int) -> None: ...
-    def fetched(self, topic: str, size: int) -> None: ...
-    def fetch_failed(self, topic: str) -> None: ...
-    def topic_deleted(self, topic: str) -> None: ...
 
 
 def log_dir_of(log: UnifiedLog) -> str:
@@ -112,7 +103,8 @@ class ReplicaManager:
         log_manager.on_log_dir_failed = self._log_dir_went_offline
         self._partitions: dict[PartitionId, Partition] = {}
         self._without_log: set[PartitionId] = set()
-        self._flusher = LogFlusher(runner, self._flushed, self._flush_failed)
+        self.flusher = LogFlusher(runner, self._flushed, self._flush_failed)
+        self.moves: ReplicaAlterLogDirsManager | None = None  # which makes itself known
 
     # ---- which partitions there are
 
@@ -144,6 +136,10 @@ class ReplicaManager:
         if topic_id not in (ZERO_UUID, partition.topic_id):
             raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{partition} belongs to another topic id.")
         return partition
+
+    def find(self, topic: str, index: int) -> Partition | None:
+        """The partition, if it has a log here, in whatever state."""
+        return self._partitions.get((topic, index))
 
     def is_offline(self, topic: str, index: int) -> bool:
         """Whether this broker's replica of the partition cannot be used: its disk failed, or it never got a log."""
@@ -224,6 +220,12 @@ class ReplicaManager:
         log.producer_state_manager.verifies_transactions = self._verifies_transactions
         self._partitions[key] = Partition(topic.name, topic.topic_id, image, log, self._node_id)
 
+    def verify_transactions(self, enabled: bool) -> None:
+        """Whether logs take records of a transaction only once it is known to the coordinator, from now on."""
+        self._verifies_transactions = enabled
+        for partition in self._partitions.values():
+            partition.log.producer_state_manager.verifies_transactions = enabled
+
     def _remove(self, topic: TopicImage) -> None:
         self._probe.topic_deleted(topic.name)
         for index in topic.partitions:
@@ -233,6 +235,8 @@ class ReplicaManager:
                 continue
             partition.leader_id = NO_REPLICA
             self._complete_waiting((topic.name, index))
+            if self.moves is not None:
+                self.moves.cancel((topic.name, index))
             try:
                 self.log_manager.delete_log(topic.name, index)
             except KafkaStorageError as error:
@@ -303,8 +307,8 @@ class ReplicaManager:
         if log.needs_flush():
             # After a roll the old segment is synced as well, but nobody waits for that.
             result.needs_flush = log.unflushed_messages >= log.config.flush_messages
-            self._flusher.flush(log)
-        elif info.duplicate and self._flusher.is_flushing(log):
+            self.flusher.flush(log)
+        elif info.duplicate and self.flusher.is_flushing(log):
             # The first copy's acknowledgement may still wait for the disk; the second must not overtake it.
             result.needs_flush = log.recovery_point < result.required_offset
         if not info.duplicate:
@@ -356,7 +360,7 @@ class ReplicaManager:
 
     def flush(self, log: UnifiedLog) -> None:
         """Has everything in `log` made durable, soon and off the event loop."""
-        self._flusher.flush(log)
+        self.flusher.flush(log)
 
     def _flushed(self, log: UnifiedLog) -> None:
         self.produce_purgatory.check_and_complete((log.topic, log.partition))
@@ -379,7 +383,14 @@ class ReplicaManager:
             if log_dir_of(partition.log) == log_dir and not partition.offline:
                 partition.offline = True
                 self._complete_waiting(key)
+        if self.moves is not None:
+            self.moves.log_dir_failed(log_dir)
         self._log_dir_failed(log_dir)
+
+    def log_replaced(self, partition: Partition, log: UnifiedLog) -> None:
+        """The partition has moved to another log directory: `log` holds what its log held."""
+        partition.log = log
+        self._complete_waiting((partition.topic, partition.index))
 
     # ---- reading
 

@@ -16,9 +16,10 @@ from broker import log_setup
 from broker.blocking import ThreadRunner
 from broker.client_metrics import ClientMetricsManager
 from broker.client_metrics_store import ClientMetricsStore
-from broker.connection_quotas import ConnectionQuotas, limits_by_address
+from broker.connection_quotas import ConnectionLimitsUpdate, ConnectionQuotas, limits_of
 from broker.controller import Controller
 from broker.directory_assignment import assign_directories
+from broker.dynamic_config import DynamicConfigPublisher
 from broker.fetch_session import FetchManager, FetchSessionCache
 from broker.host_lookup import HostLookup
 from broker.housekeeping import Housekeeping
@@ -39,6 +40,7 @@ from broker.request_memory import RequestMemory
 from broker.services import Broker, Endpoint
 from broker.socket_server import SocketServer, SocketSettings
 from broker.topic_admin import TopicDefaults
+from broker.unenforced import UnenforcedNotices
 from broker.version import VERSION
 from broker.worker_pool import WorkerPool
 from config.broker_config import BrokerConfig
@@ -55,7 +57,6 @@ from config.catalogue.metrics import TELEMETRY_MAX_BYTES
 from config.catalogue.replication import DEFAULT_REPLICATION_FACTOR
 from config.catalogue.server import BROKER_RACK, MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS
 from config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
-from config.checks import parse_connection_overrides
 from config.layers import InvalidConfigError
 from config.messages import MessageKind
 from config.replicas import clamp_replication, replicas_of
@@ -86,7 +87,7 @@ class Server:
         self.observers = Observers()
         self.memory = RequestMemory(config.max_request_bytes_in_flight)
         self.socket_server = _socket_server(config, loop, self.memory, self.observers)
-        self.followers: list[Publisher] = []
+        self.followers: list[Publisher] = [UnenforcedNotices().apply]
         """Who is told of each new image, after the ReplicaManager; at start, of all that it has."""
         self.is_stopping = False
         self.ports: dict[str, int] = {}
@@ -145,6 +146,7 @@ class Server:
         self.housekeeping = Housekeeping(
             config, storage.log_manager, self.replica_manager, self._runner, loop
         )
+        self.followers.append(self._dynamic_config(storage).apply)
         self.client_metrics = self._client_metrics()
         self.followers.append(self.client_metrics.apply)
         self.snapshot_generator = SnapshotGenerator(storage.store, self._runner, loop, storage.image)
@@ -177,6 +179,26 @@ class Server:
         for follow in self.followers:
             follow(storage.image, everything)
         return KafkaApis(broker, self.observers.requests, time.monotonic)
+
+    def _dynamic_config(self, storage: NodeStorage) -> DynamicConfigPublisher:
+        """What brings changes of the configuration to the parts that keep something of it."""
+        config, sockets = self.config, self.socket_server
+
+        def listeners() -> None:
+            sockets.change_listeners(config.listeners)
+            self.ports = sockets.ports
+
+        return DynamicConfigPublisher(
+            storage.dynamic_config,
+            storage.node_id,
+            storage.log_manager,
+            listeners,
+            ConnectionLimitsUpdate(config, sockets.change_limits, self._runner).reconfigure,
+            lambda: self.replica_manager.verify_transactions(
+                config[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
+            ),
+            self.log_cleaner.reconfigure,
+        )
 
     def _client_metrics(self) -> ClientMetricsManager:
         """What takes metrics of clients; they are kept where somebody can look at them, on the HTTP port."""
@@ -240,13 +262,7 @@ def _socket_server(
             socket_request_max_bytes=config[network.SOCKET_REQUEST_MAX_BYTES],
             socket_send_buffer_bytes=config[network.SOCKET_SEND_BUFFER_BYTES],
         ),
-        quotas=ConnectionQuotas(
-            max_connections=config[network.MAX_CONNECTIONS],
-            max_connections_per_ip=config[network.MAX_CONNECTIONS_PER_IP],
-            max_connections_per_ip_overrides=limits_by_address(
-                parse_connection_overrides(config[network.MAX_CONNECTIONS_PER_IP_OVERRIDES])
-            ),
-        ),
+        quotas=ConnectionQuotas(limits_of(config)),
         memory=memory,
         probe=observers.sockets,
     )

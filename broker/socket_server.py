@@ -11,15 +11,16 @@ import asyncio
 import errno
 import itertools
 import logging
+import math
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from broker.connection import Connection, ConnectionContext
-from broker.connection_quotas import ConnectionQuotas, plain_address
+from broker.connection_quotas import ConnectionLimits, ConnectionQuotas, plain_address
 from broker.connection_sweep import ConnectionSweep
 from broker.in_flight import Handler
-from broker.listeners import USE_SYSTEM_BUFFER, bind
+from broker.listeners import USE_SYSTEM_BUFFER, ListenError, bind
 from broker.log_setup import RateLimit
 from broker.probes import ListenerProbe, SocketServerProbe
 from broker.request import ConnectionInfo
@@ -79,11 +80,15 @@ class _Listening:
 
     def __init__(self, name: str, sockets: list[socket.socket], probe: ListenerProbe) -> None:
         self.name = name
-        self.sockets = sockets
-        self.port: int = sockets[0].getsockname()[1]
         self.probe = probe
         self.accepting = False
         self.context: ConnectionContext
+        self.move(sockets)
+
+    def move(self, sockets: list[socket.socket]) -> None:
+        """Listens with these sockets from now on."""
+        self.sockets = sockets
+        self.port: int = sockets[0].getsockname()[1]
 
 
 class SocketServer:
@@ -116,6 +121,9 @@ class SocketServer:
         self._complaints = RateLimit()
         self._sweep = ConnectionSweep(settings.connections_max_idle_ms, memory, self._complaints)
         self._all_closed: asyncio.Future[None] | None = None
+        self._handle: Handler | None = None
+        self._rate_timer: asyncio.TimerHandle | None = None
+        self._resumes_at = 0.0
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._stopping = False
         self.connection_closed: Callable[[int], None] = lambda connection_id: None
@@ -127,34 +135,45 @@ class SocketServer:
         """Binds every listener; returns their ports by name. Raises ListenError."""
         try:
             for address in self._addresses:
-                sockets = bind(
-                    address.host or "",
-                    address.port,
-                    backlog=self._settings.socket_listen_backlog_size,
-                    receive_buffer_bytes=self._settings.socket_receive_buffer_bytes,
-                )
                 self._listening[address.name] = _Listening(
-                    address.name, sockets, self._probe.listener(address.name)
+                    address.name, self._bind(address), self._probe.listener(address.name)
                 )
         except BaseException:
             self._close_listeners()
             raise
+        return self.ports
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports of the listeners that are open, by name."""
         return {name: listening.port for name, listening in self._listening.items()}
+
+    def _bind(self, address: ListenerAddress) -> list[socket.socket]:
+        return bind(
+            address.host or "",
+            address.port,
+            backlog=self._settings.socket_listen_backlog_size,
+            receive_buffer_bytes=self._settings.socket_receive_buffer_bytes,
+        )
 
     def start(self, handle: Handler) -> None:
         """Begins to accept connections; `handle` answers their requests (KafkaApis.handle)."""
+        self._handle = handle
         for listening in self._listening.values():
-            listening.context = ConnectionContext(
-                handle=handle,
-                memory=self._memory,
-                max_request_bytes=self._settings.socket_request_max_bytes,
-                probe=listening.probe,
-                complaints=self._complaints,
-                call_soon=self._loop.call_soon,
-                closed=self._closed,
-            )
+            listening.context = self._context(handle, listening)
         self._resume_accepting()
         self._sweep_later()
+
+    def _context(self, handle: Handler, listening: _Listening) -> ConnectionContext:
+        return ConnectionContext(
+            handle=handle,
+            memory=self._memory,
+            max_request_bytes=self._settings.socket_request_max_bytes,
+            probe=listening.probe,
+            complaints=self._complaints,
+            call_soon=self._loop.call_soon,
+            closed=self._closed,
+        )
 
     async def drain(self, timeout_s: float) -> int:
         """Accepts and reads nothing more, and closes each connection when its requests have been answered.
@@ -182,13 +201,65 @@ class SocketServer:
             connection.abort()
 
     def _close_listeners(self) -> None:
+        if self._rate_timer is not None:
+            self._rate_timer.cancel()
         for listening in self._listening.values():
-            for listener in listening.sockets:
-                if listening.accepting:
-                    self._loop.remove_reader(listener)
-                listener.close()
-            listening.accepting = False
-            listening.sockets = []
+            self._close_sockets(listening)
+
+    def _close_sockets(self, listening: _Listening) -> None:
+        for listener in listening.sockets:
+            if listening.accepting:
+                self._loop.remove_reader(listener)
+            listener.close()
+        listening.accepting = False
+        listening.sockets = []
+
+    # ---- changes while it runs
+
+    def change_limits(self, limits: ConnectionLimits) -> None:
+        """Holds connections to other limits from now on."""
+        self._quotas.change_limits(limits)
+        self._resume_accepting()
+
+    def change_listeners(self, listeners: Sequence[ListenerAddress]) -> None:
+        """Opens and closes listeners until these are open; those of a listener that closes are let finish.
+
+        One that gets another address keeps its connections. An address that cannot be had is told in the log, and
+        nothing changes for its listener.
+        """
+        known = {address.name: (address.host, address.port) for address in self._addresses}
+        wanted = {address.name for address in listeners}
+        for address in listeners:
+            if known.get(address.name) != (address.host, address.port):
+                self._open(address)
+        for name in [name for name in self._listening if name not in wanted]:
+            self._shut(name)
+        self._addresses = listeners
+        self._resume_accepting()
+
+    def _open(self, address: ListenerAddress) -> None:
+        try:
+            sockets = self._bind(address)
+        except ListenError as error:
+            logger.error("listener %s is not opened there: %s", address.name, error)
+            return
+        listening = self._listening.get(address.name)
+        if listening is not None:
+            self._close_sockets(listening)
+            listening.move(sockets)
+        else:
+            listening = _Listening(address.name, sockets, self._probe.listener(address.name))
+            if self._handle is not None:
+                listening.context = self._context(self._handle, listening)
+            self._listening[address.name] = listening
+        logger.info("listener %s is open on port %d", address.name, listening.port)
+
+    def _shut(self, name: str) -> None:
+        self._close_sockets(self._listening.pop(name))
+        for connection in list(self._connections):
+            if connection.info.listener_name == name:
+                connection.drain()
+        logger.info("listener %s is closed", name)
 
     # ---- what the metrics ask
 
@@ -205,8 +276,14 @@ class SocketServer:
 
     def _resume_accepting(self) -> None:
         """Listens on each listener that may have a connection more, and on no other."""
+        if self._handle is None:
+            return
         for listening in self._listening.values():
-            accepting = not self._stopping and self._quotas.may_accept(listening.name)
+            has_room = self._quotas.may_accept(listening.name)
+            delay_s = self._quotas.delay_s(listening.name)
+            accepting = not self._stopping and has_room and not delay_s
+            if has_room and delay_s:
+                self._resume_later(delay_s)
             if accepting is listening.accepting:
                 continue
             listening.accepting = accepting
@@ -215,7 +292,7 @@ class SocketServer:
                     self._loop.add_reader(listener, self._accept, listening, listener)
                 else:
                     self._loop.remove_reader(listener)
-            if not accepting and not self._stopping:
+            if not has_room and not self._stopping:
                 self._complaints.warning(
                     logger,
                     listening.name,
@@ -224,6 +301,18 @@ class SocketServer:
                     self._quotas.count(listening.name),
                     self._quotas.total,
                 )
+
+    def _resume_later(self, delay_s: float) -> None:
+        """Looks again when the rate of new connections may let one in, of whichever listener that is first."""
+        if self._stopping or delay_s == math.inf:
+            return
+        now = self._loop.time()
+        if now < self._resumes_at <= now + delay_s:
+            return
+        if self._rate_timer is not None:
+            self._rate_timer.cancel()
+        self._resumes_at = now + delay_s
+        self._rate_timer = self._loop.call_at(self._resumes_at, self._resume_accepting)
 
     def _accept(self, listening: _Listening, listener: socket.socket) -> None:
         for _ in range(_ACCEPTS_AT_ONCE):
@@ -235,7 +324,7 @@ class SocketServer:
                 self._accept_failed(listening, error)
                 return
             self._admit(listening, accepted, plain_address(address[0]), address[1])
-            if not self._quotas.may_accept(listening.name):
+            if not self._quotas.may_accept(listening.name) or self._quotas.delay_s(listening.name):
                 self._resume_accepting()
                 return
 
@@ -314,7 +403,8 @@ class SocketServer:
         self.connection_closed(info.connection_id)
         if not self._connections and self._all_closed is not None and not self._all_closed.done():
             self._all_closed.set_result(None)
-        if not self._stopping and not self._listening[info.listener_name].accepting:
+        listening = self._listening.get(info.listener_name)
+        if not self._stopping and listening is not None and not listening.accepting:
             self._resume_accepting()
 
     def _sweep_later(self) -> None:

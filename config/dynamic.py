@@ -14,7 +14,6 @@ from config.broker_config import BrokerConfig
 from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, log, network, replication, server, tiering
 from config.keys import ConfigError, ConfigKey, DynamicMode
 from config.layers import InvalidConfigError, Setting, Source
-from config.listeners import Listener
 
 LISTENER_PREFIX = "listener.name."
 
@@ -138,7 +137,7 @@ def _refused(name: str, text: str, why: str) -> ConfigError:
 def _check_worker_counts(current: BrokerConfig, candidate: BrokerConfig) -> None:
     for key in WORKER_COUNTS:
         before, after = current[key], candidate[key]
-        low, high = max(before // 2, 1), before * 2
+        low, high = max(before // 2, 1), max(before * 2, 1)
         if before != after and not low <= after <= high:
             raise key.error(str(after), f"from {low} to {high}, half and double of what it is now, {before}")
 
@@ -173,16 +172,6 @@ def _registered(config: BrokerConfig) -> dict[str, tuple[str | None, int | None]
         for listener in config.listeners
         if listener.advertised_host is not None
     }
-
-
-def listener_changes(
-    before: Sequence[Listener], after: Sequence[Listener]
-) -> tuple[list[Listener], list[Listener]]:
-    """The listeners to open (new ones, and those with another address) and to close (those that are no more)."""
-    known = {listener.name: (listener.host, listener.port) for listener in before}
-    wanted = {listener.name for listener in after}
-    opened = [listener for listener in after if known.get(listener.name) != (listener.host, listener.port)]
-    return opened, [listener for listener in before if listener.name not in wanted]
 
 
 # ---- what holds

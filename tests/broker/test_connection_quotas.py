@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.connection_quotas import ConnectionQuotas, limits_by_address, plain_address
+from broker.connection_quotas import ConnectionLimits, ConnectionQuotas, limits_by_address, plain_address
 from config.layers import InvalidConfigError
 
 
@@ -15,7 +15,7 @@ def test_without_limits_everybody_is_let_in() -> None:
 
 
 def test_the_broker_has_a_maximum_over_all_listeners() -> None:
-    quotas = ConnectionQuotas(max_connections=2)
+    quotas = ConnectionQuotas(ConnectionLimits(max_connections=2))
     quotas.admit("A", "192.0.2.1")
     quotas.admit("B", "192.0.2.2")
     assert not quotas.may_accept("A")
@@ -24,14 +24,14 @@ def test_the_broker_has_a_maximum_over_all_listeners() -> None:
 
 
 def test_a_listener_may_have_its_own_maximum() -> None:
-    quotas = ConnectionQuotas(max_connections_per_listener={"A": 1})
+    quotas = ConnectionQuotas(ConnectionLimits(max_connections_per_listener={"A": 1}))
     quotas.admit("A", "192.0.2.1")
     assert not quotas.may_accept("A")
     assert quotas.may_accept("B")
 
 
 def test_an_address_has_a_maximum_over_all_listeners() -> None:
-    quotas = ConnectionQuotas(max_connections_per_ip=2)
+    quotas = ConnectionQuotas(ConnectionLimits(max_connections_per_ip=2))
     assert quotas.admit("A", "192.0.2.1")
     assert quotas.admit("B", "192.0.2.1")
     assert not quotas.admit("A", "192.0.2.1")
@@ -41,7 +41,9 @@ def test_an_address_has_a_maximum_over_all_listeners() -> None:
 
 
 def test_an_address_may_have_its_own_maximum() -> None:
-    quotas = ConnectionQuotas(max_connections_per_ip=5, max_connections_per_ip_overrides={"192.0.2.9": 0})
+    quotas = ConnectionQuotas(
+        ConnectionLimits(max_connections_per_ip=5, max_connections_per_ip_overrides={"192.0.2.9": 0})
+    )
     assert quotas.max_of("192.0.2.9") == 0
     assert not quotas.admit("A", "192.0.2.9")
     assert quotas.admit("A", "192.0.2.8")

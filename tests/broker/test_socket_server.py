@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from broker.connection_quotas import ConnectionQuotas
+from broker.connection_quotas import ConnectionLimits, ConnectionQuotas
 from broker.listeners import ListenError
 from broker.probes import SocketServerProbe
 from broker.request_memory import RequestMemory
@@ -57,7 +57,7 @@ class House:
             loop=asyncio.get_running_loop(),
             listeners=addresses or [Address()],
             settings=SocketSettings(connections_max_idle_ms=idle_ms, socket_request_max_bytes=max_bytes),
-            quotas=ConnectionQuotas(**options),
+            quotas=ConnectionQuotas(ConnectionLimits(**options)),
             memory=self.memory,
             probe=self.probe,
         )
