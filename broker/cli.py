@@ -22,10 +22,13 @@ EXIT_USAGE = 2
 
 LAZY_COMMANDS = {
     "topics": "broker.admin.commands.topics:topics",
+    "configs": "broker.admin.commands.configs:configs",
     "compact": "broker.compact_cli:compact",
     "config": "broker.config_cli:config",
     "dump-log": "broker.tools.dump_log:dump_log",
+    "format": "broker.storage_cli:format_dirs",
     "log": "broker.tools.log_verify:log",
+    "storage": "broker.storage_cli:storage",
 }
 
 

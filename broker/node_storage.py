@@ -34,6 +34,7 @@ from broker.quorum import MetadataQuorum
 from broker.registration import (
     Node,
     broker_registration,
+    configured_controller_listeners,
     controller_registration,
     in_batches,
     shutdown_changes,
@@ -42,6 +43,7 @@ from broker.registration import (
 )
 from config.broker_config import BrokerConfig
 from config.catalogue.barnabas import BARNABAS_LOG_DIR_MIN_FREE_BYTES
+from config.catalogue.controller import CONTROLLER_QUORUM_BOOTSTRAP_SERVERS, CONTROLLER_QUORUM_VOTERS
 from config.catalogue.log import MIN_INSYNC_REPLICAS, NUM_RECOVERY_THREADS_PER_DATA_DIR
 from config.catalogue.server import UNSTABLE_FEATURE_VERSIONS_ENABLE
 from config.catalogue.transactions import PRODUCER_ID_EXPIRATION_MS
@@ -56,6 +58,9 @@ from storage.unified_log import UnifiedLog
 logger = logging.getLogger("barnabas.startup")
 
 NO_BROKER_EPOCH: Final = -1
+DYNAMIC_QUORUM: Final = 1
+"""The kraft.version in which the log names the voters."""
+
 _MARKS: Final = (BeginTransactionRecord, EndTransactionRecord)
 
 
@@ -128,7 +133,10 @@ class NodeStorage:
             self.image, _ = self.image.apply(batch.records, offset=batch.last_offset, epoch=batch.epoch)
         check_levels(self.image.features, self.store.control.kraft_version, config)
         self.store.become_leader()
+        self.quorum = MetadataQuorum(self.store, configured_controller_listeners(config), self._env.now_ms)
         if not self.image.metadata_version:
+            if _names_no_voters(config) and self.quorum.kraft_version == 0:
+                self.quorum.upgrade(DYNAMIC_QUORUM)
             bootstrap = read_bootstrap(self._env, directory.path)
             self.commit([first_records(bootstrap, config[MIN_INSYNC_REPLICAS])])
             check_levels(self.image.features, self.store.control.kraft_version, config)
@@ -212,7 +220,6 @@ class NodeStorage:
             features=supported_levels(unstable=unstable),
             log_dirs=[one.directory_id for one in self.log_manager.dirs if one.directory_id],
         )
-        self.quorum = MetadataQuorum(self.store, node.controller_listeners, self._env.now_ms)
         version = self.image.metadata_version
         controller = controller_registration(node, version)
         epoch = self.store.end_offset + len(controller)
@@ -246,3 +253,11 @@ class NodeStorage:
         """Gives files and locks back without a word: what a killed process does."""
         self.log_manager.abandon()
         self._metadata_dir.unlock()
+
+
+def _names_no_voters(config: BrokerConfig) -> bool:
+    """Whether a new log has to name its voter, so that Kafka with the same configuration finds its quorum."""
+    looks_for_quorum = (
+        bool(config[CONTROLLER_QUORUM_BOOTSTRAP_SERVERS]) and not config[CONTROLLER_QUORUM_VOTERS]
+    )
+    return looks_for_quorum and bool(configured_controller_listeners(config))

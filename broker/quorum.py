@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.metadata.versions import FEATURES_BY_NAME, KRAFT_VERSION
 from protocol.messages.control_records import VotersRecord
@@ -55,21 +55,40 @@ class MetadataQuorum:
         return self._now_ms()
 
     def upgrade(self, kraft_version: int) -> None:
-        """Has the log name its voters from now on. Blocks. Raises StorageError, OSError."""
-        self._log.change_quorum(kraft_version, voters_record(self.node_id, self.directory_id, self.listeners))
+        """Has the log name its voters from now on. Blocks.
+
+        Raises ValueError where the configuration names no listener of the controller; StorageError, OSError.
+        """
+        if not self.listeners:
+            raise ValueError("the configuration names no listener of the controller, and voters have one")
+        at = self.listeners[0]
+        voter = InitialVoter(self.node_id, self.directory_id, at.host or "localhost", at.port)
+        self._log.change_quorum(kraft_version, voters_record([voter], at.name))
 
 
-def voters_record(node_id: int, directory_id: Uuid, listeners: Sequence[Listener]) -> VotersRecord:
-    """The set of voters that has this node alone in it."""
+class InitialVoter(NamedTuple):
+    """A voter of a quorum that is named in the log."""
+
+    node_id: int
+    directory_id: Uuid
+    host: str
+    port: int
+
+
+def voters_record(voters: Iterable[InitialVoter], listener: str) -> VotersRecord:
+    """The record that names the voters of a quorum, each reached by the listener of that name."""
     supported = VotersRecord.KRaftVersionFeature(
         min_supported_version=0, max_supported_version=FEATURES_BY_NAME[KRAFT_VERSION].latest
     )
-    voter = VotersRecord.Voter(
-        voter_id=node_id,
-        voter_directory_id=directory_id,
-        endpoints=[
-            VotersRecord.Endpoint(name=at.name, host=at.host or "localhost", port=at.port) for at in listeners
+    return VotersRecord(
+        version=0,
+        voters=[
+            VotersRecord.Voter(
+                voter_id=voter.node_id,
+                voter_directory_id=voter.directory_id,
+                endpoints=[VotersRecord.Endpoint(name=listener, host=voter.host, port=voter.port)],
+                kraft_version_feature=supported,
+            )
+            for voter in sorted(voters)
         ],
-        kraft_version_feature=supported,
     )
-    return VotersRecord(version=0, voters=[voter])

@@ -66,9 +66,8 @@ def test_new_partitions_are_shared_out_and_written_down(tmp_path: Path) -> None:
     storage.close()
     again = opened(tmp_path)
     assert all(directory_of(again, index) == ids[path] for index, path in where.items())
-    assert [p.partition_epoch for p in again.image.topics["t"].partitions.values()] == [
-        0
-    ] * 4  # nothing to mend
+    epochs = [p.partition_epoch for p in again.image.topics["t"].partitions.values()]
+    assert epochs == [2] * 4  # the stop and the start, and nothing to mend
     again.close()
 
 
@@ -100,7 +99,7 @@ def test_a_log_that_was_carried_elsewhere_is_noted(tmp_path: Path) -> None:
     again = opened(tmp_path)
     (target,) = [one for one in again.log_manager.dirs if one.path.endswith("/b")]
     assert directory_of(again, moved) == target.directory_id
-    assert again.image.topics["t"].partitions[moved].leader_epoch == 0
+    assert again.image.topics["t"].partitions[moved].leader_epoch == 2  # the stop, the start
     again.close()
 
 
