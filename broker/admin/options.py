@@ -40,13 +40,13 @@ class AdminCommand(click.Command):
 
 
 def admin_command(
-    name: str, *, short_help: str, **more: Any
+    name: str, *, short_help: str, cls: type[AdminCommand] = AdminCommand
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Declares a command; its docstring is the help, to which the exit codes are added."""
 
     def declare(function: Callable[..., Any]) -> click.Command:
         text = f"{(function.__doc__ or '').rstrip()}\n\n{EXIT_CODES}"
-        wrapped = click.command(name, cls=AdminCommand, short_help=short_help, help=_dedented(text), **more)
+        wrapped = click.command(name, cls=cls, short_help=short_help, help=_dedented(text))
         return wrapped(function)
 
     return declare

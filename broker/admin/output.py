@@ -56,10 +56,13 @@ class Output:
     def table(
         self, heads: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None
     ) -> None:
-        """A table: drawn on a terminal, aligned columns in a pipe; nothing where JSON is wanted."""
+        """A table: drawn on a terminal under its title, aligned columns in a pipe; nothing where JSON is wanted."""
         cells = [[_cell(value) for value in row] for row in rows]
         if self.console is not None:
-            self.console.print(_drawn(heads, rows, cells, title))
+            if title is not None:
+                self.console.print(title, style="bold", markup=False)
+            if rows:
+                self.console.print(_drawn(heads, rows, cells))
         elif not self.as_json:
             for line in aligned([heads, *cells]):
                 click.echo(line)
@@ -102,15 +105,12 @@ def _cell(value: object) -> str:
     return str(value)
 
 
-def _drawn(
-    heads: Sequence[str], rows: Sequence[Sequence[object]], cells: Sequence[Sequence[str]], title: str | None
-) -> Any:
+def _drawn(heads: Sequence[str], rows: Sequence[Sequence[object]], cells: Sequence[Sequence[str]]) -> Any:
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
-    shown = None if title is None else escape(title)
-    table = Table(box=box.SIMPLE_HEAD, title=shown, title_justify="left", title_style="bold", pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for at, head in enumerate(heads):
         is_number = bool(rows) and all(isinstance(row[at], int | float) or row[at] is None for row in rows)
         table.add_column(head, justify="right" if is_number else "left", overflow="fold")
