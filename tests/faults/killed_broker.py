@@ -1,0 +1,59 @@
+"""`barnabas serve` that ends itself with -9 at one of the operations by which it changes files.
+
+Which one BARNABAS_TEST_KILL_AT says, counted from 0 after the ready line, or, where it is negative, from the start of
+the process (-1 is the first). The page cache survives: what an operation before has written is there.
+"""
+
+from __future__ import annotations
+
+import os
+from random import SystemRandom
+from typing import Final
+
+from storage.env import RealEnv
+from tests.faults.storage_child import KillingEnv
+
+KILL_AT: Final = "BARNABAS_TEST_KILL_AT"
+_dice: Final = SystemRandom()
+
+
+class BrokerEnv(KillingEnv):
+    """The world as it is, but for the end."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(0, 0)
+        at = int(os.environ[KILL_AT])
+        self.kill_at = -1 - at if at < 0 else -1
+        if at >= 0:
+            _begin_when_ready(self, at)
+
+    def now_ms(self) -> int:
+        return RealEnv.now_ms(self)
+
+    def random_bytes(self, length: int) -> bytes:
+        return _dice.randbytes(length)
+
+
+def _begin_when_ready(env: BrokerEnv, at: int) -> None:
+    from broker import server
+
+    tell = vars(server)["_ready_line"]
+
+    def ready_line(*arguments: object) -> object:
+        env.operations, env.kill_at = 0, at
+        return tell(*arguments)
+
+    setattr(server, "_ready_line", ready_line)  # noqa: B010
+
+
+def run() -> None:
+    from broker import cli, server
+
+    setattr(server, "RealEnv", BrokerEnv)  # noqa: B010
+    cli.main()
+
+
+if __name__ == "__main__":
+    run()

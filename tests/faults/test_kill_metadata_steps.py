@@ -1,0 +1,213 @@
+"""kill -9 at each file operation of creating, growing, altering and deleting topics, and of snapshots of the metadata.
+
+A broker ends itself at one operation (`killed_broker`), the next one takes the directory over, and so on. After each
+end a change that was answered is there, and one that was not is there wholly or not at all: all partitions of a topic
+and all its settings, or neither.
+
+BARNABAS_KILLS says how many ends there are; some 400 reach each operation once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from broker.metadata.image import TOPIC_RESOURCE
+from protocol.messages.configs import (
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+)
+from protocol.messages.metadata import MetadataRequest
+from protocol.messages.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
+from protocol.schema import Message
+from protocol.wire import Uuid
+from tests.conformance.peer import ClosedError, Peer
+from tests.faults.conftest import nothing_to_regret
+from tests.faults.killed_broker import KILL_AT
+from tests.support.broker_process import BrokerProcess
+
+pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(7200)]
+
+KILLS = int(os.environ.get("BARNABAS_KILLS") or 10)
+STRIDE = 29
+OPERATIONS = 400
+LIMIT_MS = 20_000
+SETTINGS = {
+    "barnabas.http.port": "-1",
+    "metadata.log.max.record.bytes.between.snapshots": "900",
+    "metadata.max.retention.bytes": "9000",
+    "internal.metadata.log.segment.bytes": "3000",
+    "internal.metadata.max.batch.size.in.bytes": "3000",
+    "internal.metadata.delete.delay.millis": "0",
+    "log.initial.task.delay.ms": "100",
+}
+NAMES = ("a", "b", "c")
+KEYS = ("retention.ms", "segment.bytes", "max.message.bytes")
+
+Topic = tuple[int, dict[str, str]]
+"""Partitions, and the settings of its own."""
+State = dict[str, Topic]
+
+
+class KilledBroker(BrokerProcess):
+    """Runs the broker that kills itself."""
+
+    kill_at = 0
+
+    def command(self) -> list[str]:
+        words = super().command()
+        assert words[1:3] == ["-m", "broker.cli"]
+        self.environment[KILL_AT] = str(self.kill_at)
+        return [sys.executable, "-m", "tests.faults.killed_broker", *words[3:]]
+
+
+# -- changes: a request, and the state after it --
+
+
+def create(state: State, dice: Random) -> tuple[Message, int, State]:
+    name = dice.choice([name for name in NAMES if name not in state])
+    count, configs = dice.randint(1, 4), {key: str(dice.randint(2_000_000, 3_000_000)) for key in KEYS}
+    topic = CreateTopicsRequest.CreatableTopic(
+        name=name,
+        num_partitions=count,
+        replication_factor=1,
+        configs=[
+            CreateTopicsRequest.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()
+        ],
+    )
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=LIMIT_MS)
+    return request, 7, {**state, name: (count, configs)}
+
+
+def delete(state: State, dice: Random) -> tuple[Message, int, State]:
+    name = dice.choice(sorted(state))
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicsRequest.DeleteTopicState(name=name)], timeout_ms=LIMIT_MS
+    )
+    return request, 6, {other: topic for other, topic in state.items() if other != name}
+
+
+def grow(state: State, dice: Random) -> tuple[Message, int, State]:
+    name = dice.choice(sorted(state))
+    count, configs = state[name]
+    more = count + dice.randint(1, 3)
+    topic = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=more, assignments=None)
+    return (
+        CreatePartitionsRequest(topics=[topic], timeout_ms=LIMIT_MS),
+        3,
+        {**state, name: (more, configs)},
+    )
+
+
+def alter(state: State, dice: Random) -> tuple[Message, int, State]:
+    """Sets two settings and deletes the third, or sets all."""
+    name = dice.choice(sorted(state))
+    count = state[name][0]
+    gone = dice.choice((*KEYS, ""))
+    after = {key: str(dice.randint(2_000_000, 3_000_000)) for key in KEYS if key != gone}
+    changes = [
+        IncrementalAlterConfigsRequest.AlterableConfig(
+            name=key, config_operation=0 if key in after else 1, value=after.get(key)
+        )
+        for key in KEYS
+    ]
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=name, configs=changes
+    )
+    return IncrementalAlterConfigsRequest(resources=[resource]), 1, {**state, name: (count, after)}
+
+
+def changes(dice: Random) -> Iterator[Callable[[State, Random], tuple[Message, int, State]]]:
+    """Each kind of change in turn, from where the dice say."""
+    kinds = [create, grow, alter, create, delete, create, alter, delete]
+    at = dice.randrange(len(kinds))
+    while True:
+        yield kinds[at % len(kinds)]
+        at += 1
+
+
+def fits(change: object, state: State) -> bool:
+    return len(state) < len(NAMES) if change is create else bool(state)
+
+
+# -- what a broker says --
+
+
+def seen(peer: Peer) -> tuple[State, dict[str, Uuid]]:
+    """All topics, their settings and their ids; each partition has a leader."""
+    metadata: Any = peer.ask(MetadataRequest(topics=None), 12)
+    topics = {topic.name: topic for topic in metadata.topics}
+    assert all(topic.error_code == 0 for topic in topics.values()), metadata
+    assert all(part.leader_id == 1 for topic in topics.values() for part in topic.partitions), metadata
+    resources = [
+        DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None
+        )
+        for name in topics
+    ]
+    described: Any = peer.ask(DescribeConfigsRequest(resources=resources), 4)
+    configs = {
+        result.resource_name: {one.name: one.value for one in result.configs if one.config_source == 1}
+        for result in described.results
+    }
+    ids = {name: topic.topic_id for name, topic in topics.items()}
+    return {name: (len(topic.partitions), configs[name]) for name, topic in topics.items()}, ids
+
+
+def live(peer: Peer, state: State, dice: Random) -> tuple[State, State | None]:
+    """Changes until the broker is no more: the state that was answered, and what it is with the one that was not."""
+    for change in changes(dice):
+        if not fits(change, state):
+            continue
+        request, version, after = change(state, dice)
+        try:
+            answer: Any = peer.ask(request, version)
+        except (ClosedError, ConnectionError):
+            return state, after
+        results = getattr(answer, "topics", None) or getattr(answer, "results", None) or answer.responses
+        assert all(result.error_code == 0 for result in results), answer
+        state = after
+    raise AssertionError("changes end with the broker only")
+
+
+def test_at_every_step(tmp_path: Path) -> None:
+    seed = int(os.environ.get("BARNABAS_SEED") or 20)
+    print(f"BARNABAS_SEED={seed}")
+    dice = Random(seed)
+    state: State = {}
+    unanswered: State | None = None
+    broker = KilledBroker(tmp_path / "data", SETTINGS)
+    for number in range(KILLS):
+        broker.kill_at = number * STRIDE % OPERATIONS
+        if number % 5 == 4:  # an end within the start comes first
+            broker.kill_at = -1 - dice.randrange(90)
+            broker.spawn()
+            broker.wait()
+            broker.kill_at = number * STRIDE % OPERATIONS
+        with broker:
+            peer = Peer("127.0.0.1", broker.port)
+            try:
+                found, _ = seen(peer)
+            except (ClosedError, ConnectionError):
+                continue  # a chore of its own was its end
+            assert found in (state, unanswered), f"end {number}, at operation {broker.kill_at}"
+            state, unanswered = live(peer, found, dice)
+            peer.close()
+            nothing_to_regret(broker)
+    broker.kill_at = 1 << 60
+    with broker:
+        peer = Peer("127.0.0.1", broker.port)
+        found, ids = seen(peer)
+        assert found in (state, unanswered)
+        peer.close()
+        assert broker.stop() == 0
+    names = {path.name for path in (tmp_path / "data").iterdir() if path.is_dir()}
+    expected = {f"{name}-{index}" for name, (count, _) in found.items() for index in range(count)}
+    assert names - {"__cluster_metadata-0"} >= expected
+    assert len(ids) == len(set(ids.values()))
