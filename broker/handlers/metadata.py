@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from broker.controller import Decision
+from broker.auto_topic_creation import create_topics_on_demand
 from broker.metadata.image import MetadataImage
 from broker.metadata.topics import NO_LEADER, PartitionImage, TopicImage
 from broker.request import Pending, RequestContext, api
 from broker.services import AUTHORIZED_OPERATIONS_OMITTED, Broker
-from broker.topic_admin import TopicSpec, check_topic_name, is_internal, new_topics
+from broker.topic_admin import check_topic_name, is_internal
 from config.catalogue.log import AUTO_CREATE_TOPICS_ENABLE
 from config.catalogue.server import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from protocol.api_keys import ApiKey
@@ -72,28 +72,14 @@ def metadata(
 
     missing = _missing(broker.image, asked)
     if missing and request.allow_auto_topic_creation and broker.config[AUTO_CREATE_TOPICS_ENABLE]:
-        return _auto_create(broker, missing).then(respond)
+        return create_topics_on_demand(broker, missing).then(respond)
     return respond({})
 
 
 def _missing(image: MetadataImage, asked: Iterable[MetadataRequest.MetadataRequestTopic]) -> list[str]:
-    """Names that no topic has yet and that one could be created for; the broker's own topics are not among them."""
+    """Names that no topic has yet and that one could be created for."""
     names = {topic.name for topic in asked if topic.name is not None and topic.topic_id == ZERO_UUID}
-    return [name for name in sorted(names) if name not in image.topics and not is_internal(name)]
-
-
-def _auto_create(broker: Broker, names: Sequence[str]) -> Pending[dict[str, ErrorCode]]:
-    """Creates topics with the broker's defaults; the result says which names could not be had, and why."""
-
-    def decide(image: MetadataImage) -> Decision[dict[str, ErrorCode]]:
-        wanted = [TopicSpec(name) for name in names if name not in image.topics]
-        refusal = broker.replica_manager.refusal_of_new_logs()
-        outcomes = new_topics(image, wanted, broker.topic_defaults, broker.new_topic_id, refusal)
-        failures = {name: topic.code for name, topic in outcomes.items() if isinstance(topic, ApiError)}
-        records = [r for topic in outcomes.values() if not isinstance(topic, ApiError) for r in topic.records]
-        return Decision(failures, records)
-
-    return broker.controller.submit(decide, lambda _: dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE))
+    return [name for name in sorted(names) if name not in image.topics]
 
 
 def _asked_topic(
@@ -193,24 +179,52 @@ def describe_cluster(
     broker: Broker, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     if context.api_version >= 1 and request.endpoint_type != _BROKERS:
-        known = request.endpoint_type == _CONTROLLERS
-        return DescribeClusterResponse(
-            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            error_message=f"This is a broker's endpoint (type {_BROKERS}), not type {request.endpoint_type}.",
-        )
-    endpoint = broker.endpoint(context.connection)
+        return _not_this_endpoint(request.endpoint_type)
     include = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         endpoint_type=_BROKERS,
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
-        brokers=[
-            DescribeClusterResponse.DescribeClusterBroker(
-                broker_id=broker.node_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
-            )
-        ],
+        brokers=_described_brokers(broker, context, include_fenced=request.include_fenced_brokers),
         cluster_authorized_operations=CLUSTER_OPERATIONS if include else AUTHORIZED_OPERATIONS_OMITTED,
     )
+
+
+def _not_this_endpoint(endpoint_type: int) -> DescribeClusterResponse:
+    if endpoint_type == _CONTROLLERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message="The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type "
+            "CONTROLLER",
+        )
+    return DescribeClusterResponse(
+        error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+        error_message=f"Unsupported endpoint type {endpoint_type}",
+    )
+
+
+def _described_brokers(
+    broker: Broker, context: RequestContext, *, include_fenced: bool
+) -> list[DescribeClusterResponse.DescribeClusterBroker]:
+    """This broker, and others that are registered: those are gone, and fenced, for it serves alone.
+
+    They are reached by the listener by which the client came; who has none of that name is left out.
+    """
+    endpoint = broker.endpoint(context.connection)
+    shown = [
+        DescribeClusterResponse.DescribeClusterBroker(
+            broker_id=broker.node_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+        )
+    ]
+    for node_id, known in sorted(broker.image.brokers.items()):
+        at = known.listeners.get(context.connection.listener_name)
+        if node_id != broker.node_id and at is not None and (include_fenced or not known.fenced):
+            shown.append(
+                DescribeClusterResponse.DescribeClusterBroker(
+                    broker_id=node_id, host=at.host, port=at.port, rack=known.rack, is_fenced=known.fenced
+                )
+            )
+    return shown
 
 
 @api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0))

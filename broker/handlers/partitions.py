@@ -125,6 +125,8 @@ def _partitions_result(
 def elect_leaders(
     broker: Broker, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse | Pending[ElectLeadersResponse]:
+    if request.topic_partitions is not None and not request.topic_partitions:
+        return ElectLeadersResponse()
     election = _ELECTIONS.get(request.election_type)
     if election is None:
         return _elections_refused(request, ErrorCode.INVALID_REQUEST)

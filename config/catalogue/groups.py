@@ -3,7 +3,7 @@
 Source: GroupCoordinatorConfig, without share groups.
 """
 
-from config.catalogue.use import GROUPS_LATER, ONE_LOOP
+from config.catalogue.use import ACTED, GROUPS_LATER, ONE_LOOP
 from config.keys import CLUSTER_WIDE, HIGH, MEDIUM, KeySet
 from config.validators import ListOf, OneOf, at_least
 
@@ -41,13 +41,13 @@ GROUP_COORDINATOR_CACHED_BUFFER_MAX_BYTES = keys.int_(
 # The topic __consumer_offsets and what is committed to it.
 
 OFFSETS_TOPIC_REPLICATION_FACTOR = keys.short(
-    "offsets.topic.replication.factor", 3, HIGH, GROUPS_LATER, at_least(1)
+    "offsets.topic.replication.factor", 3, HIGH, ACTED, at_least(1)
 ).doc("How many replicas __consumer_offsets gets; never more than there are brokers.")
-OFFSETS_TOPIC_NUM_PARTITIONS = keys.int_(
-    "offsets.topic.num.partitions", 50, HIGH, GROUPS_LATER, at_least(1)
-).doc("How many partitions __consumer_offsets gets; not to be changed once it is there.")
+OFFSETS_TOPIC_NUM_PARTITIONS = keys.int_("offsets.topic.num.partitions", 50, HIGH, ACTED, at_least(1)).doc(
+    "How many partitions __consumer_offsets gets; not to be changed once it is there."
+)
 OFFSETS_TOPIC_SEGMENT_BYTES = keys.int_(
-    "offsets.topic.segment.bytes", 100 << 20, HIGH, GROUPS_LATER, at_least(1)
+    "offsets.topic.segment.bytes", 100 << 20, HIGH, ACTED, at_least(1)
 ).doc("How large a segment of __consumer_offsets becomes; small ones are compacted sooner and load faster.")
 OFFSETS_TOPIC_COMPRESSION_CODEC = keys.int_("offsets.topic.compression.codec", 0, HIGH, GROUPS_LATER).doc(
     "The codec of __consumer_offsets by number: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."

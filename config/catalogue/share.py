@@ -3,7 +3,7 @@
 Source: GroupCoordinatorConfig (share part), ShareGroupConfig, ShareCoordinatorConfig.
 """
 
-from config.catalogue.use import NO_JAVA, NO_PURGATORY_PURGE, ONE_LOOP, SHARE_LATER
+from config.catalogue.use import ACTED, NO_JAVA, NO_PURGATORY_PURGE, ONE_LOOP, SHARE_LATER
 from config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, KeySet
 from config.validators import ListOf, at_least, between
 
@@ -97,16 +97,16 @@ GROUP_SHARE_PERSISTER_CLASS_NAME = keys.string(
 # The topic __share_group_state.
 
 SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR = keys.short(
-    "share.coordinator.state.topic.replication.factor", 3, HIGH, SHARE_LATER, at_least(1)
+    "share.coordinator.state.topic.replication.factor", 3, HIGH, ACTED, at_least(1)
 ).doc("How many replicas __share_group_state gets; never more than there are brokers.")
 SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR = keys.short(
-    "share.coordinator.state.topic.min.isr", 2, HIGH, SHARE_LATER, at_least(1)
+    "share.coordinator.state.topic.min.isr", 2, HIGH, ACTED, at_least(1)
 ).doc("How many replicas of __share_group_state must be in sync; never more than it has replicas.")
 SHARE_COORDINATOR_STATE_TOPIC_NUM_PARTITIONS = keys.int_(
-    "share.coordinator.state.topic.num.partitions", 50, HIGH, SHARE_LATER, at_least(1)
+    "share.coordinator.state.topic.num.partitions", 50, HIGH, ACTED, at_least(1)
 ).doc("How many partitions __share_group_state gets; not to be changed once it is there.")
 SHARE_COORDINATOR_STATE_TOPIC_SEGMENT_BYTES = keys.int_(
-    "share.coordinator.state.topic.segment.bytes", 100 << 20, HIGH, SHARE_LATER, at_least(1)
+    "share.coordinator.state.topic.segment.bytes", 100 << 20, HIGH, ACTED, at_least(1)
 ).doc("How large a segment of __share_group_state becomes.")
 SHARE_COORDINATOR_STATE_TOPIC_COMPRESSION_CODEC = keys.int_(
     "share.coordinator.state.topic.compression.codec", 0, HIGH, SHARE_LATER

@@ -12,16 +12,16 @@ keys = KeySet()
 # The topic __transaction_state.
 
 TRANSACTION_STATE_LOG_REPLICATION_FACTOR = keys.short(
-    "transaction.state.log.replication.factor", 3, HIGH, TRANSACTIONS_LATER, at_least(1)
+    "transaction.state.log.replication.factor", 3, HIGH, ACTED, at_least(1)
 ).doc("How many replicas __transaction_state gets; never more than there are brokers.")
-TRANSACTION_STATE_LOG_MIN_ISR = keys.int_(
-    "transaction.state.log.min.isr", 2, HIGH, TRANSACTIONS_LATER, at_least(1)
-).doc("How many replicas of __transaction_state must be in sync; never more than it has replicas.")
+TRANSACTION_STATE_LOG_MIN_ISR = keys.int_("transaction.state.log.min.isr", 2, HIGH, ACTED, at_least(1)).doc(
+    "How many replicas of __transaction_state must be in sync; never more than it has replicas."
+)
 TRANSACTION_STATE_LOG_NUM_PARTITIONS = keys.int_(
-    "transaction.state.log.num.partitions", 50, HIGH, TRANSACTIONS_LATER, at_least(1)
+    "transaction.state.log.num.partitions", 50, HIGH, ACTED, at_least(1)
 ).doc("How many partitions __transaction_state gets; not to be changed once it is there.")
 TRANSACTION_STATE_LOG_SEGMENT_BYTES = keys.int_(
-    "transaction.state.log.segment.bytes", 100 << 20, HIGH, TRANSACTIONS_LATER, at_least(1)
+    "transaction.state.log.segment.bytes", 100 << 20, HIGH, ACTED, at_least(1)
 ).doc("How large a segment of __transaction_state becomes; small ones are compacted sooner and load faster.")
 TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE = keys.int_(
     "transaction.state.log.load.buffer.size", 5 << 20, HIGH, TRANSACTIONS_LATER, at_least(1)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from protocol.api_keys import ApiKey
+from protocol.messages.configs import DescribeConfigsRequest
 from protocol.messages.groups import FindCoordinatorRequest
+from protocol.messages.metadata import MetadataRequest
 from tests.conformance.dialogues import dialogue
+from tests.conformance.dialogues.metadata import asking
+from tests.conformance.dialogues.words import named
 from tests.conformance.speaker import Speaker
 
 FIRST, LAST = 0, 6
 MANY_KEYS = 4
+TOPIC_RESOURCE, DYNAMIC_TOPIC_CONFIG = 2, 1
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 
 
@@ -63,3 +68,48 @@ def of_something_else(client: Speaker) -> None:
 @dialogue(ApiKey.FIND_COORDINATOR, 1, 5)
 def of_a_share_group_before_its_time(client: Speaker) -> None:
     client.ask(find(client, "a", key_type=SHARE))
+
+
+@dialogue(ApiKey.FIND_COORDINATOR, 6, LAST)
+def of_a_share_groups_partition(client: Speaker) -> None:
+    key = f"group:{'A' * 22}:0"
+    client.until(find(client, key, key_type=SHARE), lambda answer: errors(answer) != [15])
+    client.ask(find(client, key, key_type=SHARE))
+    client.ask(find(client, "group", key_type=SHARE))
+    client.ask(find(client, f"group:{'A' * 22}:x", key_type=SHARE))
+    client.ask(find(client, "group:x:0", key_type=SHARE))
+    client.ask(find(client, f"a:b:{'A' * 22}:0", key_type=SHARE))
+
+
+def own_settings(answer: Any) -> object:
+    """Those that the topic was made with."""
+    return sorted(
+        (entry.name, entry.value)
+        for entry in answer.results[0].configs
+        if entry.config_source == DYNAMIC_TOPIC_CONFIG
+    )
+
+
+@dialogue(ApiKey.FIND_COORDINATOR, 6, LAST)
+def what_the_coordinators_topics_are_like(client: Speaker) -> None:
+    for key_type, key, topic in (
+        (GROUP, "a", "__consumer_offsets"),
+        (TRANSACTION, "a", "__transaction_state"),
+        (SHARE, f"a:{'A' * 22}:0", "__share_group_state"),
+    ):
+        client.until(find(client, key, key_type=key_type), lambda answer: errors(answer) == [0])
+        client.ask(
+            asking(topic), 12, noting=lambda it: (it.topics[0].is_internal, len(it.topics[0].partitions))
+        )
+        resource = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=None
+        )
+        client.ask(DescribeConfigsRequest(resources=[resource]), 4, noting=own_settings)
+
+
+@dialogue(ApiKey.METADATA, 4, 13)
+def topics_of_coordinators_come_when_somebody_asks(client: Speaker) -> None:
+    for name in ("__consumer_offsets", "__transaction_state", "__share_group_state"):
+        request = MetadataRequest(topics=named(name), allow_auto_topic_creation=True)
+        client.until(request, lambda answer: answer.topics[0].error_code == 0)
+        client.ask(request, noting=lambda it: (it.topics[0].is_internal, len(it.topics[0].partitions)))

@@ -1,0 +1,35 @@
+"""Topics that come into being because somebody asked for them: by Metadata, or for a coordinator's state.
+
+Source: kafka.server.DefaultAutoTopicCreationManager. That one says "not yet" until the topic is there; here the answer
+waits until it is, which is soon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from broker.controller import Decision
+from broker.internal_topics import creatable_topic
+from broker.metadata.image import MetadataImage
+from broker.request import Pending
+from broker.topic_admin import new_topics
+from protocol.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    from broker.services import Broker
+
+
+def create_topics_on_demand(broker: Broker, names: Sequence[str]) -> Pending[dict[str, ErrorCode]]:
+    """Makes those of `names` (each once) that are not there; the result says which could not be had, and why."""
+    brokers = len(broker.topic_defaults.brokers)
+
+    def decide(image: MetadataImage) -> Decision[dict[str, ErrorCode]]:
+        wanted = [creatable_topic(name, broker.config, brokers) for name in names if name not in image.topics]
+        refusal = broker.replica_manager.refusal_of_new_logs()
+        outcomes = new_topics(image, wanted, broker.topic_defaults, broker.new_topic_id, refusal)
+        failures = {name: topic.code for name, topic in outcomes.items() if isinstance(topic, ApiError)}
+        records = [r for topic in outcomes.values() if not isinstance(topic, ApiError) for r in topic.records]
+        return Decision(failures, records)
+
+    return broker.controller.submit(decide, lambda _: dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE))
