@@ -129,7 +129,7 @@ class ConnectionQuotas:
         return limits.max_connections_per_ip_overrides.get(client_host, limits.max_connections_per_ip)
 
     def admit(self, listener_name: str, client_host: str) -> bool:
-        """Counts a new connection, unless its address has its maximum already; either way it came, and rates know it."""
+        """Counts a new connection, unless its address has its maximum already. Rates count it in any case."""
         now = self._now()
         self._rate(None).take(now)
         self._rate(listener_name).take(now)
@@ -182,16 +182,17 @@ class ConnectionLimitsUpdate:
         """Returns at once; without names in the overrides, the limits hold by then."""
         found: list[ConnectionLimits] = []
 
-        def done(error: BaseException | None) -> None:
-            if isinstance(error, InvalidConfigError):
-                logger.error("the limits of connections stay as they were: %s", error)
-            elif error is not None:
-                raise error
-            else:
-                self._change(found[0])
-
         def look_up() -> None:
-            found.append(limits_of(self._config))
+            try:
+                found.append(limits_of(self._config))
+            except InvalidConfigError as error:
+                logger.error("the limits of connections stay as they were: %s", error)
+
+        def done(error: BaseException | None) -> None:
+            if error is not None:
+                raise error
+            if found:
+                self._change(found[0])
 
         if self._has_names():
             self._runner.submit(look_up, done)

@@ -135,6 +135,15 @@ def describe_topic_configs(
             yield ConfigEntry(name, None, [hidden], key=None, read_only=False)
 
 
+def source_of_topic_default(broker: BrokerConfig, name: str) -> ConfigSource:
+    """Where a topic that does not set this key has its value from, in the eyes of Kafka's controller.
+
+    Any broker key behind it counts; describe_topic_configs sees that differently. Source: KafkaConfigSchema.
+    """
+    behind = [setting for synonym in TOPIC_KEYS[name].synonyms for setting in broker.layers(synonym.name)]
+    return min((_source_of(setting) for setting in behind), default=ConfigSource.DEFAULT_CONFIG)
+
+
 def describe_broker_configs(
     broker: BrokerConfig, names: Collection[str] | None = None
 ) -> Iterator[ConfigEntry]:

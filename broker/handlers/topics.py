@@ -10,10 +10,8 @@ from broker.controller import Decision
 from broker.metadata.image import MetadataImage
 from broker.request import Pending, RequestContext, api
 from broker.topic_admin import NewTopic, TopicSpec, config_removals, new_topics, removal_record
-from config.broker_config import BrokerConfig
-from config.catalogue import BROKER_KEYS, TOPIC_KEYS
 from config.catalogue.server import DELETE_TOPIC_ENABLE
-from config.describe import ConfigSource, describe_topic_configs
+from config.describe import ConfigSource, describe_topic_configs, source_of_topic_default
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import RemoveTopicRecord
@@ -94,24 +92,16 @@ def _created(broker: Broker, topic: NewTopic) -> CreateTopicsResponse.CreatableT
                 name=entry.name,
                 value=topic.configs.get(entry.name, entry.value),
                 read_only=entry.read_only,
-                config_source=_source(broker.config, topic, entry.name),
+                config_source=(
+                    ConfigSource.DYNAMIC_TOPIC_CONFIG
+                    if entry.name in topic.configs
+                    else source_of_topic_default(broker.config, entry.name)
+                ),
                 is_sensitive=entry.sensitive,
             )
             for entry in describe_topic_configs(broker.config, topic.configs)
         ],
     )
-
-
-def _source(config: BrokerConfig, topic: NewTopic, name: str) -> ConfigSource:
-    """Where a new topic's setting comes from, in the eyes of Kafka's controller: any broker key behind it counts.
-
-    DescribeConfigs sees that differently (config.describe).
-    """
-    if name in topic.configs:
-        return ConfigSource.DYNAMIC_TOPIC_CONFIG
-    if any(config.is_set(BROKER_KEYS[synonym.name]) for synonym in TOPIC_KEYS[name].synonyms):
-        return ConfigSource.STATIC_BROKER_CONFIG
-    return ConfigSource.DEFAULT_CONFIG
 
 
 def _not_created(name: str, error: ApiError) -> CreateTopicsResponse.CreatableTopicResult:

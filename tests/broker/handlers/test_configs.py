@@ -1,24 +1,35 @@
-"""DescribeConfigs."""
+"""DescribeConfigs and ListConfigResources."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
-from config.catalogue import TOPIC_KEYS
+from broker.metadata.image import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
+from config.catalogue import GROUP_KEYS, TOPIC_KEYS
 from config.describe import ConfigSource
 from config.values import ConfigType
 from protocol.errors import ErrorCode
-from protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
+from protocol.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 from tests.broker.broker_fixture import NODE_ID, InProcessBroker
 from tests.support.difference import Like
 
 VERSIONS = range(1, 5)
 LATEST = 4
-CLIENT_METRICS = 16
 PUBLIC_KEYS = {name for name in TOPIC_KEYS if not name.startswith("internal.")}
 
 Resource = DescribeConfigsRequest.DescribeConfigsResource
@@ -106,8 +117,39 @@ def test_every_version_describes_this_broker(tmp_path: Path, version: int) -> No
     broker.kill()
 
 
-def test_the_default_of_all_brokers_holds_nothing(broker: InProcessBroker) -> None:
-    assert entries(broker, asking(resource(BROKER_RESOURCE, ""))) == {}
+def test_the_default_of_all_brokers_holds_what_was_set_for_all(broker: InProcessBroker) -> None:
+    """With ELR, which a new directory has on, that is one thing from the beginning."""
+    (entry,) = entries(broker, asking(resource(BROKER_RESOURCE, ""))).values()
+    assert (entry.name, entry.value) == ("min.insync.replicas", "1")
+    assert entry.config_source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+
+
+def test_the_levels_of_loggers(broker: InProcessBroker) -> None:
+    logging.getLogger("barnabas.server")
+    found = entries(broker, asking(resource(BROKER_LOGGER_RESOURCE, str(NODE_ID))))
+    assert {"root", "barnabas.server"} <= found.keys()
+    assert {entry.config_source for entry in found.values()} == {ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG}
+    one = asking(resource(BROKER_LOGGER_RESOURCE, str(NODE_ID), ["root", "no.such"]))
+    assert entries(broker, one).keys() == {"root"}
+
+
+def test_groups_and_subscriptions_are_described_whether_they_are_there_or_not(
+    broker: InProcessBroker,
+) -> None:
+    assert entries(broker, asking(resource(GROUP_RESOURCE, "g"))).keys() == set(GROUP_KEYS)
+    subscription = entries(broker, asking(resource(CLIENT_METRICS_RESOURCE, "m")))
+    assert {name: entry.value for name, entry in subscription.items()} == {
+        "interval.ms": "300000",
+        "match": "",
+        "metrics": "",
+    }
+
+
+def test_one_resource_of_an_unknown_type_spoils_the_request(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    answer = broker.client(version=LATEST).ask(asking(resource(TOPIC_RESOURCE, "t"), resource(7, "x")))
+    assert isinstance(answer, DescribeConfigsResponse)
+    assert [result.error_code for result in answer.results] == [ErrorCode.INVALID_REQUEST] * 2
 
 
 @pytest.mark.parametrize(
@@ -118,7 +160,10 @@ def test_the_default_of_all_brokers_holds_nothing(broker: InProcessBroker) -> No
         (TOPIC_RESOURCE, "", ErrorCode.INVALID_TOPIC_EXCEPTION),
         (BROKER_RESOURCE, "2", ErrorCode.INVALID_REQUEST),
         (BROKER_RESOURCE, "one", ErrorCode.INVALID_REQUEST),
-        (CLIENT_METRICS, "m", ErrorCode.INVALID_REQUEST),
+        (BROKER_LOGGER_RESOURCE, "", ErrorCode.INVALID_REQUEST),
+        (BROKER_LOGGER_RESOURCE, "2", ErrorCode.INVALID_REQUEST),
+        (CLIENT_METRICS_RESOURCE, "", ErrorCode.INVALID_REQUEST),
+        (GROUP_RESOURCE, "", ErrorCode.INVALID_REQUEST),
         (0, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
@@ -144,3 +189,21 @@ def test_resources_are_answered_one_by_one(broker: InProcessBroker) -> None:
             ]
         )
     )
+
+
+def listed(broker: InProcessBroker, version: int, *types: int) -> object:
+    answer = broker.client(version=version).ask(ListConfigResourcesRequest(resource_types=list(types)))
+    assert isinstance(answer, ListConfigResourcesResponse)
+    return answer.error_code or [
+        (resource.resource_type, resource.resource_name) for resource in answer.config_resources
+    ]
+
+
+def test_the_resources_that_there_are(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    every = [(TOPIC_RESOURCE, "t"), (BROKER_RESOURCE, str(NODE_ID)), (BROKER_LOGGER_RESOURCE, str(NODE_ID))]
+    assert listed(broker, 1) == every
+    assert listed(broker, 1, TOPIC_RESOURCE, TOPIC_RESOURCE) == every[:1]
+    assert listed(broker, 1, CLIENT_METRICS_RESOURCE) == []
+    assert listed(broker, 1, TOPIC_RESOURCE, 7) == ErrorCode.UNSUPPORTED_VERSION
+    assert listed(broker, 0) == []

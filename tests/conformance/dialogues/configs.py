@@ -43,13 +43,6 @@ def in_order(answer: DescribeConfigsResponse) -> object:
     return answer
 
 
-def without_elr(answer: DescribeConfigsResponse) -> object:
-    """Kafka 4.3 sets min.insync.replicas for the whole cluster when ELR is on; we are not that far."""
-    for result in answer.results:
-        result.configs = [entry for entry in result.configs if entry.name != "min.insync.replicas"]
-    return in_order(answer)
-
-
 def kinds(answer: DescribeConfigsResponse) -> object:
     """Of each setting what does not depend on how this one broker is set up."""
     return [
@@ -62,13 +55,13 @@ def kinds(answer: DescribeConfigsResponse) -> object:
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
 def a_topic(client: Speaker) -> None:
     name = client.create("a", configs={"retention.ms": "1000", "cleanup.policy": "compact,delete"})
-    client.ask(describe((TOPIC, name, None)), noting=without_elr)
+    client.ask(describe((TOPIC, name, None)), noting=in_order)
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
 def a_topic_and_where_its_settings_come_from(client: Speaker) -> None:
     name = client.create("a", configs={"retention.ms": "1000"})
-    client.ask(describe((TOPIC, name, None), synonyms=True), noting=without_elr)
+    client.ask(describe((TOPIC, name, None), synonyms=True), noting=in_order)
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, 3, LAST)
@@ -80,7 +73,7 @@ def a_topic_in_words(client: Speaker) -> None:
 def some_settings(client: Speaker) -> None:
     name = client.create("a")
     for keys in ([], ["retention.ms"], ["retention.ms", "no.such.key", "retention.ms"], ["no.such.key"]):
-        client.ask(describe((TOPIC, name, keys)), noting=without_elr)
+        client.ask(describe((TOPIC, name, keys)), noting=in_order)
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
@@ -120,14 +113,39 @@ def resources_that_are_not_there(client: Speaker) -> None:
         client.ask(describe((kind, name, None)), noting=codes)
 
 
-@dialogue(
-    ApiKey.DESCRIBE_CONFIGS,
-    FIRST,
-    LAST,
-    differs="Kafka tells the levels of its loggers; ours are not set by name",
-)
+@dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
 def loggers(client: Speaker) -> None:
     client.ask(describe((8, "1", None)), noting=codes)
+    client.ask(describe((8, "1", ["root"]), synonyms=True, documentation=True))
+    client.ask(describe((8, "1", ["no.such.logger"])))
+
+
+@dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
+def groups_and_subscriptions(client: Speaker) -> None:
+    for kind in (16, 32):
+        client.ask(describe((kind, client.topic("x"), None)), noting=in_order)
+        client.ask(describe((kind, client.topic("x"), None), synonyms=True), noting=in_order)
+        client.ask(describe((kind, client.topic("x"), None), documentation=True), noting=kinds)
+        client.ask(
+            describe((kind, client.topic("x"), ["interval.ms", "share.isolation.level"])), noting=in_order
+        )
+        client.ask(describe((kind, "", None)))
+
+
+@dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
+def the_default_of_all_brokers(client: Speaker) -> None:
+    """With ELR, min.insync.replicas is there from the beginning."""
+    client.ask(
+        describe((BROKER, "", ["min.insync.replicas"]), synonyms=True, documentation=True), noting=kinds
+    )
+    client.ask(describe((BROKER, "", ["min.insync.replicas"]), synonyms=True), noting=in_order)
+    client.ask(describe((BROKER, "", ["no.such.key"])))
+
+
+@dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
+def one_resource_of_an_unknown_type_among_others(client: Speaker) -> None:
+    name = client.create("a")
+    client.ask(describe((TOPIC, name, ["retention.ms"]), (99, "x", None)), noting=codes)
 
 
 def codes(answer: Any) -> object:

@@ -52,7 +52,7 @@ def outcomes(answer: CreateTopicsResponse) -> object:
 
 
 def settings(answer: CreateTopicsResponse) -> object:
-    """The settings of the one topic. With ELR on Kafka sets min.insync.replicas for the cluster; we have no ELR yet."""
+    """The settings of the one topic."""
     (topic,) = answer.topics
     return [
         (
@@ -60,7 +60,7 @@ def settings(answer: CreateTopicsResponse) -> object:
             entry.value,
             entry.read_only,
             entry.is_sensitive,
-            entry.name == "min.insync.replicas" or entry.config_source,
+            entry.config_source,
         )
         for entry in sorted(topic.configs or (), key=lambda entry: entry.name)
     ]

@@ -1,0 +1,240 @@
+"""AlterConfigs and IncrementalAlterConfigs: how they are answered, and that what they change holds at once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.metadata.image import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    TOPIC_RESOURCE,
+)
+from config.catalogue.log import MESSAGE_MAX_BYTES
+from protocol.errors import ErrorCode
+from protocol.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from tests.broker.broker_fixture import NODE_ID, InProcessBroker
+from tests.broker.held_runner import HeldRunner
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+NONE, REFUSED = ErrorCode.NONE, ErrorCode.INVALID_REQUEST
+LOGGER = "barnabas.a_test_of_loggers"
+
+One = IncrementalAlterConfigsRequest.AlterConfigsResource
+Op = tuple[str, int, str | None]
+
+
+def resource(kind: int, name: str, *operations: Op) -> One:
+    alterable = IncrementalAlterConfigsRequest.AlterableConfig
+    return One(
+        resource_type=kind,
+        resource_name=name,
+        configs=[alterable(name=key, config_operation=what, value=value) for key, what, value in operations],
+    )
+
+
+def alter(
+    broker: InProcessBroker, *resources: One, validate_only: bool = False, version: int = 1
+) -> list[int]:
+    """Asks for changes; the error codes, in order."""
+    request = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
+    answer = broker.client(version).ask(request)
+    assert isinstance(answer, IncrementalAlterConfigsResponse)
+    for asked, told in zip(resources, answer.responses, strict=True):
+        assert (told.resource_type, told.resource_name) == (asked.resource_type, asked.resource_name)
+        assert bool(told.error_message) is bool(told.error_code)
+    return [told.error_code for told in answer.responses]
+
+
+def replace(
+    broker: InProcessBroker,
+    kind: int,
+    name: str,
+    *,
+    validate_only: bool = False,
+    version: int = 2,
+    **configs: str,
+) -> int:
+    """Asks for these settings, their dots written as underscores, and no others; the error code."""
+    resources = [
+        AlterConfigsRequest.AlterConfigsResource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[
+                AlterConfigsRequest.AlterableConfig(name=key.replace("_", "."), value=value)
+                for key, value in configs.items()
+            ],
+        )
+    ]
+    answer = broker.client(version).ask(AlterConfigsRequest(resources=resources, validate_only=validate_only))
+    assert isinstance(answer, AlterConfigsResponse)
+    return answer.responses[0].error_code
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_topic_obeys_once_the_change_is_answered(broker: InProcessBroker, version: int) -> None:
+    broker.create_topic("t")
+    wish = resource(
+        TOPIC_RESOURCE, "t", ("max.message.bytes", SET, "77"), ("cleanup.policy", APPEND, "compact")
+    )
+    assert alter(broker, wish, version=version) == [NONE]
+    log = broker.log_manager.get_log("t", 0)
+    assert log is not None
+    assert (log.config.max_message_bytes, log.config.compact, log.config.delete) == (77, True, True)
+    assert alter(broker, resource(TOPIC_RESOURCE, "t", ("max.message.bytes", DELETE, None))) == [NONE]
+    assert log.config.max_message_bytes == MESSAGE_MAX_BYTES.default
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_alter_configs_replaces_all_that_there_was(broker: InProcessBroker, version: int) -> None:
+    broker.create_topic("t", retention_ms="1000", segment_ms="5")
+    assert replace(broker, TOPIC_RESOURCE, "t", version=version, retention_ms="9", flush_messages="1") == NONE
+    assert broker.broker.image.topic_config("t") == {"retention.ms": "9", "flush.messages": "1"}
+    assert replace(broker, TOPIC_RESOURCE, "t", version=version, validate_only=True) == NONE
+    assert broker.broker.image.topic_config("t") == {"retention.ms": "9", "flush.messages": "1"}
+    assert replace(broker, TOPIC_RESOURCE, "t", version=version) == NONE
+    assert broker.broker.image.topic_config("t") == {}
+
+
+def test_resources_are_granted_one_by_one(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    codes = alter(
+        broker,
+        resource(TOPIC_RESOURCE, "none", ("retention.ms", SET, "1")),
+        resource(TOPIC_RESOURCE, "t", ("retention.ms", SET, "1")),
+        resource(CLIENT_METRICS_RESOURCE, "m", ("interval.ms", SET, "1")),
+        resource(BROKER_LOGGER_RESOURCE, "2", ("root", SET, "INFO")),
+    )
+    assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NONE, REFUSED, REFUSED]
+    assert broker.broker.image.topic_config("t") == {"retention.ms": "1"}
+
+
+def test_who_is_named_twice_gets_nothing(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    wish = resource(TOPIC_RESOURCE, "t", ("retention.ms", SET, "1"))
+    loggers = resource(BROKER_LOGGER_RESOURCE, str(NODE_ID), ("root", SET, "TRACE"))
+    level = logging.getLogger("barnabas").level
+    assert alter(broker, wish, loggers, wish, loggers) == [REFUSED] * 4
+    assert broker.broker.image.topic_config("t") == {}
+    assert logging.getLogger("barnabas").level == level
+
+
+def test_what_is_only_validated_changes_nothing(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    wish = resource(TOPIC_RESOURCE, "t", ("retention.ms", SET, "1"))
+    deltas = len(broker.deltas)
+    assert alter(broker, wish, validate_only=True) == [NONE]
+    assert len(broker.deltas) == deltas
+
+
+def test_changes_that_queue_build_on_each_other(tmp_path: Path) -> None:
+    runner = HeldRunner()
+    broker = InProcessBroker(tmp_path, runner=runner)
+    first, second = broker.client(1), broker.client(1)
+    policy = ("metrics", SET, "a")
+    interval = ("interval.ms", SET, "100")
+    for client, operation in ((first, policy), (second, interval)):
+        assert client >> IncrementalAlterConfigsRequest(
+            resources=[resource(CLIENT_METRICS_RESOURCE, "m", operation)]
+        )
+    runner.release_all()
+    assert broker.broker.image.configs[CLIENT_METRICS_RESOURCE, "m"] == {"metrics": "a", "interval.ms": "100"}
+    broker.kill()
+
+
+def test_a_disk_that_fails_is_told(tmp_path: Path) -> None:
+    runner = HeldRunner()
+    broker = InProcessBroker(tmp_path, runner=runner)
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            resource(BROKER_RESOURCE, "2", ("message.max.bytes", SET, "5")),
+            resource(BROKER_RESOURCE, "", ("message.max.bytes", SET, "5")),
+        ]
+    )
+    client = broker.client(1) >> request
+    runner.fail(OSError("no disk"))
+    (answer,) = client._answers
+    assert isinstance(answer, IncrementalAlterConfigsResponse)
+    assert [told.error_code for told in answer.responses] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    assert broker.config[MESSAGE_MAX_BYTES] == MESSAGE_MAX_BYTES.default
+    broker.kill()
+
+
+def test_the_brokers_own_value_changes_for_all_topics_that_set_none(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    broker.create_topic("u", max_message_bytes="99")
+    this = resource(BROKER_RESOURCE, str(NODE_ID), ("message.max.bytes", SET, "77"))
+    assert alter(broker, resource(BROKER_RESOURCE, "", ("message.max.bytes", SET, "55")), this) == [
+        NONE,
+        NONE,
+    ]
+
+    def sizes() -> list[int]:
+        return [log.config.max_message_bytes for log in broker.log_manager.all_logs()]
+
+    assert (broker.config[MESSAGE_MAX_BYTES], sizes()) == (77, [77, 99])
+    broker.create_topic("v")
+    assert sizes() == [77, 99, 77]
+    assert alter(broker, resource(BROKER_RESOURCE, str(NODE_ID), ("message.max.bytes", DELETE, None))) == [
+        NONE
+    ]
+    assert sizes() == [55, 99, 55]
+    assert alter(broker, resource(BROKER_RESOURCE, "", ("message.max.bytes", DELETE, None))) == [NONE]
+    assert sizes() == [MESSAGE_MAX_BYTES.default, 99, MESSAGE_MAX_BYTES.default]
+
+
+def test_what_was_set_holds_after_the_next_start(tmp_path: Path) -> None:
+    broker = InProcessBroker(tmp_path)
+    broker.create_topic("t")
+    wishes = [
+        resource(BROKER_RESOURCE, str(NODE_ID), ("message.max.bytes", SET, "77"), ("no.such.key", SET, "x")),
+        resource(TOPIC_RESOURCE, "t", ("retention.ms", SET, "5")),
+    ]
+    assert alter(broker, *wishes) == [NONE, NONE]
+    broker.stop()
+    again = InProcessBroker(tmp_path)
+    assert again.config[MESSAGE_MAX_BYTES] == 77
+    (log,) = again.log_manager.all_logs()
+    assert (log.config.max_message_bytes, log.config.retention_ms) == (77, 5)
+    again.kill()
+
+
+@pytest.fixture
+def levels() -> Iterator[None]:
+    """Puts the levels of loggers back."""
+    root = logging.getLogger("barnabas")
+    before = root.level
+    root.setLevel(logging.INFO)
+    logging.getLogger(LOGGER).setLevel(logging.NOTSET)
+    yield
+    root.setLevel(before)
+    logging.getLogger(LOGGER).setLevel(logging.NOTSET)
+
+
+@pytest.mark.usefixtures("levels")
+def test_loggers_change_at_once(broker: InProcessBroker) -> None:
+    me = str(NODE_ID)
+    assert alter(
+        broker, resource(BROKER_LOGGER_RESOURCE, me, (LOGGER, SET, "TRACE")), validate_only=True
+    ) == [NONE]
+    assert not logging.getLogger(LOGGER).isEnabledFor(logging.DEBUG)
+    assert alter(broker, resource(BROKER_LOGGER_RESOURCE, me, (LOGGER, SET, "TRACE"))) == [NONE]
+    assert logging.getLogger(LOGGER).isEnabledFor(logging.DEBUG)
+    assert alter(broker, resource(BROKER_LOGGER_RESOURCE, me, (LOGGER, DELETE, None))) == [NONE]
+    assert not logging.getLogger(LOGGER).isEnabledFor(logging.DEBUG)
+    both = resource(BROKER_LOGGER_RESOURCE, me, ("root", SET, "ERROR"), ("no.such", SET, "INFO"))
+    assert alter(broker, both) == [ErrorCode.INVALID_CONFIG]
+    assert logging.getLogger(LOGGER).isEnabledFor(logging.INFO)
+
+
+def test_alter_configs_knows_no_loggers(broker: InProcessBroker) -> None:
+    assert replace(broker, BROKER_LOGGER_RESOURCE, str(NODE_ID), root="INFO") == REFUSED

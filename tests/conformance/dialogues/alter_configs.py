@@ -1,0 +1,532 @@
+"""AlterConfigs, IncrementalAlterConfigs and ListConfigResources.
+
+Kafka answers before its broker has heard of what its controller did, so what follows from a change is waited for. What
+belongs to the whole broker is left as it was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from protocol.api_keys import ApiKey
+from protocol.messages.configs import (
+    AlterConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from tests.conformance.dialogues import dialogue
+from tests.conformance.dialogues.configs import describe, in_order
+from tests.conformance.speaker import Speaker
+
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+DESCRIBED = 4
+
+Op = tuple[str, int, str | None]
+Incremental = tuple[int, str, Sequence[Op]]
+Setting = tuple[str, str | None]
+Whole = tuple[int, str, Sequence[Setting]]
+
+
+def altering(*resources: Incremental, validate_only: bool = False) -> IncrementalAlterConfigsRequest:
+    one, config = (
+        IncrementalAlterConfigsRequest.AlterConfigsResource,
+        IncrementalAlterConfigsRequest.AlterableConfig,
+    )
+    return IncrementalAlterConfigsRequest(
+        resources=[
+            one(
+                resource_type=kind,
+                resource_name=name,
+                configs=[
+                    config(name=key, config_operation=operation, value=value)
+                    for key, operation, value in operations
+                ],
+            )
+            for kind, name, operations in resources
+        ],
+        validate_only=validate_only,
+    )
+
+
+def replacing(*resources: Whole, validate_only: bool = False) -> AlterConfigsRequest:
+    one, config = AlterConfigsRequest.AlterConfigsResource, AlterConfigsRequest.AlterableConfig
+    return AlterConfigsRequest(
+        resources=[
+            one(
+                resource_type=kind,
+                resource_name=name,
+                configs=[config(name=key, value=value) for key, value in settings],
+            )
+            for kind, name, settings in resources
+        ],
+        validate_only=validate_only,
+    )
+
+
+def has(key: str, value: str | None) -> Any:
+    """Whether the one resource that is described has this value; None: the key is not its own."""
+
+    def look(answer: DescribeConfigsResponse) -> bool:
+        own = {
+            entry.name: entry for entry in answer.results[0].configs if entry.config_source in (1, 2, 3, 7, 8)
+        }
+        return (own[key].value if key in own else None) == value
+
+    return look
+
+
+def own(answer: DescribeConfigsResponse) -> object:
+    """What was set, with all that is told of it."""
+    for result in answer.results:
+        result.configs = [entry for entry in result.configs if entry.config_source != 5]
+    return in_order(answer)
+
+
+def becomes(client: Speaker, kind: int, name: str, key: str, value: str | None) -> None:
+    """The value, as soon as it is there, and whence it comes."""
+    asking = describe((kind, name, [key]), synonyms=True)
+    client.until(asking, has(key, value), DESCRIBED)
+    client.ask(asking, DESCRIBED, noting=in_order)
+
+
+# ---- topics
+
+
+@dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
+def a_topics_settings(client: Speaker) -> None:
+    name = client.create("a")
+    for operations in (
+        [("retention.ms", SET, "1000"), ("segment.ms", SET, "5")],
+        [("retention.ms", DELETE, None), ("segment.ms", DELETE, "whatever")],
+        [],
+        [("retention.ms", SET, " 5 ")],
+    ):
+        client.ask(altering((TOPIC, name, operations)))
+    becomes(client, TOPIC, name, "retention.ms", "5")
+
+
+@dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
+def lists_grow_and_shrink(client: Speaker) -> None:
+    name = client.create("a")
+    for operation, value, after in (
+        (APPEND, "compact", "delete,compact"),
+        (APPEND, "compact,delete", "delete,compact"),
+        (SUBTRACT, "delete", "compact"),
+        (SUBTRACT, "delete", "compact"),
+        (SUBTRACT, "compact", ""),
+        (APPEND, "delete,delete", "delete"),
+        (APPEND, ",", "delete"),
+        (APPEND, "compact,", "delete,compact"),
+        (SET, " delete , compact ", "delete,compact"),
+        (SET, "delete,delete", "delete"),
+    ):
+        client.ask(altering((TOPIC, name, [("cleanup.policy", operation, value)])))
+        becomes(client, TOPIC, name, "cleanup.policy", after)
+    replicas = "leader.replication.throttled.replicas"
+    client.ask(altering((TOPIC, name, [(replicas, APPEND, "0:1,0:2")])))
+    client.ask(altering((TOPIC, name, [(replicas, SUBTRACT, "0:1")])))
+    becomes(client, TOPIC, name, replicas, "0:2")
+
+
+@dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
+def what_no_topic_takes(client: Speaker) -> None:
+    name = client.create("a")
+    for operations in (
+        [("nope", SET, "1")],
+        [("", SET, "1")],
+        [("retention.ms", SET, "x")],
+        [("retention.ms", SET, "")],
+        [("retention.ms", SET, "-5")],
+        [("retention.ms", SET, None)],
+        [("cleanup.policy", APPEND, None)],
+        [("retention.ms", SET, "1"), ("retention.ms", SET, "1")],
+        [("retention.ms", APPEND, "1")],
+        [("nope", SUBTRACT, "1")],
+        [("cleanup.policy", APPEND, "")],
+        [("cleanup.policy", APPEND, ",compact")],
+        [("cleanup.policy", APPEND, "zap")],
+        [("min.compaction.lag.ms", SET, "10"), ("max.compaction.lag.ms", SET, "5")],
+        [("remote.storage.enable", SET, "true")],
+        [("message.downconversion.enable", SET, "true")],
+        [("leader.replication.throttled.replicas", SET, "x")],
+        [("compression.gzip.level", SET, "0")],
+    ):
+        client.ask(altering((TOPIC, name, operations)))
+    client.ask(describe((TOPIC, name, None)), DESCRIBED, noting=own)
+
+
+@dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
+def what_a_topic_takes_though_nothing_comes_of_it(client: Speaker) -> None:
+    name = client.create("a")
+    for key, value in (
+        ("local.retention.ms", "-1"),
+        ("remote.log.copy.disable", "true"),
+        ("remote.storage.enable", "false"),
+        ("internal.segment.bytes", "100"),
+        ("min.insync.replicas", "2"),
+        ("unclean.leader.election.enable", "true"),
+    ):
+        client.ask(altering((TOPIC, name, [(key, SET, value)])))
+        becomes(client, TOPIC, name, key, value)
+
+
+@dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
+def topics_that_are_none(client: Speaker) -> None:
+    missing = client.topic("none")
+    for name, operations in (
+        (missing, [("retention.ms", SET, "1")]),
+        (missing, [("nope", SET, "1")]),
+        (missing, [("retention.ms", DELETE, None)]),
+        (missing, []),
+        ("a b", [("retention.ms", SET, "1")]),
+        ("", [("retention.ms", SET, "1")]),
+    ):
+        client.ask(altering((TOPIC, name, operations)))
+
+
+@dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
+def many_resources(client: Speaker) -> None:
+    name, other = client.create("a"), client.create("b")
+    retention = [("retention.ms", SET, "9")]
+    client.ask(
+        altering((TOPIC, name, retention), (TOPIC, name, [("segment.ms", SET, "9")]), (TOPIC, other, []))
+    )
+    client.ask(
+        altering(
+            (TOPIC, name, retention), (TOPIC, client.topic("none"), retention), (TOPIC, other, retention)
+        )
+    )
+    client.ask(altering((TOPIC, name, [("retention.ms", SET, "99")]), validate_only=True))
+    client.ask(altering((TOPIC, name, [("retention.ms", SET, "x")]), validate_only=True))
+    becomes(client, TOPIC, other, "retention.ms", "9")
+    client.ask(describe((TOPIC, name, None)), DESCRIBED, noting=own)
+    client.ask(altering())
+
+
+@dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
+def resources_of_no_known_type(client: Speaker) -> None:
+    for kind in (0, 1, 3, 99):
+        client.ask(altering((kind, "x", [("y", SET, "1")])))
+
+
+@dialogue(
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    0,
+    1,
+    differs="an operation that nobody knows is an error of Kafka's own there, and of the request here",
+)
+def an_unknown_operation(client: Speaker) -> None:
+    client.ask(altering((TOPIC, client.create("a"), [("retention.ms", 7, "1")])))
+
+
+# ---- brokers
+
+
+@dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
+def a_brokers_settings(client: Speaker) -> None:
+    key = "log.cleaner.backoff.ms"
+    for name in ("", "1"):
+        client.ask(altering((BROKER, name, [(key, SET, "12345")])))
+        becomes(client, BROKER, name, key, "12345")
+    client.ask(altering((BROKER, "1", [(key, SET, "54321")])))
+    becomes(client, BROKER, "1", key, "54321")
+    client.ask(altering((BROKER, "1", [(key, DELETE, None)])))
+    becomes(client, BROKER, "1", key, "12345")
+    client.ask(altering((BROKER, "", [(key, DELETE, None)])))
+    becomes(client, BROKER, "", key, None)
+    becomes(client, BROKER, "1", key, None)
+
+
+@dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
+def a_brokers_settings_are_those_of_topics_that_set_none(client: Speaker) -> None:
+    name = client.create("a")
+    client.ask(altering((BROKER, "", [("log.segment.delete.delay.ms", SET, "50000")])))
+    becomes(client, TOPIC, name, "file.delete.delay.ms", "50000")
+    client.ask(altering((BROKER, "1", [("log.segment.delete.delay.ms", SET, "40000")])))
+    becomes(client, TOPIC, name, "file.delete.delay.ms", "40000")
+    client.ask(altering((BROKER, "1", [("log.segment.delete.delay.ms", DELETE, None)])))
+    client.ask(altering((BROKER, "", [("log.segment.delete.delay.ms", DELETE, None)])))
+    becomes(client, TOPIC, name, "file.delete.delay.ms", None)
+
+
+@dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
+def lists_of_a_broker(client: Speaker) -> None:
+    key = "log.cleanup.policy"
+    for operation, value, after in (
+        (APPEND, "compact", "delete,compact"),
+        (SUBTRACT, "delete", "compact"),
+        (SET, "delete, compact", "delete,compact"),
+        (DELETE, None, None),
+    ):
+        client.ask(altering((BROKER, "1", [(key, operation, value)])))
+        becomes(client, BROKER, "1", key, after)
+
+
+@dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
+def what_no_broker_takes(client: Speaker) -> None:
+    for name, operations in (
+        ("1", [("num.partitions", SET, "3")]),
+        ("1", [("log.retention.hours", SET, "3")]),
+        ("1", [("advertised.listeners", SET, "PLAINTEXT://a:1")]),
+        ("", [("listeners", SET, "PLAINTEXT://:1")]),
+        ("", [("cordoned.log.dirs", SET, "*")]),
+        ("", [("listener.name.plaintext.ssl.protocol", SET, "x")]),
+        ("1", [("ssl.keystore.location", SET, "/x")]),
+        ("1", [("listener.name.plaintext.max.connections", SET, "x")]),
+        ("2", [("log.cleaner.backoff.ms", SET, "5")]),
+        ("-1", [("log.cleaner.backoff.ms", SET, "5")]),
+        ("x", [("log.cleaner.backoff.ms", SET, "5")]),
+        ("1", [("log.cleaner.threads", SET, "x")]),
+        ("1", [("log.cleaner.threads", SET, "-1")]),
+        ("1", [("log.cleaner.threads", SET, "0")]),
+        ("1", [("log.cleaner.threads", SET, "5")]),
+        ("1", [("num.recovery.threads.per.data.dir", SET, "80")]),
+        ("1", [("num.io.threads", SET, "1")]),
+        ("1", [("remote.log.reader.threads", SET, "100")]),
+        ("1", [("log.cleaner.min.cleanable.ratio", SET, "2")]),
+        ("1", [("log.cleaner.dedupe.buffer.size", SET, "10")]),
+        ("1", [("log.retention.ms", SET, "0")]),
+        ("1", [("log.retention.bytes", SET, "")]),
+        ("1", [("max.connections.per.ip", SET, "0")]),
+        ("1", [("max.connections.per.ip.overrides", SET, "x")]),
+        ("1", [("cordoned.log.dirs", SET, "/nope")]),
+        ("1", [("producer.id.expiration.ms", SET, "0")]),
+        ("1", [("group.consumer.assignment.interval.ms", SET, "99999")]),
+        ("1", [("leader.replication.throttled.rate", SET, "-1")]),
+        ("1", [("log.cleaner.threads", APPEND, "2")]),
+        ("1", [("nope", APPEND, "2")]),
+        ("1", [("log.cleaner.backoff.ms", 7, "2")]),
+        ("1", [("log.cleaner.backoff.ms", SET, None)]),
+    ):
+        client.ask(altering((BROKER, name, operations)))
+
+
+@dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
+def min_insync_replicas_of_brokers(client: Speaker) -> None:
+    """With ELR, which a new directory has on in Kafka 4.3."""
+    key = "min.insync.replicas"
+    for name, operation, value in (
+        ("1", SET, "2"),
+        ("1", DELETE, None),
+        ("", DELETE, None),
+        ("", SET, "2"),
+        ("", SET, "1"),
+    ):
+        client.ask(altering((BROKER, name, [(key, operation, value)])))
+    becomes(client, BROKER, "", key, "1")
+
+
+@dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
+def settings_of_one_listener_and_unknown_ones(client: Speaker) -> None:
+    keys = ("listener.name.plaintext.max.connections", "nope", "leader.replication.throttled.rate")
+    for key in keys:
+        client.ask(altering((BROKER, "1", [(key, SET, "1000")])))
+    client.until(describe((BROKER, "1", [keys[2]])), has(keys[2], "1000"), DESCRIBED)
+    client.ask(describe((BROKER, "1", keys), synonyms=True, documentation=True), DESCRIBED, noting=in_order)
+    client.ask(altering((BROKER, "", [(keys[0], SET, "999")])))
+    becomes(client, BROKER, "", keys[0], "999")
+    client.ask(altering((BROKER, "", [(keys[0], DELETE, None)])))
+    client.ask(altering((BROKER, "1", [(key, DELETE, None) for key in keys])))
+    becomes(client, BROKER, "1", keys[2], None)
+
+
+# ---- loggers
+
+
+@dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
+def levels_of_the_root(client: Speaker) -> None:
+    for name, operations in (
+        ("1", []),
+        ("1", [("root", SET, "INFO")]),
+        ("1", [("root", SET, "info")]),
+        ("1", [("root", SET, "OFF")]),
+        ("1", [("root", SET, "NOPE")]),
+        ("1", [("root", SET, None)]),
+        ("1", [("root", DELETE, None)]),
+        ("1", [("root", APPEND, "INFO")]),
+        ("1", [("root", SUBTRACT, "INFO")]),
+        ("1", [("no.such.logger", SET, "INFO")]),
+        ("1", [("no.such.logger", DELETE, None)]),
+        ("2", [("root", SET, "INFO")]),
+        ("x", [("root", SET, "INFO")]),
+        ("", [("root", SET, "INFO")]),
+    ):
+        client.ask(altering((LOGGER, name, operations)))
+    for level in ("WARN", "ERROR", "FATAL", "TRACE", "DEBUG", "INFO"):
+        client.ask(altering((LOGGER, "1", [("root", SET, level)])))
+        client.ask(describe((LOGGER, "1", ["root"]), synonyms=True, documentation=True), DESCRIBED)
+    client.ask(altering((LOGGER, "1", [("root", SET, "ERROR")]), validate_only=True))
+    client.ask(describe((LOGGER, "1", ["root"])), DESCRIBED)
+
+
+# ---- client metrics and groups
+
+
+@dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
+def a_subscription_to_client_metrics(client: Speaker) -> None:
+    name = client.topic("m")
+    for operation in (
+        ("metrics", SET, "a,b"),
+        ("interval.ms", SET, "100"),
+        ("match", SET, "client_id=abc.*, client_software_name = java"),
+        ("nope", SET, "a"),
+        ("interval.ms", SET, "a"),
+        ("interval.ms", SET, "99"),
+        ("interval.ms", SET, "3600001"),
+        ("match", SET, "a=b"),
+        ("match", SET, "client_id=["),
+        ("match", SET, "client_id=a=b"),
+        ("match", SET, "client_id"),
+        ("match", SET, "client_id="),
+        ("metrics", APPEND, "b"),
+        ("metrics", SUBTRACT, "b"),
+    ):
+        client.ask(altering((METRICS, name, [operation])))
+    becomes(client, METRICS, name, "match", "client_id=abc.*,client_software_name = java")
+    client.ask(describe((METRICS, name, None), synonyms=True), DESCRIBED, noting=in_order)
+    client.ask(altering((METRICS, "", [("metrics", SET, "a")])))
+    client.ask(
+        altering((METRICS, name, [(key, DELETE, None) for key in ("metrics", "interval.ms", "match")]))
+    )
+    becomes(client, METRICS, name, "match", None)
+
+
+@dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
+def a_groups_settings(client: Speaker) -> None:
+    name = client.topic("g")
+    for operation in (
+        ("consumer.session.timeout.ms", SET, "50000"),
+        ("consumer.session.timeout.ms", SET, "5000000"),
+        ("consumer.session.timeout.ms", SET, "5"),
+        ("consumer.session.timeout.ms", SET, "0"),
+        ("consumer.session.timeout.ms", SET, "x"),
+        ("consumer.heartbeat.interval.ms", SET, "1"),
+        ("consumer.assignment.interval.ms", SET, "99999"),
+        ("nope", SET, "x"),
+        ("share.auto.offset.reset", SET, "x"),
+        ("share.auto.offset.reset", SET, "by_duration:PT1H"),
+        ("share.isolation.level", SET, "READ_COMMITTED"),
+        ("share.isolation.level", APPEND, "read_committed"),
+        ("share.isolation.level", SET, "read_committed"),
+        ("share.delivery.count.limit", SET, "11"),
+        ("share.record.lock.duration.ms", SET, "1000"),
+        ("share.partition.max.record.locks", SET, "5000"),
+        ("streams.num.standby.replicas", SET, "3"),
+        ("streams.num.standby.replicas", SET, "2"),
+        ("streams.initial.rebalance.delay.ms", SET, "11"),
+        ("streams.session.timeout.ms", SET, "44999"),
+    ):
+        client.ask(altering((GROUP, name, [operation])))
+    becomes(client, GROUP, name, "streams.initial.rebalance.delay.ms", "11")
+    client.ask(describe((GROUP, name, None), synonyms=True), DESCRIBED, noting=in_order)
+    client.ask(altering((GROUP, "", [("consumer.session.timeout.ms", SET, "50000")])))
+    gone = [
+        "consumer.session.timeout.ms",
+        "share.auto.offset.reset",
+        "share.isolation.level",
+        "streams.num.standby.replicas",
+        "streams.initial.rebalance.delay.ms",
+    ]
+    client.ask(altering((GROUP, name, [(key, DELETE, None) for key in gone])))
+    becomes(client, GROUP, name, gone[-1], None)
+
+
+# ---- all settings at once
+
+
+@dialogue(ApiKey.ALTER_CONFIGS, 0, 2)
+def all_settings_of_a_topic(client: Speaker) -> None:
+    name = client.create("a", configs={"segment.ms": "5"})
+    client.ask(replacing((TOPIC, name, [("retention.ms", "9"), ("flush.ms", "7")])))
+    becomes(client, TOPIC, name, "retention.ms", "9")
+    client.ask(describe((TOPIC, name, None)), DESCRIBED, noting=own)
+    client.ask(replacing((TOPIC, name, []), validate_only=True))
+    client.ask(replacing((TOPIC, name, [("flush.ms", "7")])))
+    becomes(client, TOPIC, name, "retention.ms", None)
+    client.ask(replacing((TOPIC, name, [])))
+    becomes(client, TOPIC, name, "flush.ms", None)
+    client.ask(describe((TOPIC, name, None)), DESCRIBED, noting=own)
+
+
+@dialogue(ApiKey.ALTER_CONFIGS, 0, 2)
+def what_cannot_be_all_settings(client: Speaker) -> None:
+    name = client.create("a")
+    for kind, resource, settings in (
+        (TOPIC, name, [("retention.ms", None)]),
+        (TOPIC, name, [("retention.ms", "1"), ("retention.ms", "1")]),
+        (TOPIC, name, [("nope", "1")]),
+        (TOPIC, name, [("retention.ms", "x")]),
+        (TOPIC, client.topic("none"), [("retention.ms", "1")]),
+        (TOPIC, client.topic("none"), []),
+        (TOPIC, "", []),
+        (LOGGER, "1", [("root", "INFO")]),
+        (LOGGER, "1", []),
+        (77, "1", []),
+        (BROKER, "1", [("num.partitions", "1")]),
+        (BROKER, "3", [("message.max.bytes", "1")]),
+        (BROKER, "x", []),
+        (BROKER, "1", [("min.insync.replicas", "1")]),
+        (BROKER, "", []),
+        (BROKER, "", [("message.max.bytes", "5000000")]),
+        (METRICS, "", []),
+        (METRICS, "m", [("nope", "1")]),
+        (GROUP, "", []),
+        (GROUP, "g", [("nope", "1")]),
+    ):
+        client.ask(replacing((kind, resource, settings)))
+    client.ask(replacing())
+
+
+@dialogue(ApiKey.ALTER_CONFIGS, 0, 2)
+def all_settings_of_brokers_groups_and_subscriptions(client: Speaker) -> None:
+    key = "log.cleaner.backoff.ms"
+    client.ask(replacing((BROKER, "1", [(key, "12345")])))
+    becomes(client, BROKER, "1", key, "12345")
+    client.ask(replacing((BROKER, "1", [])))
+    becomes(client, BROKER, "1", key, None)
+    client.ask(replacing((BROKER, "", [(key, "12345"), ("min.insync.replicas", "1")])))
+    becomes(client, BROKER, "", key, "12345")
+    client.ask(replacing((BROKER, "", [("min.insync.replicas", "1")])))
+    becomes(client, BROKER, "", key, None)
+    subscription, group = client.topic("m"), client.topic("g")
+    client.ask(
+        replacing(
+            (METRICS, subscription, [("metrics", "a")]), (GROUP, group, [("share.isolation.level", "x")])
+        )
+    )
+    becomes(client, METRICS, subscription, "metrics", "a")
+    client.ask(replacing((METRICS, subscription, [])))
+    becomes(client, METRICS, subscription, "metrics", None)
+
+
+# ---- which there are
+
+
+@dialogue(ApiKey.LIST_CONFIG_RESOURCES, 0, 1)
+def resources(client: Speaker) -> None:
+    name, subscription, group = client.create("a"), client.topic("m"), client.topic("g")
+    client.ask(altering((METRICS, subscription, [("metrics", SET, "a")])), 1)
+    client.ask(altering((GROUP, group, [("consumer.session.timeout.ms", SET, "50000")])), 1)
+    becomes(client, GROUP, group, "consumer.session.timeout.ms", "50000")
+
+    def ours(answer: ListConfigResourcesResponse) -> object:
+        mine = {name, subscription, group, "1"}
+        return answer.error_code, sorted(
+            (found.resource_type, found.resource_name)
+            for found in answer.config_resources
+            if found.resource_name in mine
+        )
+
+    kinds: Sequence[Sequence[int]] = [[]]
+    if client.version > 0:
+        kinds = [[], [TOPIC], [BROKER, LOGGER], [METRICS, METRICS], [GROUP], [TOPIC, 99], [0]]
+    for wanted in kinds:
+        client.ask(ListConfigResourcesRequest(resource_types=list(wanted)), noting=ours)
+    client.ask(altering((METRICS, subscription, [("metrics", DELETE, None)])), 1)
+    client.ask(altering((GROUP, group, [("consumer.session.timeout.ms", DELETE, None)])), 1)
+    becomes(client, GROUP, group, "consumer.session.timeout.ms", None)
+    client.ask(ListConfigResourcesRequest(), noting=ours)
