@@ -10,6 +10,7 @@ The value of a record; its key is null. Source: org.apache.kafka.metadata.Metada
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Final
 
@@ -21,6 +22,11 @@ from protocol.schema import Message
 from protocol.wire import read_unsigned_varint, unsigned_varint
 
 FRAME_VERSION: Final = 1
+_SHORT_PREFIX_BYTES: Final = 3
+"""Of a frame all of whose numbers are below 128, as all are so far."""
+
+Reader = Callable[[bytes, int, int], tuple[Message, int]]
+_readers: dict[bytes, Reader] = {}  # by the first bytes of the frame: a start reads many records of few kinds
 
 
 @cache
@@ -81,19 +87,27 @@ def unframe(value: bytes | None) -> Message:
 
 
 def _unframe(value: bytes) -> Message:
-    if len(value) > 3 and value[0] == FRAME_VERSION and value[1] < 0x80 and value[2] < 0x80:
-        frame_version, api_key, version, position = FRAME_VERSION, value[1], value[2], 3
-    else:
-        frame_version, position = read_unsigned_varint(value, 0)
-        api_key, position = read_unsigned_varint(value, position)
-        version, position = read_unsigned_varint(value, position)
+    prefix = value[:_SHORT_PREFIX_BYTES]
+    read, position = _readers.get(prefix), _SHORT_PREFIX_BYTES
+    if read is None:
+        read, position = _reader(value)
+        if position == _SHORT_PREFIX_BYTES:
+            _readers[prefix] = read
+    message, end = read(value, position, len(value))
+    if end != len(value):
+        raise MetadataLogError(f"{type(message).__name__} is followed by {len(value) - end} bytes")
+    return message
+
+
+def _reader(value: bytes) -> tuple[Reader, int]:
+    """What reads the message in a frame, and where that begins."""
+    frame_version, position = read_unsigned_varint(value, 0)
+    api_key, position = read_unsigned_varint(value, position)
+    version, position = read_unsigned_varint(value, position)
     message_type = record_types().get(api_key)
     if frame_version != FRAME_VERSION or message_type is None or not message_type.versions.has(version):
         raise MetadataLogError(_unknown(frame_version, api_key, version, message_type))
-    message, end = decoder(message_type, version)(value, position, len(value))
-    if end != len(value):
-        raise MetadataLogError(f"{message_type.__name__} v{version} is followed by {len(value) - end} bytes")
-    return message
+    return decoder(message_type, version), position
 
 
 def _unknown(frame_version: int, api_key: int, version: int, message_type: type[Message] | None) -> str:
