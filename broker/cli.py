@@ -23,6 +23,13 @@ EXIT_USAGE = 2
 LAZY_COMMANDS = {
     "topics": "broker.admin.commands.topics:topics",
     "configs": "broker.admin.commands.configs:configs",
+    "groups": "broker.admin.commands.groups:groups",
+    "log-dirs": "broker.admin.commands.log_dirs:log_dirs",
+    "quotas": "broker.admin.commands.quotas:quotas",
+    "users": "broker.admin.commands.users:users",
+    "get-offsets": "broker.admin.commands.get_offsets:get_offsets",
+    "delete-records": "broker.admin.commands.delete_records:delete_records",
+    "leader-election": "broker.admin.commands.leader_election:leader_election",
     "compact": "broker.compact_cli:compact",
     "config": "broker.config_cli:config",
     "dump-log": "broker.tools.dump_log:dump_log",

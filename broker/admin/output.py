@@ -100,7 +100,7 @@ def _cell(value: object) -> str:
     """What stands for a value; '-' where there is none, so that columns can be counted."""
     if value is None or value == "":
         return "-"
-    if isinstance(value, list | tuple):
+    if type(value) is list:
         return ",".join(map(str, value)) or "-"
     return str(value)
 

@@ -22,3 +22,16 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     for topic, partition in partitions:
         grouped.setdefault(topic, []).append(partition)
     return grouped
+
+
+def parse_topic_partitions(text: str) -> tuple[str, list[int] | None]:
+    """`topic:0,1,2` as the topic and its partitions; None where all are meant. Raises ValueError."""
+    topic, colon, numbers = text.partition(":")
+    if not colon:
+        return topic, None
+    if not topic or not numbers or ":" in numbers:
+        raise ValueError(f"{text!r} is not topic:partition,partition,...")
+    for number in numbers.split(","):
+        if not number.isdecimal():
+            raise ValueError(f"Invalid partition '{number}' specified in topic arg '{text}'")
+    return topic, [int(number) for number in numbers.split(",")]
