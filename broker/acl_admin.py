@@ -14,9 +14,6 @@ from protocol.errors import ApiError, ErrorCode
 from protocol.messages.cluster_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from protocol.wire import Uuid
 
-STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-"""The authorizer that keeps its ACLs in the metadata. Without it there are none to create or to describe."""
-
 CLUSTER_NAME: Final = "kafka-cluster"
 WILDCARD: Final = "*"
 MAX_RECORDS_PER_REQUEST: Final = 10_000
@@ -226,12 +223,7 @@ def _unused(acls: Acls, new_id: Callable[[], Uuid]) -> Uuid:
 def _refusal(acl: Acl) -> ApiError | None:
     """Why an entry cannot be created; None when it can."""
     objection = next(_objections(acl), None)
-    if objection is not None:
-        return _invalid(objection)
-    if ":" not in acl.principal:  # Kafka has no code for it
-        message = f"Principal '{acl.principal}' has no type; write it as User:{acl.principal}."
-        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
-    return None
+    return None if objection is None else _invalid(objection)
 
 
 def _objections(acl: Acl) -> Iterator[str]:
@@ -247,6 +239,8 @@ def _objections(acl: Acl) -> Iterator[str]:
         yield "The name of the resource is empty."
     if acl.resource_type == ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
         yield f"The only cluster is '{CLUSTER_NAME}', not '{acl.resource_name}'."
+    if ":" not in acl.principal:
+        yield f"Principal '{acl.principal}' has no type; write it as User:{acl.principal}."
 
 
 def delete(

@@ -13,7 +13,7 @@ import struct
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from ipaddress import IPv6Address, ip_address
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from broker import otlp
 from broker.blocking import BlockingRunner
@@ -27,7 +27,7 @@ from config.keys import ConfigError
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.checksum import crc32c
 from protocol.records.compression import CompressionType
-from protocol.wire import ZERO_UUID, Uuid, is_reserved_uuid, uuid_to_string
+from protocol.wire import ZERO_UUID, Uuid, uuid_to_string
 
 logger = logging.getLogger("barnabas.telemetry")
 
@@ -49,6 +49,10 @@ MAX_LABEL_LENGTH: Final = 256
 """Of a client's id where it is shown."""
 
 _CODECS: Final = frozenset(map(int, CompressionType))
+_NO_IDS: Final = frozenset({ZERO_UUID, bytes(15) + b"\x01"})
+_MENDED_BY_A_NEW_SUBSCRIPTION: Final = frozenset(
+    {ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE}
+)
 _UUID: Final = struct.Struct(">qq")
 _NEVER: Final = -math.inf
 
@@ -78,6 +82,7 @@ class _Instance:
         "client",
         "connection_id",
         "expiry",
+        "last_error",
         "last_get_ms",
         "last_push_ms",
         "subscription",
@@ -94,13 +99,14 @@ class _Instance:
         self.version = version
         self.last_get_ms = _NEVER
         self.last_push_ms = _NEVER
+        self.last_error = ErrorCode.NONE
         self.terminating = False
         self.expiry: TimerHandle | None = None
 
     def may_get(self, now_ms: float) -> bool:
-        """Whether a subscription may be asked for now; if so it is noted."""
+        """Whether a subscription may be asked for now: after the interval, which is noted, or to mend an error."""
         if now_ms - max(self.last_get_ms, self.last_push_ms) < self.subscription.push_interval_ms:
-            return False
+            return self.last_error in _MENDED_BY_A_NEW_SUBSCRIPTION
         self.last_get_ms = now_ms
         return True
 
@@ -112,6 +118,9 @@ class _Instance:
             return False
         self.last_push_ms = now_ms
         return True
+
+    def answered(self, code: ErrorCode) -> None:
+        self.last_error = code
 
     @property
     def expires_after_ms(self) -> int:
@@ -188,66 +197,58 @@ class ClientMetricsManager:
         instance_id = wanted_id if wanted_id != ZERO_UUID else self._unused_id()
         instance = self._instance(instance_id, context)
         if not instance.may_get(self._now_ms()):
-            raise _too_early()
+            raise ApiError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The client comes back before its interval is over."
+            )
+        instance.last_error = ErrorCode.NONE
         return instance_id, instance.subscription
 
     def push(self, push: Push, context: RequestContext) -> Pending[ErrorCode]:
         """Takes one push; completes with the code to answer when its metrics are there for all to see."""
         answer: Pending[ErrorCode] = Pending()
         answer.add_done_callback(lambda code: self.pushes.update([code.name]))
-        try:
-            instance = self._admit(push, context)
-        except ApiError as error:
-            logger.debug("metrics of %s refused: %s", uuid_to_string(push.instance_id), error)
-            answer.complete(error.code)
+        if push.instance_id in _NO_IDS:
+            answer.complete(ErrorCode.INVALID_REQUEST)
             return answer
-        if push.metrics and self.store is not None:
-            self._unpack(push, instance, self.store, answer)
+        instance = self._instance(push.instance_id, context)
+        answer.add_done_callback(instance.answered)
+        code = self._check(push, instance)
+        instance.terminating = push.terminating
+        if code is not ErrorCode.NONE or not push.metrics:
+            answer.complete(code)
         else:
-            answer.complete(ErrorCode.NONE)
+            self._unpack(push, instance, answer)
         return answer
 
-    def _admit(self, push: Push, context: RequestContext) -> _Instance:
-        """The client, if it may push this now. Raises ApiError."""
-        if is_reserved_uuid(push.instance_id):
-            raise ApiError(ErrorCode.INVALID_REQUEST, "The client has no id of its own.")
-        instance = self._instance(push.instance_id, context)
-        was_terminating, instance.terminating = instance.terminating, push.terminating
-        if was_terminating:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "The client has said that it ends.")
+    def _check(self, push: Push, instance: _Instance) -> ErrorCode:
+        """Whether the client may push this now; if so, or if it is refused for another reason, that is noted."""
+        if instance.terminating:
+            return ErrorCode.INVALID_REQUEST
         if not instance.may_push(self._now_ms()) and not push.terminating:
-            raise _too_early()
+            return ErrorCode.THROTTLING_QUOTA_EXCEEDED
         if push.subscription_id != instance.subscription.subscription_id:
-            raise ApiError(ErrorCode.UNKNOWN_SUBSCRIPTION_ID, "The client's subscription has changed.")
+            return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
         if push.compression_type not in _CODECS:
-            raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"{push.compression_type} is no codec.")
-        if len(push.metrics) > self.max_bytes:
-            raise ApiError(ErrorCode.TELEMETRY_TOO_LARGE, f"{len(push.metrics)} bytes are too many.")
-        return instance
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        return ErrorCode.TELEMETRY_TOO_LARGE if len(push.metrics) > self.max_bytes else ErrorCode.NONE
 
-    def _unpack(
-        self, push: Push, instance: _Instance, store: ClientMetricsStore, answer: Pending[ErrorCode]
-    ) -> None:
+    def _unpack(self, push: Push, instance: _Instance, answer: Pending[ErrorCode]) -> None:
         """Has the metrics read off the event loop, and taken over on it."""
-        unpacked: _Result[otlp.Payload] = _Result()
-
-        def work() -> None:
-            try:
-                unpacked.value = otlp.parse(push.compression_type, push.metrics, self.max_bytes)
-            except otlp.MalformedTelemetryError as error:
-                unpacked.error = error
+        read = _Reading(push, self.max_bytes, is_kept=self.store is not None)
 
         def done(failure: BaseException | None) -> None:
             if failure is not None:
                 raise failure
-            if unpacked.value is None:
-                logger.debug("metrics of %s cannot be read: %s", instance.client, unpacked.error)
+            if read.error is not None:
+                logger.debug("metrics of %s cannot be read: %s", instance.client, read.error)
                 answer.complete(ErrorCode.INVALID_RECORD)
                 return
-            store.receive(_pushing(push.instance_id, instance), unpacked.value, instance.expires_after_ms)
+            if self.store is not None and read.payload is not None:
+                keep_ms = instance.expires_after_ms
+                self.store.receive(_pushing(push.instance_id, instance), read.payload, keep_ms)
             answer.complete(ErrorCode.NONE)
 
-        self._runner.submit(work, done)
+        self._runner.submit(read.run, done)
 
     # ---- clients
 
@@ -295,17 +296,25 @@ class ClientMetricsManager:
         return self._timer.time() * 1000
 
 
-T = TypeVar("T")
+class _Reading:
+    """The work off the event loop: unpacks a push and, where metrics are kept, reads it."""
 
+    def __init__(self, push: Push, max_bytes: int, *, is_kept: bool) -> None:
+        self.payload: otlp.Payload | None = None
+        self.error: otlp.MalformedTelemetryError | None = None
+        self._push = push
+        self._max_bytes = max_bytes
+        self._is_kept = is_kept
 
-class _Result(Generic[T]):
-    """What work off the event loop came to."""
-
-    __slots__ = ("error", "value")
-
-    def __init__(self) -> None:
-        self.value: T | None = None
-        self.error: Exception | None = None
+    def run(self) -> None:
+        codec, metrics = self._push.compression_type, self._push.metrics
+        try:
+            if self._is_kept:
+                self.payload = otlp.parse(codec, metrics, self._max_bytes)
+            else:
+                otlp.unpack(codec, metrics, self._max_bytes)
+        except otlp.MalformedTelemetryError as error:
+            self.error = error
 
 
 def attributes(instance_id: Uuid, context: RequestContext) -> dict[str, str]:
@@ -358,7 +367,3 @@ def subscription_id(metrics: list[str], interval_ms: int, instance_id: Uuid) -> 
 def _pushing(instance_id: Uuid, instance: _Instance) -> PushingClient:
     client_id = instance.client.get("client_id", "")[:MAX_LABEL_LENGTH]
     return PushingClient(instance_id, uuid_to_string(instance_id), client_id)
-
-
-def _too_early() -> ApiError:
-    return ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The client comes back before its interval is over.")

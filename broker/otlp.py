@@ -55,18 +55,22 @@ class Payload(NamedTuple):
 
 def parse(codec: int, data: bytes, max_bytes: int) -> Payload:
     """The metrics of one push, packed by `codec`. Raises MalformedTelemetryError, also beyond `max_bytes` unpacked."""
-    try:
-        unpacked = decompress(CompressionType.of(codec), data, max_bytes)
-    except (CorruptRecordError, UnsupportedCompressionError) as error:
-        raise MalformedTelemetryError(str(error)) from error
     points: list[Point] = []
     dropped = 0
-    for point in _points(_message(unpacked)):
+    for point in _points(_message(unpack(codec, data, max_bytes))):
         if point is None or len(points) == MAX_POINTS:
             dropped += 1
         else:
             points.append(point)
     return Payload(points, dropped)
+
+
+def unpack(codec: int, data: bytes, max_bytes: int) -> bytes:
+    """What `codec` has packed, whatever it is. Raises MalformedTelemetryError."""
+    try:
+        return decompress(CompressionType.of(codec), data, max_bytes)
+    except (CorruptRecordError, UnsupportedCompressionError) as error:
+        raise MalformedTelemetryError(str(error)) from error
 
 
 def _message(data: bytes) -> MetricsData:

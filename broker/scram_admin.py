@@ -65,7 +65,7 @@ def describe(credentials: Credentials, users: Sequence[str]) -> list[Description
     by_user: dict[str, list[tuple[int, int]]] = {}
     for (user, mechanism), record in sorted(credentials.items()):
         by_user.setdefault(user, []).append((mechanism, record.iterations))
-    counts = Counter(users) or Counter(by_user)
+    counts = Counter(users or by_user.keys())
     return [_describe(user, counts[user], by_user.get(user, ())) for user in counts]
 
 

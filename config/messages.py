@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
-from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS
+from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS, server
 from config.catalogue.gone import GONE, GONE_PREFIXES, OPEN_PREFIXES
 from config.keys import ConfigKey
 from config.layers import Setting
@@ -20,11 +20,12 @@ MECHANISM_KEYS = {
 
 
 class MessageKind(Enum):
-    """What a message is about. The first three are warnings: the file says something other than its author thinks."""
+    """What a message is about. The first four are warnings: the file says something other than its author thinks."""
 
     UNKNOWN = "unknown"
     GONE = "gone"
     REPEATED = "repeated"
+    UNENFORCED = "not enforced"
     INERT = "no effect"
     CLAMPED = "clamped"
 
@@ -43,7 +44,12 @@ class ConfigMessage:
     @property
     def is_warning(self) -> bool:
         """True for what `config check --strict` fails on; the other kinds are good to know."""
-        return self.kind in {MessageKind.UNKNOWN, MessageKind.GONE, MessageKind.REPEATED}
+        return self.kind in {
+            MessageKind.UNKNOWN,
+            MessageKind.GONE,
+            MessageKind.REPEATED,
+            MessageKind.UNENFORCED,
+        }
 
     def __str__(self) -> str:
         return f"{self.place}: {self.key} {self.text}" if self.place else f"{self.key} {self.text}"
@@ -55,7 +61,7 @@ class ConfigMessage:
 def message_about(setting: Setting, key: ConfigKey[Any] | None) -> ConfigMessage | None:
     """What to say about a setting by itself: nothing when Barnabas acts on its key."""
     if key is not None:
-        return None if key.acted_on else _inert(setting, key.use.note)
+        return _about_known(setting, key)
     name = setting.key
     if remedy := GONE.get(name) or _by_prefix(name, GONE_PREFIXES):
         return ConfigMessage(MessageKind.GONE, name, f"is not a key of Kafka 4.3: {remedy}", setting.place)
@@ -66,6 +72,12 @@ def message_about(setting: Setting, key: ConfigKey[Any] | None) -> ConfigMessage
     if (listener_key := key_of_listener(name)) is not None:
         return _inert(setting, listener_key.use.note or "it acts for all listeners alike, without the prefix")
     return ConfigMessage(MessageKind.UNKNOWN, name, _unknown(name), setting.place)
+
+
+def _about_known(setting: Setting, key: ConfigKey[Any]) -> ConfigMessage | None:
+    if key is server.AUTHORIZER_CLASS_NAME and setting.text:
+        return _not_enforced(setting)
+    return None if key.acted_on else _inert(setting, key.use.note)
 
 
 def repeated(first: Setting, second: Setting) -> ConfigMessage:
@@ -106,6 +118,17 @@ def inert_summary(messages: Iterable[ConfigMessage]) -> str | None:
         return None
     count = "1 setting has" if len(names) == 1 else f"{len(names)} settings have"
     return f"{count} no effect here, `barnabas config check` says why: {', '.join(names)}"
+
+
+def _not_enforced(setting: Setting) -> ConfigMessage:
+    """Nobody may think that an authorizer keeps others out."""
+    if setting.text == server.STANDARD_AUTHORIZER:
+        text = (
+            "is not enforced: ACLs are kept and listed, and everyone may do everything until a later release"
+        )
+    else:
+        text = "names a Java class, which cannot run here: there are no ACLs, and everyone may do everything"
+    return ConfigMessage(MessageKind.UNENFORCED, setting.key, text, setting.place)
 
 
 def _inert(setting: Setting, note: str) -> ConfigMessage:

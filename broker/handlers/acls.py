@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.acl_admin import (
-    STANDARD_AUTHORIZER,
     Acl,
     AclFilter,
     by_resource,
@@ -19,7 +18,7 @@ from broker.acl_admin import (
 from broker.controller import Decision
 from broker.metadata.image import MetadataImage
 from broker.request import Pending, RequestContext, api
-from config.catalogue.server import AUTHORIZER_CLASS_NAME
+from config.catalogue.server import AUTHORIZER_CLASS_NAME, STANDARD_AUTHORIZER
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode, ProtocolError
 from protocol.messages.acls import (

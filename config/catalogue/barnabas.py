@@ -23,8 +23,8 @@ BARNABAS_HTTP_PORT = keys.int_("barnabas.http.port", 9644, MEDIUM, ACTED, betwee
 BARNABAS_CLIENT_METRICS_MAX_SERIES = keys.int_(
     "barnabas.client.metrics.max.series", 10_000, LOW, ACTED, at_least(0)
 ).doc(
-    "How many series of metrics that clients push (KIP-714) are shown at /metrics; what is beyond is left out and counted. "
-    "0, or no HTTP port to show them on, and clients are not told that they can push."
+    "How many series of metrics that clients push (KIP-714) are shown at /metrics; what is beyond is left out and "
+    "counted. With 0, or without the HTTP port to show them on, clients are not told that they can push."
 )
 BARNABAS_LOG_DIR_MIN_FREE_BYTES = keys.long(
     "barnabas.log.dir.min.free.bytes", -1, HIGH, ACTED, at_least(-1)

@@ -3,7 +3,7 @@
 Source: MetricConfigs, QuotaConfig.
 """
 
-from config.catalogue.use import NO_JAVA, NO_REPLICATION, PROMETHEUS, QUOTAS_LATER, TELEMETRY_LATER
+from config.catalogue.use import ACTED, NO_JAVA, NO_REPLICATION, PROMETHEUS, QUOTAS_LATER
 from config.keys import CLUSTER_WIDE, LOW, MEDIUM, KeySet
 from config.validators import ListOf, at_least
 
@@ -34,8 +34,8 @@ KAFKA_METRICS_REPORTERS = keys.list_(
 KAFKA_METRICS_POLLING_INTERVAL_SECS = keys.int_(
     "kafka.metrics.polling.interval.secs", 10, LOW, PROMETHEUS, at_least(1)
 ).doc("How often these classes look.")
-TELEMETRY_MAX_BYTES = keys.int_("telemetry.max.bytes", 1 << 20, LOW, TELEMETRY_LATER, at_least(1)).doc(
-    "The most bytes of metrics that a client may push at once."
+TELEMETRY_MAX_BYTES = keys.int_("telemetry.max.bytes", 1 << 20, LOW, ACTED, at_least(1)).doc(
+    "The most bytes of metrics that a client may push at once, packed and unpacked."
 )
 
 # Quotas.

@@ -4,7 +4,7 @@ Source: GroupConfig, ClientMetricsConfigs, QuotaConfig.
 """
 
 from config.catalogue import groups, share
-from config.catalogue.use import GROUPS_LATER, QUOTAS_LATER, SECURITY_LATER, SHARE_LATER, TELEMETRY_LATER
+from config.catalogue.use import ACTED, GROUPS_LATER, LOGINS_LATER, QUOTAS_LATER, SHARE_LATER
 from config.keys import MEDIUM, KeySet
 from config.validators import ListOf, OneOf, Satisfies, at_least, is_share_offset_reset
 
@@ -109,15 +109,13 @@ STREAMS_ASSIGNMENT_INTERVAL_MS = (
 
 client_metrics_keys = KeySet()
 
-CLIENT_METRICS = client_metrics_keys.list_(
-    "metrics", (), MEDIUM, TELEMETRY_LATER, ListOf(may_be_empty=True)
-).doc("Prefixes of the metrics that are asked for; `*` asks for all, empty for none.")
-CLIENT_METRICS_INTERVAL_MS = client_metrics_keys.int_("interval.ms", 300_000, MEDIUM, TELEMETRY_LATER).doc(
+CLIENT_METRICS = client_metrics_keys.list_("metrics", (), MEDIUM, ACTED, ListOf(may_be_empty=True)).doc(
+    "Prefixes of the metrics that are asked for; `*` asks for all, empty for none."
+)
+CLIENT_METRICS_INTERVAL_MS = client_metrics_keys.int_("interval.ms", 300_000, MEDIUM, ACTED).doc(
     "How often clients push them, from 100 to 3600000."
 )
-CLIENT_METRICS_MATCH = client_metrics_keys.list_(
-    "match", (), MEDIUM, TELEMETRY_LATER, ListOf(may_be_empty=True)
-).doc(
+CLIENT_METRICS_MATCH = client_metrics_keys.list_("match", (), MEDIUM, ACTED, ListOf(may_be_empty=True)).doc(
     "Which clients are asked, as name=pattern of client_id, client_software_name and the like; empty asks "
     "all."
 )
@@ -149,9 +147,9 @@ CONNECTION_CREATION_RATE = ip_quota_keys.int_(
 
 user_credential_keys = KeySet()
 
-SCRAM_SHA_256 = user_credential_keys.optional_string("SCRAM-SHA-256", None, MEDIUM, SECURITY_LATER).doc(
+SCRAM_SHA_256 = user_credential_keys.optional_string("SCRAM-SHA-256", None, MEDIUM, LOGINS_LATER).doc(
     "The user's salted password for SCRAM-SHA-256."
 )
-SCRAM_SHA_512 = user_credential_keys.optional_string("SCRAM-SHA-512", None, MEDIUM, SECURITY_LATER).doc(
+SCRAM_SHA_512 = user_credential_keys.optional_string("SCRAM-SHA-512", None, MEDIUM, LOGINS_LATER).doc(
     "The user's salted password for SCRAM-SHA-512."
 )

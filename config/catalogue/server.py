@@ -3,6 +3,8 @@
 Source: ServerConfigs, KRaftConfigs (node.id, process.roles).
 """
 
+from typing import Final
+
 from config.catalogue.use import (
     ACTED,
     EMBEDDED_CONTROLLER,
@@ -41,9 +43,12 @@ BROKER_RACK = keys.optional_string("broker.rack", None, MEDIUM, ACTED).doc(
 DELETE_TOPIC_ENABLE = keys.boolean("delete.topic.enable", True, HIGH, ACTED).doc(
     "Whether topics can be deleted at all."
 )
-AUTHORIZER_CLASS_NAME = keys.string("authorizer.class.name", "", LOW, SECURITY_LATER).doc(
-    "The class that decides who may do what; empty lets everyone do everything."
+AUTHORIZER_CLASS_NAME = keys.string("authorizer.class.name", "", LOW, ACTED).doc(
+    "The class that decides who may do what. With Kafka's StandardAuthorizer ACLs are kept in the metadata and can be "
+    "created, listed and deleted, but they are not enforced until a later release; with any other, or none, there are "
+    "no ACLs. Everyone may do everything in each case."
 )
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 EARLY_START_LISTENERS = keys.optional_list(
     "early.start.listeners", None, HIGH, SECURITY_LATER, ListOf(may_be_empty=True)
 ).doc(

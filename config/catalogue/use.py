@@ -18,11 +18,11 @@ GROUPS_LATER = Use(False, "consumer groups come in a later release")
 SHARE_LATER = Use(False, "share groups come in a later release")
 TRANSACTIONS_LATER = Use(False, "transactions come in a later release")
 SECURITY_LATER = Use(False, "TLS, SASL and ACLs come in a later release; every listener is PLAINTEXT")
-QUOTAS_LATER = Use(False, "quotas come in a later release; nobody is throttled")
+LOGINS_LATER = Use(False, "it is stored and shown; logins with it come in a later release")
+QUOTAS_LATER = Use(False, "quotas are stored and shown; that clients are throttled comes in a later release")
 NO_FOLLOWERS = Use(
     False, "nobody follows the metadata log who would need empty records to see that it has everything"
 )
-TELEMETRY_LATER = Use(False, "client telemetry comes in a later release")
 TIERING_LATER = Use(False, "tiered storage comes in a later release; every segment stays on the local disk")
 NO_JAVA = Use(False, "it names a Java class, and there is no JVM here")
 NO_PURGATORY_PURGE = Use(False, "completed operations leave the purgatory at once; there is nothing to purge")

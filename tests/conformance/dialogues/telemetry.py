@@ -1,0 +1,232 @@
+"""GetTelemetrySubscriptions and PushTelemetry, with a receiver of metrics and without one."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+from protocol.api_keys import ApiKey
+from protocol.messages.configs import IncrementalAlterConfigsRequest
+from protocol.messages.telemetry import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+    PushTelemetryRequest,
+)
+from protocol.wire import ZERO_UUID, Uuid
+from tests.conformance.dialogues import SECURED, dialogue
+from tests.conformance.speaker import Speaker
+
+CLIENT_METRICS = 16
+SET, DELETE = 0, 1
+HOUR_MS = "3600000"
+NONE, GZIP, ZSTD = 0, 1, 4
+
+ONE_GAUGE = bytes.fromhex("0a180a0012140a0012100a06672e617567652a060a04210000")
+"""No OTLP at all, which a receiver that only unpacks does not mind."""
+
+
+def get(instance_id: Uuid = ZERO_UUID) -> GetTelemetrySubscriptionsRequest:
+    return GetTelemetrySubscriptionsRequest(client_instance_id=instance_id)
+
+
+def push(
+    instance_id: Uuid,
+    subscription_id: int,
+    metrics: bytes = b"",
+    *,
+    terminating: bool = False,
+    codec: int = NONE,
+) -> PushTelemetryRequest:
+    return PushTelemetryRequest(
+        client_instance_id=instance_id,
+        subscription_id=subscription_id,
+        terminating=terminating,
+        compression_type=codec,
+        metrics=metrics,
+    )
+
+
+def subscribed(answer: GetTelemetrySubscriptionsResponse) -> object:
+    """What does not come from a random id."""
+    return (
+        answer.error_code,
+        answer.throttle_time_ms,
+        len(answer.client_instance_id),
+        answer.client_instance_id == ZERO_UUID,
+        answer.accepted_compression_types,
+        answer.push_interval_ms,
+        answer.telemetry_max_bytes,
+        answer.delta_temporality,
+        sorted(answer.requested_metrics),
+    )
+
+
+def subscribe(client: Speaker, word: str, **settings: str | None) -> None:
+    """Has clients of a name that only this dialogue has asked for metrics, and waits until they are."""
+    client.peer.client_id = client.topic("client")
+    settings.setdefault("match", f"client_id={client.topic('client')}")
+    configs = [
+        IncrementalAlterConfigsRequest.AlterableConfig(
+            name=name.replace("_", "."), config_operation=DELETE if value is None else SET, value=value
+        )
+        for name, value in settings.items()
+    ]
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=CLIENT_METRICS, resource_name=client.topic(word), configs=configs
+    )
+    answer = client.peer.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    assert answer.responses[0].error_code == 0, answer  # type: ignore[attr-defined]
+    wanted = [name for name in (settings.get("metrics") or "").split(",") if name]
+    client.until(get(), lambda it: set(wanted) <= set(it.requested_metrics), 0)
+
+
+@dialogue(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0)
+def asked_without_a_receiver(client: Speaker) -> None:
+    client.ask(get(), noting=subscribed)
+    instance_id = bytes(range(16))
+    client.ask(get(instance_id), noting=subscribed)
+    client.ask(get(instance_id), noting=subscribed)
+
+
+@dialogue(ApiKey.PUSH_TELEMETRY, 0, 0)
+def pushed_without_a_receiver(client: Speaker) -> None:
+    first = client.ask(get(), noting=subscribed)
+    instance_id, subscription_id = first.client_instance_id, first.subscription_id
+    client.ask(push(instance_id, subscription_id, ONE_GAUGE))
+    client.ask(push(instance_id, subscription_id, ONE_GAUGE))
+    client.ask(
+        push(instance_id, subscription_id, b"nothing that could be unpacked", terminating=True, codec=GZIP)
+    )
+
+
+@dialogue(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, brokers=SECURED)
+def without_a_subscription(client: Speaker) -> None:
+    client.ask(get(), noting=subscribed)
+    for number in (1, 99, 100):
+        client.ask(get(bytes(15) + bytes([number])), noting=subscribed)
+
+
+@dialogue(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, brokers=SECURED)
+def one_subscription(client: Speaker) -> None:
+    subscribe(client, "one", metrics="org.apache.kafka.producer.", interval_ms=HOUR_MS)
+    instance_id = b"a client with id"
+    answer = client.ask(get(instance_id), noting=subscribed)
+    client.note(answer.subscription_id)
+    client.ask(get(instance_id), noting=subscribed)
+    client.ask(push(instance_id, answer.subscription_id))
+    client.ask(get(instance_id), noting=subscribed)
+
+
+@dialogue(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, brokers=SECURED)
+def several_subscriptions(client: Speaker) -> None:
+    subscribe(client, "one", metrics="b.,a.", interval_ms=HOUR_MS)
+    client.ask(get(), noting=subscribed)
+    subscribe(client, "two", metrics="c.", interval_ms="100")
+    client.ask(get(), noting=subscribed)
+    subscribe(client, "three", metrics="*")
+    client.ask(get(), noting=subscribed)
+    subscribe(client, "two", metrics=None, interval_ms=None, match=None)
+    client.until(get(), lambda it: it.push_interval_ms == 300_000, 0)
+    client.ask(get(), noting=subscribed)
+
+
+@dialogue(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, brokers=SECURED)
+def who_is_asked(client: Speaker) -> None:
+    """A subscription that does not fit leaves no trace; the one made last shows that all were seen."""
+    name = client.topic("client")
+    patterns = {
+        "prefix": f"client_id={name[:-1]}",
+        "letters": f"client_id={name[:-1]}.",
+        "software": f"client_id={name},client_software_name=unknown",
+        "other-software": f"client_id={name},client_software_name=java",
+        "version": f"client_id={name},client_software_version=unk.*",
+        "address": f"client_id={name},client_source_address=127[.]0[.]0[.]1",
+        "port": f"client_id={name},client_source_port=[0-9]+",
+        "no-port": f"client_id={name},client_source_port=0",
+        "instance": f"client_id={name},client_instance_id=[A-Za-z0-9_-]{{22}}",
+    }
+    for word, match in patterns.items():
+        metrics = f"{word}." if word not in {"prefix", "other-software", "no-port"} else ""
+        subscribe(client, word, metrics=metrics, match=match)
+    subscribe(client, "last", metrics="last.")
+    client.ask(get(), noting=subscribed)
+
+
+@dialogue(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, brokers=SECURED)
+def a_subscription_that_changes_lets_the_client_ask_at_once(client: Speaker) -> None:
+    subscribe(client, "one", metrics="a.", interval_ms=HOUR_MS)
+    instance_id = b"a changed client"
+    first = client.ask(get(instance_id), noting=subscribed)
+    client.ask(get(instance_id), noting=subscribed)
+    subscribe(client, "one", metrics="b.", interval_ms=HOUR_MS)
+    client.ask(push(instance_id, first.subscription_id, ONE_GAUGE))
+    client.ask(get(instance_id), noting=subscribed)
+    client.ask(get(instance_id), noting=subscribed)
+
+
+@dialogue(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, brokers=SECURED)
+def a_client_that_comes_back(client: Speaker) -> None:
+    """Over a new connection it is a new client: it need not wait for its interval."""
+    subscribe(client, "one", metrics="a.", interval_ms=HOUR_MS)
+    instance_id = b"back once again."
+    client.ask(get(instance_id), noting=subscribed)
+    client.ask(get(instance_id), noting=subscribed)
+    client.peer.close()
+    client.until(get(instance_id), lambda it: it.error_code == 0, 0)
+    client.ask(get(instance_id), noting=subscribed)
+
+
+@dialogue(ApiKey.PUSH_TELEMETRY, 0, 0, brokers=SECURED)
+def pushes(client: Speaker) -> None:
+    subscribe(client, "one", metrics="a.", interval_ms=HOUR_MS)
+    first = client.ask(get(), noting=subscribed)
+    instance_id, subscription_id = first.client_instance_id, first.subscription_id
+    for request in (
+        push(instance_id, subscription_id),
+        push(instance_id, subscription_id),
+        push(instance_id, subscription_id + 1),
+        push(instance_id, subscription_id, terminating=True),
+        push(instance_id, subscription_id, terminating=True),
+        push(instance_id, subscription_id),
+    ):
+        client.ask(request)
+    client.ask(get(instance_id), noting=subscribed)
+
+
+@dialogue(ApiKey.PUSH_TELEMETRY, 0, 0, brokers=SECURED)
+def pushes_of_clients_that_never_asked(client: Speaker) -> None:
+    subscribe(client, "one", metrics="a.", interval_ms=HOUR_MS)
+    instance_id = b"came without id."
+    client.ask(push(instance_id, 1))
+    client.ask(push(instance_id, 1))
+    client.ask(get(instance_id), noting=subscribed)
+    for reserved in (ZERO_UUID, bytes(15) + b"\x01", bytes(15) + b"\x63", bytes(15) + b"\x64"):
+        client.ask(push(reserved, 1))
+
+
+@dialogue(ApiKey.PUSH_TELEMETRY, 0, 0, brokers=SECURED)
+def pushes_that_cannot_be(client: Speaker) -> None:
+    subscribe(client, "one", metrics="a.", interval_ms=HOUR_MS)
+    bomb, large = gzip.compress(bytes(1 << 21)), bytes((1 << 20) + 1)
+    for wrong in (
+        {"subscription": 1},
+        {"codec": 5},
+        {"codec": -1},
+        {"codec": 9, "metrics": large},
+        {"metrics": large},
+        {"codec": GZIP, "metrics": large},
+        {"codec": GZIP, "metrics": b"no gzip"},
+        {"codec": ZSTD, "metrics": b"no zstd"},
+        {"codec": GZIP, "metrics": gzip.compress(b"x")[:-4]},
+        {"codec": GZIP, "metrics": bomb},
+        {"codec": ZSTD, "metrics": b""},
+    ):
+        client.note(refused(client, **wrong))
+
+
+def refused(client: Speaker, subscription: int = 0, metrics: bytes = b"", codec: int = NONE) -> Any:
+    """The answer to a client's first push."""
+    first = client.until(get(), lambda it: it.error_code == 0, 0)
+    request = push(first.client_instance_id, first.subscription_id + subscription, metrics, codec=codec)
+    answer: Any = client.peer.ask(request, 0)
+    return len(metrics), codec, answer.error_code
