@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from broker.blocking import BlockingRunner, InlineRunner
 from broker.metadata.versions import FEATURES_BY_NAME, KRAFT_VERSION
+from broker.request import Pending
 from protocol.messages.control_records import VotersRecord
 from protocol.wire import Uuid
 
@@ -14,10 +16,16 @@ if TYPE_CHECKING:
     from config.listeners import Listener
 
 
-class MetadataQuorum:
-    """The quorum of the log that this node leads. `listeners` are those of the controller, which are not open."""
+R = TypeVar("R")
 
-    __slots__ = ("_log", "_now_ms", "listeners")
+
+class MetadataQuorum:
+    """The quorum of the log that this node leads. `listeners` are those of the controller, which are not open.
+
+    `runner` does what blocks: whoever asks, until the server has one that does not hold up the event loop.
+    """
+
+    __slots__ = ("_log", "_now_ms", "listeners", "runner")
 
     def __init__(
         self, log: EmbeddedRaftLog, listeners: Sequence[Listener], now_ms: Callable[[], int]
@@ -25,6 +33,7 @@ class MetadataQuorum:
         self._log = log
         self._now_ms = now_ms
         self.listeners = listeners
+        self.runner: BlockingRunner = InlineRunner()
 
     @property
     def node_id(self) -> int:
@@ -54,13 +63,38 @@ class MetadataQuorum:
         """When the leader last heard of itself."""
         return self._now_ms()
 
-    def upgrade(self, kraft_version: int) -> None:
-        """Has the log name its voters from now on. Blocks.
+    @property
+    def can_name_voters(self) -> bool:
+        """Whether the configuration says by which listener this voter is reached."""
+        return bool(self.listeners)
 
-        Raises ValueError where the configuration names no listener of the controller; StorageError, OSError.
+    def upgrading(
+        self,
+        answer: Pending[R],
+        kraft_version: int,
+        is_due: Callable[[R], bool],
+        failed: Callable[[BaseException], R],
+    ) -> Pending[R]:
+        """The answer, given once kraft.version is raised, too, where that is due after it.
+
+        `failed(error)` takes its place when that could not be recorded.
         """
-        if not self.listeners:
-            raise ValueError("the configuration names no listener of the controller, and voters have one")
+        after: Pending[R] = Pending()
+
+        def decided(response: R) -> None:
+            if not is_due(response):
+                after.complete(response)
+                return
+            self.runner.submit(
+                lambda: self.upgrade(kraft_version),
+                lambda error: after.complete(response if error is None else failed(error)),
+            )
+
+        answer.add_done_callback(decided)
+        return after
+
+    def upgrade(self, kraft_version: int) -> None:
+        """Has the log name its voters from now on. Blocks. `can_name_voters` holds. Raises OSError."""
         at = self.listeners[0]
         voter = InitialVoter(self.node_id, self.directory_id, at.host or "localhost", at.port)
         self._log.change_quorum(kraft_version, voters_record([voter], at.name))

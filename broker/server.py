@@ -18,7 +18,8 @@ from broker.client_metrics import ClientMetricsManager
 from broker.client_metrics_store import ClientMetricsStore
 from broker.connection_quotas import ConnectionLimitsUpdate, ConnectionQuotas, limits_of
 from broker.controller import Controller
-from broker.directory_assignment import assign_directories
+from broker.cordoned_dirs import CordonedLogDirs
+from broker.directory_assignment import DirectoryAssignment, report_directory
 from broker.dynamic_config import DynamicConfigPublisher
 from broker.fetch_session import FetchManager, FetchSessionCache
 from broker.host_lookup import HostLookup
@@ -27,6 +28,7 @@ from broker.http import HttpServer
 from broker.kafka_apis import KafkaApis
 from broker.listeners import ListenError
 from broker.log_cleaner import LogCleaner
+from broker.log_dir_admin import LogDirAdmin, copying_threads, new_log_dir_admin
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.loader import MetadataLoader, Publisher
 from broker.metadata.log import MetadataLogError
@@ -100,9 +102,12 @@ class Server:
         except BaseException:
             self.socket_server.close()
             raise
+        self.storage.quorum.runner = self._runner
         self.socket_server.start(self._put_together(self.storage).handle)
         self.housekeeping.start()
         self.log_cleaner.start()
+        self.cordoned_dirs.reconfigure()
+        self.log_dirs.start()
         self.snapshot_generator.start()
 
     def _put_together(self, storage: NodeStorage) -> KafkaApis:
@@ -137,16 +142,22 @@ class Server:
         everything = MetadataDelta.everything(storage.image)
         self.replica_manager.apply(storage.image, everything, at_start=True)
         self.loader = MetadataLoader(storage.image, self._runner, self._publish, self.replica_manager.prepare)
+        self.directory_assignment = DirectoryAssignment(
+            storage.node_id, storage.log_manager, lambda: self.controller.image
+        )
+        self.followers.append(self.directory_assignment.apply)
         self.controller = Controller(
             storage.store,
             self.loader,
             self._runner,
-            assign=lambda records: assign_directories(records, storage.node_id, storage.log_manager),
+            assign=self.directory_assignment.assign,
         )
         self.housekeeping = Housekeeping(
             config, storage.log_manager, self.replica_manager, self._runner, loop
         )
+        self.cordoned_dirs = CordonedLogDirs(config, storage.log_manager, self.controller, storage.node_id)
         self.followers.append(self._dynamic_config(storage).apply)
+        self.followers.append(self.cordoned_dirs.apply)
         self.client_metrics = self._client_metrics()
         self.followers.append(self.client_metrics.apply)
         self.snapshot_generator = SnapshotGenerator(storage.store, self._runner, loop, storage.image)
@@ -154,6 +165,7 @@ class Server:
         storage.store.on_failure = lambda: loop.call_soon_threadsafe(
             self._log_dir_failed, storage.metadata_dir
         )
+        self.log_dirs = self._log_dirs(storage)
         broker = Broker(
             config=config,
             node_id=storage.node_id,
@@ -175,6 +187,7 @@ class Server:
             error_probe=self.observers.requests,
             host_names=HostLookup(loop),
             client_metrics=self.client_metrics,
+            log_dirs=self.log_dirs,
         )
         for follow in self.followers:
             follow(storage.image, everything)
@@ -198,6 +211,19 @@ class Server:
                 config[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
             ),
             self.log_cleaner.reconfigure,
+            self.cordoned_dirs.reconfigure,
+        )
+
+    def _log_dirs(self, storage: NodeStorage) -> LogDirAdmin:
+        """What moves replicas between log directories, and what clients may ask of those."""
+        self._copying = ThreadRunner(self._loop, copying_threads(self.config))
+        return new_log_dir_admin(
+            self.config,
+            self.replica_manager,
+            lambda *place: report_directory(self.controller, storage.node_id, *place),
+            timer=self._loop,
+            runner=self._runner,
+            copying=self._copying,
         )
 
     def _client_metrics(self) -> ClientMetricsManager:
@@ -236,6 +262,7 @@ class Server:
         self.is_stopping = True
         self.housekeeping.stop()
         self.snapshot_generator.stop()
+        await self.log_dirs.stop()
         await self.log_cleaner.stop()
         drained = asyncio.ensure_future(self.socket_server.drain(DRAIN_TIMEOUT_S))
         await asyncio.sleep(0)  # reading has stopped; what waits for records need not wait any longer
@@ -245,6 +272,7 @@ class Server:
             logger.warning("%d connections did not finish within %.0f s", cut_off, DRAIN_TIMEOUT_S)
         self.replica_manager.produce_purgatory.expire_all()
         self.replica_manager.delete_records_purgatory.expire_all()
+        await self._loop.run_in_executor(None, self._copying.close)
         await self._loop.run_in_executor(None, self._runner.close)
         self.storage.close()
 

@@ -12,6 +12,8 @@ MODULES: Final = (
     "topics",
     "partitions",
     "producers",
+    "features",
+    "quorum",
     "configs",
     "alter_configs",
     "groups",
@@ -20,6 +22,7 @@ MODULES: Final = (
     "scram",
     "acls",
     "telemetry",
+    "log_dirs",
 )
 
 

@@ -26,8 +26,10 @@ SECURED: Final = "secured"
 
 MODULES: Final = (
     "acls",
+    "alter_configs",
     "api_versions",
     "configs",
+    "features",
     "fetch",
     "fetch_sessions",
     "frames",
@@ -39,6 +41,8 @@ MODULES: Final = (
     "producers",
     "quotas",
     "scram",
+    "telemetry",
+    "quorum",
     "topics",
     "transactions",
 )

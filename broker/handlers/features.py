@@ -1,0 +1,76 @@
+"""UpdateFeatures: the levels that features have in the whole cluster (KIP-584, KIP-778)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker.controller import Decision
+from broker.feature_admin import FeatureRules, FeatureUpdate, UpgradeType, update_features
+from broker.features import supported
+from broker.metadata.versions import KRAFT_VERSION
+from broker.request import Pending, RequestContext, api
+from config.catalogue.log import MIN_INSYNC_REPLICAS
+from protocol.api_keys import ApiKey
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.cluster import UpdateFeaturesRequest, UpdateFeaturesResponse
+
+if TYPE_CHECKING:
+    from broker.metadata.image import MetadataImage
+    from broker.services import Broker
+
+_UPGRADE_TYPES_SINCE: Final = 1
+"""Before, an update says whether it may be a downgrade; that is then a safe one."""
+
+_NO_ERROR_TEXT: Final = "NONE"
+"""What the result of a feature says when nothing is wrong: Kafka's name of the code."""
+
+
+@api(ApiKey.UPDATE_FEATURES, versions=(0, 2))
+def update_features_request(
+    broker: Broker, context: RequestContext, request: UpdateFeaturesRequest
+) -> Pending[UpdateFeaturesResponse]:
+    updates = [_update(key, context.api_version) for key in request.feature_updates]
+    rules = FeatureRules(
+        broker.node_id,
+        supported(broker.config),
+        broker.quorum.kraft_version,
+        broker.config[MIN_INSYNC_REPLICAS],
+        can_name_voters=broker.quorum.can_name_voters,
+    )
+    kraft_version = max((one.level for one in updates if one.feature == KRAFT_VERSION), default=0)
+
+    def decide(image: MetadataImage) -> Decision[UpdateFeaturesResponse]:
+        try:
+            records = update_features(image, updates, rules)
+        except ApiError as error:
+            return Decision(UpdateFeaturesResponse(error_code=error.code, error_message=error.message))
+        return Decision(_done(request), () if request.validate_only else records)
+
+    def failed(error: BaseException) -> UpdateFeaturesResponse:
+        return UpdateFeaturesResponse(
+            error_code=ErrorCode.KAFKA_STORAGE_ERROR, error_message=f"The levels were not recorded: {error}"
+        )
+
+    def upgraded(response: UpdateFeaturesResponse) -> bool:
+        is_new = kraft_version > rules.kraft_version and not request.validate_only
+        return is_new and response.error_code == ErrorCode.NONE
+
+    answer = broker.controller.submit(decide, failed)
+    return broker.quorum.upgrading(answer, kraft_version, upgraded, failed)
+
+
+def _update(key: UpdateFeaturesRequest.FeatureUpdateKey, version: int) -> FeatureUpdate:
+    if version >= _UPGRADE_TYPES_SINCE:
+        return FeatureUpdate(key.feature, key.max_version_level, key.upgrade_type)
+    kind = UpgradeType.SAFE_DOWNGRADE if key.allow_downgrade else UpgradeType.UPGRADE
+    return FeatureUpdate(key.feature, key.max_version_level, kind)
+
+
+def _done(request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    return UpdateFeaturesResponse(
+        error_message=None,
+        results=[
+            UpdateFeaturesResponse.UpdatableFeatureResult(feature=key.feature, error_message=_NO_ERROR_TEXT)
+            for key in request.feature_updates
+        ],
+    )

@@ -1,0 +1,118 @@
+"""DescribeQuorum and UnregisterBroker: the nodes that the cluster is made of (KIP-595, KIP-631)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker.controller import Decision
+from broker.request import Pending, RequestContext, api
+from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.cluster import UnregisterBrokerRequest, UnregisterBrokerResponse
+from protocol.messages.cluster_records import UnregisterBrokerRecord
+from protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from protocol.wire import ZERO_UUID
+from storage.log_manager import CLUSTER_METADATA_TOPIC
+
+if TYPE_CHECKING:
+    from broker.metadata.image import MetadataImage
+    from broker.services import Broker
+
+_DIRECTORIES_SINCE: Final = 2
+_NOT_HOSTED: Final = "This server does not host this topic-partition."
+
+
+@api(ApiKey.DESCRIBE_QUORUM, versions=(0, 2))
+def describe_quorum(
+    broker: Broker, context: RequestContext, request: DescribeQuorumRequest
+) -> DescribeQuorumResponse:
+    """There is one partition with a quorum; a request that names anything else beside it is refused as a whole."""
+    response = DescribeQuorumResponse(error_message="")
+    named = [
+        (topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions
+    ]
+    is_right = named == [(CLUSTER_METADATA_TOPIC, 0)] and len(request.topics) == 1
+    response.topics = [
+        DescribeQuorumResponse.TopicData(
+            topic_name=topic.topic_name,
+            partitions=[
+                _partition(broker, context.api_version) if is_right else _not_hosted(part.partition_index)
+                for part in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    if is_right:
+        response.nodes = [_node(broker)]
+    return response
+
+
+def _partition(broker: Broker, version: int) -> DescribeQuorumResponse.PartitionData:
+    quorum = broker.quorum
+    now_ms, end_offset = quorum.now_ms(), quorum.high_watermark
+    voter = DescribeQuorumResponse.ReplicaState(
+        replica_id=quorum.node_id,
+        replica_directory_id=quorum.directory_id if version >= _DIRECTORIES_SINCE else ZERO_UUID,
+        log_end_offset=end_offset,
+        last_fetch_timestamp=now_ms,
+        last_caught_up_timestamp=now_ms,
+    )
+    return DescribeQuorumResponse.PartitionData(
+        partition_index=0,
+        error_message="",
+        leader_id=quorum.node_id,
+        leader_epoch=quorum.leader_epoch,
+        high_watermark=end_offset,
+        current_voters=[voter],
+    )
+
+
+def _not_hosted(index: int) -> DescribeQuorumResponse.PartitionData:
+    return DescribeQuorumResponse.PartitionData(
+        partition_index=index,
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        error_message=_NOT_HOSTED,
+    )
+
+
+def _node(broker: Broker) -> DescribeQuorumResponse.Node:
+    return DescribeQuorumResponse.Node(
+        node_id=broker.quorum.node_id,
+        listeners=[
+            DescribeQuorumResponse.Listener(name=at.name, host=at.host or "localhost", port=at.port)
+            for at in broker.quorum.listeners
+        ],
+    )
+
+
+@api(ApiKey.UNREGISTER_BROKER, versions=(0, 0))
+def unregister_broker(
+    broker: Broker, _context: RequestContext, request: UnregisterBrokerRequest
+) -> Pending[UnregisterBrokerResponse] | UnregisterBrokerResponse:
+    """Removes a broker that is gone. Not the one that is asked: without its registration it could serve nothing."""
+    broker_id = request.broker_id
+    if broker_id == broker.node_id:
+        return UnregisterBrokerResponse(
+            error_code=ErrorCode.INVALID_REQUEST,
+            error_message=f"Broker {broker_id} is the one that serves this cluster: it cannot be unregistered",
+        )
+
+    def decide(image: MetadataImage) -> Decision[UnregisterBrokerResponse]:
+        found = image.brokers.get(broker_id)
+        if found is None:
+            return Decision(
+                UnregisterBrokerResponse(
+                    error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
+                    error_message=f"Broker ID {broker_id} is not currently registered",
+                )
+            )
+        record = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=found.epoch)
+        return Decision(UnregisterBrokerResponse(error_message=""), [record])
+
+    def failed(error: BaseException) -> UnregisterBrokerResponse:
+        return UnregisterBrokerResponse(
+            error_code=ErrorCode.KAFKA_STORAGE_ERROR,
+            error_message=f"The broker's removal could not be recorded: {error}",
+        )
+
+    return broker.controller.submit(decide, failed)

@@ -1,0 +1,70 @@
+"""DescribeQuorum and UnregisterBroker."""
+
+from __future__ import annotations
+
+from protocol.api_keys import ApiKey
+from protocol.messages.cluster import UnregisterBrokerRequest
+from protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from tests.conformance.dialogues import dialogue
+from tests.conformance.speaker import Speaker
+
+METADATA = "__cluster_metadata"
+
+
+def describing(*topics: tuple[str, list[int]]) -> DescribeQuorumRequest:
+    return DescribeQuorumRequest(
+        topics=[
+            DescribeQuorumRequest.TopicData(
+                topic_name=name,
+                partitions=[DescribeQuorumRequest.PartitionData(partition_index=index) for index in indexes],
+            )
+            for name, indexes in topics
+        ]
+    )
+
+
+def state(answer: DescribeQuorumResponse) -> object:
+    """The quorum without what differs from one log to the next: how far they are, in which epoch, and since when."""
+    (topic,) = answer.topics
+    (partition,) = topic.partitions
+    (voter,) = partition.current_voters
+    assert voter.log_end_offset == partition.high_watermark > 0
+    assert partition.leader_epoch > 0
+    times = (voter.last_fetch_timestamp, voter.last_caught_up_timestamp)
+    nodes = [node.node_id for node in answer.nodes]  # one of the two has a listener for its controller
+    return (
+        answer.error_code,
+        answer.error_message,
+        (partition.partition_index, partition.error_code, partition.error_message),
+        partition.leader_id,
+        (voter.replica_id, voter.replica_directory_id != bytes(16), [time > 0 for time in times]),
+        partition.observers,
+        nodes,
+    )
+
+
+@dialogue(ApiKey.DESCRIBE_QUORUM, 0, 2)
+def the_quorum(client: Speaker) -> None:
+    client.ask(describing((METADATA, [0])), noting=state)
+
+
+@dialogue(ApiKey.DESCRIBE_QUORUM, 0, 2)
+def what_has_no_quorum(client: Speaker) -> None:
+    topic = client.create("t")
+    client.ask(describing())
+    for named in (
+        [(METADATA, [1])],
+        [(topic, [0])],
+        [(METADATA, [0, 0])],
+        [(METADATA, [])],
+        [("no such", [0])],
+    ):
+        client.ask(describing(*named))
+    client.ask(describing((METADATA, [0]), (topic, [0])))
+    client.ask(describing((METADATA, [0, 1])))
+
+
+@dialogue(ApiKey.UNREGISTER_BROKER, 0, 0)
+def brokers_that_there_are_not(client: Speaker) -> None:
+    for broker_id in (5, -1, 2**31 - 1):
+        client.ask(UnregisterBrokerRequest(broker_id=broker_id))
