@@ -26,16 +26,38 @@ class LogFlusher:
         self._flushed = flushed
         self._failed = failed
         self._wanted: dict[UnifiedLog, int] = {}
+        self._running: set[UnifiedLog] = set()
+        self._held: set[UnifiedLog] = set()
 
     def flush(self, log: UnifiedLog) -> None:
         """Has everything that is in `log` now made durable, soon."""
-        running = log in self._wanted
         self._wanted[log] = log.log_end_offset
-        if not running:
-            self._start(log)
+        self._maybe_start(log)
 
     def is_flushing(self, log: UnifiedLog) -> bool:
         return log in self._wanted
+
+    # ---- a log whose place another one takes
+
+    def hold(self, log: UnifiedLog) -> None:
+        """Begins no fsync of the log from here on; whoever wants one waits."""
+        self._held.add(log)
+
+    def release(self, log: UnifiedLog) -> None:
+        """Goes on with a log that was held."""
+        self._held.discard(log)
+        if log in self._wanted:
+            self._maybe_start(log)
+
+    def replace(self, log: UnifiedLog, by: UnifiedLog) -> None:
+        """The other log has taken its place: whoever waits for an fsync waits for one of that."""
+        self._held.discard(log)
+        if self._wanted.pop(log, None) is not None:
+            self.flush(by)
+
+    def _maybe_start(self, log: UnifiedLog) -> None:
+        if log not in self._running and log not in self._held:
+            self._start(log)
 
     def _start(self, log: UnifiedLog) -> None:
         try:
@@ -46,18 +68,21 @@ class LogFlusher:
             return
 
         def done(error: BaseException | None) -> None:
+            self._running.discard(log)
             if error is not None:
                 raise error  # run() reports what the disk says in the job; this is a bug of ours
             try:
                 log.complete_flush(job)
             except KafkaStorageError as failure:
-                del self._wanted[log]
+                self._wanted.pop(log, None)
                 self._failed(log, failure)
                 return
-            if self._wanted[log] > job.up_to_offset:
-                self._start(log)
+            wanted = self._wanted.get(log, 0)
+            if wanted > job.up_to_offset:
+                self._maybe_start(log)
             else:
-                del self._wanted[log]
+                self._wanted.pop(log, None)
             self._flushed(log)
 
+        self._running.add(log)
         self._runner.submit(job.run, done)

@@ -7,6 +7,7 @@ fetch move theirs. Source: kafka.cluster.Partition.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from broker.metadata.topics import PartitionImage
@@ -52,6 +53,7 @@ class Partition:
         "leader_id",
         "local_node_id",
         "log",
+        "mirror",
         "offline",
         "partition_epoch",
         "replicas",
@@ -67,6 +69,7 @@ class Partition:
         self.index = image.partition
         self.local_node_id = local_node_id
         self.log = log
+        self.mirror: Callable[[], None] | None = None  # has another log follow each append, in the same step
         self.offline = False
         self.leader_epoch = NO_EPOCH
         self._followers: dict[int, FollowerState] = {}
@@ -124,6 +127,8 @@ class Partition:
             )
         info = self.log.append_as_leader(records, self.leader_epoch, origin)
         self.maybe_advance_high_watermark()
+        if self.mirror is not None:
+            self.mirror()
         return info
 
     def delete_records_on_leader(self, offset: int) -> tuple[int, int]:

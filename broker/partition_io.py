@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from protocol.errors import ErrorCode
 from storage.offsets import EpochEndOffset, FetchDataInfo, FetchIsolation, LogAppendInfo
@@ -97,3 +98,15 @@ class FetchResult:
     def size(self) -> int:
         """Bytes of records."""
         return self.data.records.size if self.data is not None else 0
+
+
+class TopicProbe(Protocol):
+    """What the metrics want to know of traffic; counts are of records and bytes."""
+
+    def produced(self, topic: str, records: int, size: int) -> None: ...
+    def produce_failed(self, topic: str, code: ErrorCode, size: int) -> None: ...
+    def batch_invalid(self, topic: str, error: Exception) -> None: ...
+    def converted(self, topic: str, records: int) -> None: ...
+    def fetched(self, topic: str, size: int) -> None: ...
+    def fetch_failed(self, topic: str) -> None: ...
+    def topic_deleted(self, topic: str) -> None: ...

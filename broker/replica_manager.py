@@ -66,14 +66,6 @@ def log_dir_of(log: UnifiedLog) -> str:
     return log.directory.rpartition("/")[0]
 
 
-def _say_offline(key: PartitionId, error: Exception) -> None:
-    logger.error("partition %s-%d is offline: %s", *key, error)
-
-
-def _say_not_deleted(partition: Partition, error: Exception) -> None:
-    logger.error("the files of %s, which was deleted, are still there: %s", partition, error)
-
-
 class ReplicaManager:
     """Partitions by topic and index, their purgatories, and the flushes that acknowledgements wait for."""
 
@@ -140,6 +132,15 @@ class ReplicaManager:
     def find(self, topic: str, index: int) -> Partition | None:
         """The partition, if it has a log here, in whatever state."""
         return self._partitions.get((topic, index))
+
+    def lacks_log(self, topic: str, index: int) -> bool:
+        """Whether the partition is here, and its log could not be opened."""
+        return (topic, index) in self._without_log
+
+    @property
+    def has_offline_partitions(self) -> bool:
+        """Whether is_offline() can be true of any partition."""
+        return bool(self._without_log or self.log_manager.offline_dirs)
 
     def is_offline(self, topic: str, index: int) -> bool:
         """Whether this broker's replica of the partition cannot be used: its disk failed, or it never got a log."""
@@ -214,7 +215,7 @@ class ReplicaManager:
             )
         except (KafkaStorageError, InconsistentTopicIdError) as error:
             self._without_log.add(key)
-            _say_offline(key, error)
+            logger.error("partition %s-%d is offline: %s", *key, error)
             return
         self._without_log.discard(key)
         log.producer_state_manager.verifies_transactions = self._verifies_transactions
@@ -240,7 +241,7 @@ class ReplicaManager:
             try:
                 self.log_manager.delete_log(topic.name, index)
             except KafkaStorageError as error:
-                _say_not_deleted(partition, error)
+                logger.error("the files of %s, which was deleted, are still there: %s", partition, error)
 
     def _complete_waiting(self, key: PartitionId) -> None:
         self.produce_purgatory.check_and_complete(key)

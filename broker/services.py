@@ -9,12 +9,14 @@ from broker.client_metrics import ClientMetricsManager
 from broker.controller import Controller
 from broker.fetch_session import FetchManager
 from broker.host_lookup import HostNames
+from broker.log_dir_admin import LogDirAdmin
 from broker.metadata.image import MetadataImage
 from broker.producer_ids import ProducerIdManager
 from broker.quorum import MetadataQuorum
 from broker.replica_manager import ReplicaManager
 from broker.request import ConnectionInfo
 from broker.topic_admin import TopicDefaults
+from broker.topic_answers import TopicAnswers
 from config.broker_config import BrokerConfig
 from protocol.wire import Uuid
 
@@ -50,12 +52,14 @@ class Broker:
         "error_probe",
         "fetch_manager",
         "host_names",
+        "log_dirs",
         "new_topic_id",
         "node_id",
         "producer_ids",
         "quorum",
         "rack",
         "replica_manager",
+        "topic_answers",
         "topic_defaults",
     )
 
@@ -77,6 +81,7 @@ class Broker:
         error_probe: ErrorProbe,
         host_names: HostNames,
         client_metrics: ClientMetricsManager,
+        log_dirs: LogDirAdmin,
     ) -> None:
         self.config = config
         self.node_id = node_id
@@ -88,11 +93,13 @@ class Broker:
         self.fetch_manager = fetch_manager
         self.producer_ids = producer_ids
         self.quorum = quorum
+        self.topic_answers = TopicAnswers()
         self.topic_defaults = topic_defaults
         self.new_topic_id = new_topic_id
         self.error_probe = error_probe
         self.host_names = host_names
         self.client_metrics = client_metrics
+        self.log_dirs = log_dirs
 
     @property
     def image(self) -> MetadataImage:

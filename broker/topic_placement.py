@@ -6,7 +6,7 @@ org.apache.kafka.metadata.placement.StripedReplicaPlacer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from broker.metadata.image import MetadataImage
 from broker.metadata.topics import PartitionImage
@@ -20,18 +20,27 @@ Replicas = Sequence[int]
 class Brokers:
     """The brokers that replicas can be put on: those that are `active`, and of all registered ones the rest.
 
-    An embedded controller hears of no broker but its own node, so that one is active and no other.
+    An embedded controller hears of no broker but its own node, so that one is active and no other. Those whose log
+    directories are all cordoned get new partitions only where a request says so.
     """
 
-    __slots__ = ("active", "registered")
+    __slots__ = ("active", "open", "registered")
 
-    def __init__(self, active: Sequence[int], registered: Iterable[int] = ()) -> None:
+    def __init__(
+        self, active: Sequence[int], registered: Iterable[int] = (), cordoned: Collection[int] = ()
+    ) -> None:
         self.active = tuple(active)
+        self.open = tuple(node for node in self.active if node not in cordoned)
         self.registered = (*self.active, *sorted(set(registered) - set(active)))
 
     @classmethod
     def of(cls, image: MetadataImage, active: Sequence[int]) -> Brokers:
-        return cls(active, image.brokers)
+        cordoned = {
+            node
+            for node, broker in image.brokers.items()
+            if broker.cordoned_log_dirs and set(broker.log_dirs) <= set(broker.cordoned_log_dirs)
+        }
+        return cls(active, image.brokers, cordoned)
 
     def is_active(self, node_id: int) -> bool:
         return node_id in self.active
@@ -42,9 +51,10 @@ def placed(first: int, count: int, replication_factor: int, brokers: Brokers) ->
 
     Raises ApiError(INVALID_REPLICATION_FACTOR) where there are too few brokers.
     """
-    if not brokers.active:
+    if not brokers.open:
         raise ApiError(
-            ErrorCode.INVALID_REPLICATION_FACTOR, "No broker is there that could lead a partition."
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "No broker is there that could lead a partition, or all log directories are cordoned.",
         )
     if replication_factor > len(brokers.registered):
         there = len(brokers.registered)
@@ -53,10 +63,10 @@ def placed(first: int, count: int, replication_factor: int, brokers: Brokers) ->
             f"A replication factor of {replication_factor} needs as many brokers, and there "
             f"{'is only 1' if there == 1 else f'are only {there}'}.",
         )
-    leaders = len(brokers.active)
+    leaders = len(brokers.open)
+    others = [node for node in brokers.registered if node not in brokers.open]
     rounds = [
-        (*brokers.active[turn:], *brokers.active[:turn], *brokers.registered[leaders:])[:replication_factor]
-        for turn in range(leaders)
+        (*brokers.open[turn:], *brokers.open[:turn], *others)[:replication_factor] for turn in range(leaders)
     ]
     return [rounds[index % leaders] for index in range(first, first + count)]
 

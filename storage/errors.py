@@ -114,6 +114,14 @@ class KafkaStorageError(StorageError):
         self.undone = undone
 
 
+class LogDirError(KafkaStorageError):
+    """A log directory, `log_dir`, failed where two were at stake."""
+
+    def __init__(self, message: str, log_dir: str) -> None:
+        super().__init__(message)
+        self.log_dir = log_dir
+
+
 class DiskFullError(KafkaStorageError):
     """There is no room for what was to be written: nothing of it was, and the log goes on when there is."""
 
@@ -131,6 +139,11 @@ class OutOfResourcesError(KafkaStorageError):
 def is_no_space(error: OSError) -> bool:
     """Whether the disk, or the quota on it, is full."""
     return error.errno in _NO_SPACE
+
+
+def is_fault_of_disk(error: OSError) -> bool:
+    """Whether nothing on that disk is to be trusted any more: it is not full, nor is the process out of resources."""
+    return not is_no_space(error) and error.errno not in _NO_RESOURCES
 
 
 def storage_error(what: str, error: OSError, *, undone: bool) -> KafkaStorageError:

@@ -16,13 +16,14 @@ log, and durably so:
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from protocol.records.errors import CorruptRecordError
 from storage.checkpoints import TopicPartition
-from storage.env import Env
-from storage.errors import KafkaStorageError, StorageError, storage_error
+from storage.env import Env, remove_tree
+from storage.errors import KafkaStorageError, LogDirError, StorageError, storage_error
 from storage.future_log import (
     STEP_BYTES,
     CopyStep,
@@ -52,9 +53,10 @@ logger = logging.getLogger("barnabas.storage")
 class NewFutureLog:
     """A future log to come. `run` makes its directory, in a thread if you like; then `FutureLogs.open` opens it."""
 
-    __slots__ = ("_checkpoints", "_new_directory", "directory", "name", "source", "start_offset")
+    __slots__ = ("_checkpoints", "_env", "_new_directory", "directory", "name", "source", "start_offset")
 
     def __init__(self, env: Env, source: UnifiedLog, directory: LogDir) -> None:
+        self._env = env
         self.source = source
         self.directory = directory
         self.name = odd_dir_name(source.topic, source.partition, FUTURE_DIR_SUFFIX, env.random_bytes(16))
@@ -70,6 +72,10 @@ class NewFutureLog:
         for checkpoint in self._checkpoints:
             checkpoint()
         self._new_directory.run()
+
+    def remove(self) -> None:
+        """Takes back what `run` did. Raises OSError."""
+        remove_tree(self._env, f"{self.directory.path}/{self.name}")
 
 
 class FutureLogs:
@@ -223,7 +229,7 @@ class FutureLogs:
         """Puts the future log in the place of the one in use, which goes; the metadata have it there already.
 
         The two hold the same, or there is no log in use. Both directories are to be synced soon (`sync_jobs`), before
-        what is deleted now can be gone. Raises KafkaStorageError, OSError; then the log in use still is.
+        what is deleted now can be gone. Raises LogDirError, KafkaStorageError; then the log in use still is.
         """
         key = (topic, partition)
         future, current = self._logs.get(key), self._manager.get_log(topic, partition)
@@ -246,11 +252,12 @@ class FutureLogs:
         try:
             manager.give_name(current, source, DELETE_DIR_SUFFIX)
         except OSError as error:
-            raise storage_error(f"{current.name} cannot be renamed", error, undone=False) from error
+            raise LogDirError(f"{current.name} cannot be renamed: {error}", source.path) from error
         try:
             self._take_name(future, target)
-        except KafkaStorageError:
-            current.rename_dir(name)
+        except LogDirError:
+            with suppress(OSError):  # the names in both directories tell the next start enough
+                current.rename_dir(name)
             raise
         manager.let_go(current, DELETE_DIR_SUFFIX)
         del source.logs[current.topic, current.partition]
@@ -262,7 +269,7 @@ class FutureLogs:
             future.release()
             future.rename_dir(f"{target.path}/{future.name}")
         except OSError as error:
-            raise storage_error(f"{future.name} cannot be renamed", error, undone=False) from error
+            raise LogDirError(f"{future.name} cannot be renamed: {error}", target.path) from error
 
     def sync_jobs(self, directories: list[LogDir]) -> list[Callable[[], None]]:
         """What makes a replacement durable that touched these directories; each for a thread, and raises OSError."""

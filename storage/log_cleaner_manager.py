@@ -9,7 +9,7 @@ the broker's LogCleaner asks, on the event loop.
     -----------------+------------------------------------+---------------------------------------------------------
     in progress      | done_cleaning                      | nobody else may take it, retention passes it over
     aborted          | done_cleaning                      | the same; the result will be dropped
-    paused           | resume_cleaning, once for each     | it is not taken
+    paused           | resume_cleaning, once for each     | it is not taken; retention goes on
     uncleanable      | the broker starts again, or        | it is not taken, and retention passes it over
                      | somebody asks for its compaction   |
 """
@@ -278,7 +278,11 @@ class LogCleanerManager:
 
     def may_retain(self, log: "UnifiedLog") -> bool:
         """Whether the retention of the LogManager may have the log: not a compacted one, nor one in progress."""
-        return not log.config.compact and (log.topic, log.partition) not in self._states
+        return not log.config.compact and not self._is_running((log.topic, log.partition))
+
+    def _is_running(self, key: "TopicPartition") -> bool:
+        state = self._states.get(key)
+        return state is not None and state.is_running
 
     def delete_old_segments(self) -> int:
         """Retention of the compacted logs, by time and size (compact,delete) and below the log start; how many went.
@@ -288,7 +292,7 @@ class LogCleanerManager:
         deleted = 0
         for log in self._log_manager.all_logs():
             key = (log.topic, log.partition)
-            if not log.config.compact or log.is_failed or key in self._states or key in self._uncleanable:
+            if not log.config.compact or log.is_failed or self._is_running(key) or key in self._uncleanable:
                 continue
             try:
                 deleted += log.delete_old_segments()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from storage.checkpoints import MetaProperties, TopicPartition
@@ -28,7 +29,16 @@ class LogDirs:
     comes back at the next start. Nothing is placed and nothing is written there any more.
     """
 
-    __slots__ = ("_env", "_future_logs", "_logs", "dirs", "offline_dirs", "on_log_dir_failed")
+    __slots__ = (
+        "_env",
+        "_future_logs",
+        "_logs",
+        "_preferred",
+        "cordoned",
+        "dirs",
+        "offline_dirs",
+        "on_log_dir_failed",
+    )
 
     def __init__(self, env: Env, log_dirs: Sequence[str], min_free_bytes: int) -> None:
         self._env = env
@@ -36,6 +46,9 @@ class LogDirs:
         self._future_logs: dict[TopicPartition, UnifiedLog] = {}
         self.dirs = [LogDir(env, path.rstrip("/") or "/", min_free_bytes) for path in log_dirs]
         self.offline_dirs: dict[str, str] = {}
+        self.cordoned: frozenset[str] = frozenset()
+        """The paths of those that get no new logs (KIP-1066)."""
+        self._preferred: dict[TopicPartition, LogDir] = {}
         self.on_log_dir_failed: Callable[[str], None] = lambda path: None
         """Hears of each directory that has failed, when it and its logs are out already."""
 
@@ -164,20 +177,43 @@ class LogDirs:
         """The working log directory that a path lies in."""
         return next((one for one in self.dirs if path.startswith(f"{one.path}/")), None)
 
-    def choose_directories(self, count: int) -> list[LogDir]:
+    # -- where new ones go --
+
+    @property
+    def has_room(self) -> bool:
+        """Whether new logs may go anywhere: not when every directory that works is cordoned."""
+        return any(directory.path not in self.cordoned for directory in self.dirs)
+
+    def choose_directories(
+        self, count: int, decided: Mapping[LogDir, int] = MappingProxyType({})
+    ) -> list[LogDir]:
         """Where so many new logs go: each to the directory that has the fewest then, full ones last.
 
-        Raises KafkaStorageError when there is none.
+        `decided` are how many go to each beside those that it has. Cordoned ones get none. Raises KafkaStorageError
+        when there is none.
         """
-        counts = {directory: len(directory.logs) for directory in self.dirs}
+        counts = {
+            directory: len(directory.logs) + decided.get(directory, 0)
+            for directory in self.dirs
+            if directory.path not in self.cordoned
+        }
         if not counts:
-            raise KafkaStorageError("every log directory has failed")
+            raise KafkaStorageError("every log directory has failed, or is cordoned")
         chosen = []
         for _ in range(count):
             directory = min(counts, key=lambda candidate: (candidate.space.is_full, counts[candidate]))
             counts[directory] += 1
             chosen.append(directory)
         return chosen
+
+    def prefer(self, topic: str, partition: int, directory: LogDir) -> None:
+        """Has a log that is not there yet made in a directory, whatever else speaks for another."""
+        self._preferred[topic, partition] = directory
+
+    def preferred(self, topic: str, partition: int) -> LogDir | None:
+        """The directory that was preferred for a log to come, if it works."""
+        directory = self._preferred.get((topic, partition))
+        return directory if directory in self.dirs else None
 
 
 def _check_agreement(found: Mapping[str, MetaProperties]) -> None:

@@ -6,13 +6,20 @@ the checkpoints. It has no threads and no schedule of its own: the broker calls 
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from storage.checkpoints import TopicPartition
 from storage.deletion import Deletion, DeletionQueue
 from storage.env import Env
-from storage.errors import DiskFullError, InconsistentMetadataError, KafkaStorageError, storage_error
+from storage.errors import (
+    DiskFullError,
+    InconsistentMetadataError,
+    KafkaStorageError,
+    is_fault_of_disk,
+    storage_error,
+)
 from storage.future_logs import OPEN_SEGMENTS, FutureLogs
 from storage.log_dir import LogDir
 from storage.log_dirs import LogDirs
@@ -240,10 +247,14 @@ class LogManager(LogDirs):
         """
         job = NewDirectories(self._env)
         missing = [entry for entry in wanted if entry[:2] not in self._logs]
-        chosen = self.choose_directories(len(missing))
-        for (topic, partition, topic_id), default in zip(missing, chosen, strict=True):
+        decided: Counter[LogDir] = Counter()
+        for topic, partition, topic_id in missing:
             key = (topic, partition)
-            directory = self.directory_with_id((assigned or {}).get(key)) or default
+            wanted_id = (assigned or {}).get(key)
+            directory = self.preferred(topic, partition) or self.directory_with_id(wanted_id)
+            if directory is None:
+                (directory,) = self.choose_directories(1, decided)
+            decided[directory] += 1
             directory.forget(topic, partition)
             job.add(directory.path, f"{topic}-{partition}", topic_id)
             self._planned[key] = (directory, job)
@@ -279,16 +290,22 @@ class LogManager(LogDirs):
         if planned is not None and planned[0] not in self.dirs:
             planned = None  # it has failed since
         directory = planned[0] if planned else self._place(topic, partition, directory_id, is_new)
-        if planned is None:
-            directory.forget(topic, partition)
-        log = self.open_new(directory, topic, partition, f"{topic}-{partition}")
-        if planned is None or not planned[1].is_done:
-            self._env.sync_dir(directory.path)
+        try:
+            if planned is None:
+                directory.forget(topic, partition)
+            log = self.open_new(directory, topic, partition, f"{topic}-{partition}")
+            if planned is None or not planned[1].is_done:
+                self._env.sync_dir(directory.path)
+        except OSError as error:
+            if is_fault_of_disk(error):
+                self.log_dir_failed(directory.path, f"{topic}-{partition} cannot be made: {error}")
+            raise
         self.register(log, directory, self._logs)
+        self._preferred.pop((topic, partition), None)
         return log
 
     def _place(self, topic: str, partition: int, directory_id: bytes, is_new: bool) -> LogDir:
-        assigned = self.directory_with_id(directory_id)
+        assigned = self.preferred(topic, partition) or self.directory_with_id(directory_id)
         if assigned is not None:
             return assigned
         if self.offline_dirs and not (is_new and directory_id == UNASSIGNED_DIR):
@@ -350,7 +367,7 @@ class LogManager(LogDirs):
         """The second half: nobody uses the log any more, and if it was deleted its files go after a while."""
         if suffix == DELETE_DIR_SUFFIX:
             self._deletions.add(log.config.file_delete_delay_ms, [], log.directory)
-        log.fail("it was deleted" if suffix == DELETE_DIR_SUFFIX else "it was put aside")
+        log.fail("it was deleted" if suffix == DELETE_DIR_SUFFIX else "it was put aside", quietly=True)
 
     def truncate_to(self, log: UnifiedLog, offset: int) -> bool:
         """`UnifiedLog.truncate_to`, and the recovery point on disk before anything is appended again.

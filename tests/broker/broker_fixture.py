@@ -16,8 +16,12 @@ from broker.blocking import BlockingRunner, InlineRunner
 from broker.client_metrics import ClientMetricsManager
 from broker.client_metrics_store import ClientMetricsStore
 from broker.controller import Controller
+from broker.cordoned_dirs import CordonedLogDirs
+from broker.directory_assignment import DirectoryAssignment, report_directory
+from broker.dynamic_config import DynamicConfigPublisher
 from broker.fetch_session import FetchManager, FetchSessionCache
 from broker.kafka_apis import KafkaApis
+from broker.log_dir_admin import new_log_dir_admin
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.loader import MetadataLoader
 from broker.node_storage import NodeStorage
@@ -33,6 +37,7 @@ from config.catalogue.barnabas import BARNABAS_CLIENT_METRICS_MAX_SERIES
 from config.catalogue.log import NUM_PARTITIONS
 from config.catalogue.metrics import TELEMETRY_MAX_BYTES
 from config.catalogue.server import BROKER_RACK
+from config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from protocol.api_keys import ApiKey, request_header_version, response_header_version, response_type
 from protocol.codec import decode, encode, join_chunks
 from protocol.errors import ProtocolError
@@ -114,7 +119,12 @@ class InProcessBroker:
         )
         self.replica_manager.apply(storage.image, MetadataDelta.everything(storage.image))
         loader = MetadataLoader(storage.image, self.runner, self._publish, self.replica_manager.prepare)
-        self.controller = Controller(storage.store, loader, self.runner)
+        self.directory_assignment = DirectoryAssignment(
+            storage.node_id, storage.log_manager, lambda: self.controller.image
+        )
+        self.controller = Controller(
+            storage.store, loader, self.runner, assign=self.directory_assignment.assign
+        )
         topic_ids, client_ids = count(1), count(1)
         max_series = self.config[BARNABAS_CLIENT_METRICS_MAX_SERIES]
         self.client_metrics = ClientMetricsManager(
@@ -125,6 +135,26 @@ class InProcessBroker:
             new_id=lambda: b"client%010d" % next(client_ids),
         )
         self.client_metrics.apply(storage.image, MetadataDelta.everything(storage.image))
+        self.log_dirs = new_log_dir_admin(
+            self.config,
+            self.replica_manager,
+            lambda *place: report_directory(self.controller, storage.node_id, *place),
+            timer=self.timer,
+            runner=self.runner,
+            copying=self.runner,
+        )
+        self.cordoned_dirs = CordonedLogDirs(
+            self.config, storage.log_manager, self.controller, storage.node_id
+        )
+        self.dynamic_config = DynamicConfigPublisher(
+            storage.dynamic_config,
+            storage.node_id,
+            storage.log_manager,
+            lambda: self.replica_manager.verify_transactions(
+                self.config[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
+            ),
+            self.cordoned_dirs.reconfigure,
+        )
         self.broker = Broker(
             config=self.config,
             node_id=storage.node_id,
@@ -148,13 +178,17 @@ class InProcessBroker:
             error_probe=self.requests,
             host_names=KnownHosts(HOSTS),
             client_metrics=self.client_metrics,
+            log_dirs=self.log_dirs,
         )
+        self.log_dirs.start()
         self.apis = KafkaApis(self.broker, self.requests, self.timer.time)
 
     def _publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self.deltas.append(delta)
         self.storage.image = image
         self.replica_manager.apply(image, delta)
+        self.directory_assignment.apply(image, delta)
+        self.dynamic_config.apply(image, delta)
         self.client_metrics.apply(image, delta)
 
     def client(self, version: int, client_id: str | None = "test") -> Client:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.directory_assignment import assign_directories
 from broker.metadata.topics import PartitionImage
+from broker.directory_assignment import DirectoryAssignment
 from broker.node_storage import NodeStorage
 from config.broker_config import BrokerConfig
 from protocol.messages.topic_records import PartitionRecord, TopicRecord
@@ -37,10 +37,14 @@ def record(index: int, *, replicas: tuple[int, ...] = (1,)) -> PartitionRecord:
     )
 
 
+def assignment(storage: NodeStorage) -> DirectoryAssignment:
+    return DirectoryAssignment(storage.node_id, storage.log_manager, lambda: storage.image)
+
+
 def with_topic(storage: NodeStorage, partitions: int = 4) -> dict[int, str]:
     """A topic as the controller and the ReplicaManager make it; in which directory each partition lies."""
     records = [TopicRecord(name="t", topic_id=TOPIC_ID), *(record(index) for index in range(partitions))]
-    assign_directories(records, storage.node_id, storage.log_manager)
+    assignment(storage).assign(records)
     storage.store.append([records])
     storage.image, _ = storage.image.apply(records)
     where = {}
@@ -74,7 +78,7 @@ def test_new_partitions_are_shared_out_and_written_down(tmp_path: Path) -> None:
 def test_only_this_nodes_replicas_are_placed(tmp_path: Path) -> None:
     storage = opened(tmp_path)
     ours, others = record(0, replicas=(2, 1)), record(1, replicas=(2,))
-    assign_directories([TopicRecord(name="t", topic_id=TOPIC_ID), ours, others], 1, storage.log_manager)
+    assignment(storage).assign([TopicRecord(name="t", topic_id=TOPIC_ID), ours, others])
     assert ours.directories[0] == ZERO_UUID
     assert storage.log_manager.directory_with_id(ours.directories[1]) is not None
     assert others.directories == []
@@ -85,7 +89,7 @@ def test_without_a_directory_nothing_is_assigned(tmp_path: Path) -> None:
     storage = opened(tmp_path, 1)
     storage.log_manager.log_dir_failed(str(tmp_path / "a"), "gone")
     new = record(0)
-    assign_directories([new], 1, storage.log_manager)
+    assignment(storage).assign([new])
     assert new.directories == []
     storage.store.close()
 

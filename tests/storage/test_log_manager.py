@@ -1,5 +1,6 @@
 """LogManager and its directories: identity, locks, loading, creating, deleting, checkpoints, stops."""
 
+import errno
 import logging
 import os
 from pathlib import Path
@@ -11,6 +12,7 @@ from config.log_config import LogConfig
 from storage.checkpoints import OffsetCheckpointFile
 from storage.env import RealEnv
 from storage.errors import (
+    DiskFullError,
     InconsistentMetadataError,
     InconsistentTopicIdError,
     KafkaStorageError,
@@ -175,9 +177,20 @@ def test_a_log_is_made_once(env: FaultEnv) -> None:
 
 
 def test_a_log_that_cannot_be_made_is_an_error_of_the_disk(env: FaultEnv) -> None:
-    manager = new_manager(env)
+    """Of the whole log directory, as in Kafka: nothing else of it is to be trusted either."""
+    manager = new_manager(env, "/a", "/b")
     env.inject(nth(3))
     with pytest.raises(KafkaStorageError, match="t-0"):
+        manager.get_or_create_log("t", 0, TOPIC_ID)
+    env.inject(None)
+    assert list(manager.offline_dirs) == ["/a"]
+    assert manager.get_or_create_log("u", 0, TOPIC_ID).directory == "/b/u-0"
+
+
+def test_a_full_disk_in_which_a_log_is_made_stays(env: FaultEnv) -> None:
+    manager = new_manager(env)
+    env.inject(nth(3, Fault(errno.ENOSPC)))
+    with pytest.raises(DiskFullError, match="t-0"):
         manager.get_or_create_log("t", 0, TOPIC_ID)
     env.inject(None)
     append(manager.get_or_create_log("t", 0, TOPIC_ID), b"x")

@@ -1,0 +1,86 @@
+"""cordoned.log.dirs (KIP-1066): log directories that get no new partitions, and that the metadata name as such.
+
+Source: kafka.server.DynamicLogConfig, kafka.server.BrokerLifecycleManager (which reports them with its heartbeats).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from broker.controller import Controller, Decision
+from broker.log_dir_admin import absolute_path
+from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.metadata.versions import CORDONED_LOG_DIRS as SUPPORTED_SINCE
+from config.broker_config import BrokerConfig
+from config.catalogue.log import CORDONED_LOG_DIRS
+from protocol.messages.cluster_records import BrokerRegistrationChangeRecord
+from protocol.wire import Uuid
+from storage.log_manager import LogManager
+
+logger = logging.getLogger("barnabas.replica_manager")
+
+ALL: tuple[str, ...] = ("*",)
+
+
+class CordonedLogDirs:
+    """Keeps placement and registration in line with the configuration, which may change at any time."""
+
+    def __init__(
+        self, config: BrokerConfig, log_manager: LogManager, controller: Controller, node_id: int
+    ) -> None:
+        self._config = config
+        self._log_manager = log_manager
+        self._controller = controller
+        self._node_id = node_id
+        self._is_reporting = False
+
+    def reconfigure(self) -> None:
+        """Goes by the configuration as it is now."""
+        known = [*(one.path for one in self._log_manager.dirs), *self._log_manager.offline_dirs]
+        wanted = self._config[CORDONED_LOG_DIRS]
+        named = {absolute_path(path.rstrip("/")) for path in wanted}
+        cordoned = frozenset(path for path in known if wanted == ALL or absolute_path(path) in named)
+        if cordoned != self._log_manager.cordoned:
+            logger.info(
+                "cordoned log directories, which get no new partitions: %s", sorted(cordoned) or "none"
+            )
+        self._log_manager.cordoned = cordoned
+        self._report(self._controller.image)
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """The registration may be another one, or the metadata version one that can tell more."""
+        if self._node_id in delta.broker_changes or delta.feature_changes:
+            self._report(image)
+
+    def _ids(self) -> list[Uuid]:
+        cordoned = self._log_manager.cordoned
+        return [
+            one.directory_id for one in self._log_manager.dirs if one.path in cordoned and one.directory_id
+        ]
+
+    def _changes(self, image: MetadataImage) -> list[BrokerRegistrationChangeRecord]:
+        broker = image.brokers.get(self._node_id)
+        ids = self._ids()
+        if image.metadata_version < SUPPORTED_SINCE or broker is None:
+            return []
+        if set(broker.cordoned_log_dirs or ()) == set(ids):
+            return []
+        record = BrokerRegistrationChangeRecord(broker_id=self._node_id, broker_epoch=broker.epoch)
+        record.cordoned_log_dirs = ids
+        return [record]
+
+    def _report(self, image: MetadataImage) -> None:
+        if self._is_reporting or not self._changes(image):
+            return
+
+        def failed(error: BaseException) -> None:
+            logger.error("the metadata cannot name the cordoned log directories: %s", error)
+
+        def done(_: None) -> None:
+            self._is_reporting = False
+            if self._controller.image.offset > image.offset:  # else it failed, and would again
+                self._report(self._controller.image)
+
+        self._is_reporting = True
+        pending = self._controller.submit(lambda newest: Decision(None, self._changes(newest)), failed)
+        pending.add_done_callback(done)

@@ -1,0 +1,271 @@
+"""DescribeLogDirs and AlterReplicaLogDirs: what lies in the log directories, and what is to lie elsewhere.
+
+Source: kafka.server.ReplicaManager (describeLogDirs, alterReplicaLogDirs).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.alter_log_dirs import ReplicaAlterLogDirsManager, ReportDirectory
+from broker.blocking import BlockingRunner
+from broker.log_dir_move import Move
+from broker.partition import Partition
+from broker.replication_quota import ReplicationQuota
+from broker.request import Pending
+from broker.timer import Timer
+from config.broker_config import BrokerConfig
+from config.catalogue.log import NUM_REPLICA_ALTER_LOG_DIRS_THREADS
+from config.catalogue.metrics import (
+    ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_NUM,
+    ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_SIZE_SECONDS,
+    REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND,
+)
+from config.catalogue.replication import REPLICA_FETCH_BACKOFF_MS
+from protocol.errors import ErrorCode
+from storage.log_dir import LogDir
+from storage.log_loading import FUTURE_DIR_SUFFIX, MAX_DIR_NAME
+from storage.unified_log import UnifiedLog
+
+if TYPE_CHECKING:
+    from broker.replica_manager import ReplicaManager
+    from storage.log_manager import LogManager
+
+logger = logging.getLogger("barnabas.alter_log_dirs")
+
+PartitionId = tuple[str, int]
+NO_LAG: Final = -1
+"""In place of an offset lag that nobody knows: the replica is offline."""
+
+UNKNOWN_BYTES: Final = -1
+_FUTURE_NAME_BYTES: Final = len(f".{'0' * 32}{FUTURE_DIR_SUFFIX}")
+
+
+class ReplicaInfo(NamedTuple):
+    """One log: `offset_lag` is how many records a future log is behind the log in use, 0 for the latter."""
+
+    partition: int
+    size: int
+    offset_lag: int
+    is_future: bool
+
+
+class LogDirDescription(NamedTuple):
+    """One log directory and the logs in it, by topic; sizes in bytes."""
+
+    path: str
+    error: ErrorCode
+    topics: Mapping[str, list[ReplicaInfo]] = {}
+    total_bytes: int = UNKNOWN_BYTES
+    usable_bytes: int = UNKNOWN_BYTES
+    is_cordoned: bool = False
+
+
+def absolute_path(path: str) -> str:
+    """A log directory as clients name it: absolute, and otherwise as it was configured (File.getAbsolutePath)."""
+    return os.path.join(os.getcwd(), path)
+
+
+class LogDirAdmin:
+    """What clients may ask of the log directories of one broker. start() once it serves, stop() before logs close."""
+
+    def __init__(
+        self,
+        replica_manager: ReplicaManager,
+        moves: ReplicaAlterLogDirsManager,
+        log_dirs: Iterable[str],
+        runner: BlockingRunner,
+    ) -> None:
+        """`log_dirs` as they are configured."""
+        self._replicas = replica_manager
+        self._moves = moves
+        self._paths = {absolute_path(path.rstrip("/") or "/"): path.rstrip("/") or "/" for path in log_dirs}
+        self._runner = runner
+
+    @property
+    def moves(self) -> list[Move]:
+        """The replicas that are moving."""
+        return self._moves.moves
+
+    def start(self) -> None:
+        """Goes on with the moves that the last stop, or crash, has met."""
+        self._moves.start()
+
+    async def stop(self) -> None:
+        """Interrupts the moves; the next start goes on with them."""
+        await self._moves.stop()
+
+    @property
+    def _log_manager(self) -> LogManager:
+        return self._replicas.log_manager
+
+    # ---- describing
+
+    def describe(
+        self, wanted: set[PartitionId] | None, *, shows_cordoned: bool
+    ) -> Pending[list[LogDirDescription]]:
+        """Every log directory with those of its logs that are `wanted`; None: all of them.
+
+        The answer comes when the file systems have said how much room there is.
+        """
+        described: Pending[list[LogDirDescription]] = Pending()
+        working = {one.path: one for one in self._log_manager.dirs}
+        spaces: dict[str, tuple[int, int] | None] = {}
+
+        def measure() -> None:
+            for directory in working.values():
+                spaces[directory.path] = directory.space.measure()
+
+        def done(error: BaseException | None) -> None:
+            described.complete(
+                [
+                    self._describe(shown, path, spaces.get(path), wanted, shows_cordoned=shows_cordoned)
+                    for shown, path in self._paths.items()
+                ]
+            )
+
+        self._runner.submit(measure, done)
+        return described
+
+    def _describe(
+        self,
+        shown: str,
+        path: str,
+        space: tuple[int, int] | None,
+        wanted: set[PartitionId] | None,
+        *,
+        shows_cordoned: bool,
+    ) -> LogDirDescription:
+        directory = next((one for one in self._log_manager.dirs if one.path == path), None)
+        if directory is None:
+            return LogDirDescription(shown, ErrorCode.KAFKA_STORAGE_ERROR)
+        if space is None:
+            return LogDirDescription(shown, ErrorCode.UNKNOWN_SERVER_ERROR)
+        topics: defaultdict[str, list[ReplicaInfo]] = defaultdict(list)
+        for topic, replica in self._replicas_in(directory, wanted):
+            topics[topic].append(replica)
+        is_cordoned = shows_cordoned and path in self._log_manager.cordoned
+        return LogDirDescription(shown, ErrorCode.NONE, dict(sorted(topics.items())), *space, is_cordoned)
+
+    def _replicas_in(
+        self, directory: LogDir, wanted: set[PartitionId] | None
+    ) -> Iterator[tuple[str, ReplicaInfo]]:
+        for (topic, index), log in sorted(directory.logs.items()):
+            if wanted is None or (topic, index) in wanted:
+                is_future = self._log_manager.get_log(topic, index) is not log
+                yield topic, ReplicaInfo(index, log.size, self._lag(log, is_future=is_future), is_future)
+
+    def _lag(self, log: UnifiedLog, *, is_future: bool) -> int:
+        partition = self._replicas.find(log.topic, log.partition)
+        if partition is None or partition.offline:
+            return NO_LAG
+        current = partition.log
+        if is_future:
+            return current.log_end_offset - log.log_end_offset
+        return max(current.high_watermark - log.log_end_offset, 0)
+
+    # ---- altering
+
+    def alter(self, wanted: Mapping[PartitionId, str]) -> Pending[dict[PartitionId, ErrorCode]]:
+        """Has each partition move to the log directory named; the answer comes when the moves have begun."""
+        answers: dict[PartitionId, ErrorCode] = {}
+        altered: Pending[dict[PartitionId, ErrorCode]] = Pending()
+        if not wanted:
+            altered.complete(answers)
+
+        def answered(key: PartitionId, code: ErrorCode) -> None:
+            answers[key] = code
+            if len(answers) == len(wanted):
+                altered.complete({one: answers[one] for one in wanted})
+
+        for key, path in wanted.items():
+            self._alter(key, path).add_done_callback(lambda code, key=key: answered(key, code))  # type: ignore[misc]
+        return altered
+
+    def _alter(self, key: PartitionId, path: str) -> Pending[ErrorCode]:
+        target = self._target(key, path)
+        if not isinstance(target, LogDir):
+            return _now(target)
+        partition = self._replicas.find(*key)
+        if partition is None and self._replicas.lacks_log(*key):
+            return _now(ErrorCode.KAFKA_STORAGE_ERROR)
+        if partition is None:
+            self._log_manager.prefer(*key, target)  # for the log to come; nobody is told so
+            return _now(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if partition.offline:
+            return _now(ErrorCode.KAFKA_STORAGE_ERROR)
+        return self._move(partition, target)
+
+    def _target(self, key: PartitionId, path: str) -> LogDir | ErrorCode:
+        """The directory of that name, or why nothing goes there."""
+        topic, index = key
+        if len(f"{topic}-{index}") + _FUTURE_NAME_BYTES > MAX_DIR_NAME:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        if path not in self._paths:
+            return ErrorCode.LOG_DIR_NOT_FOUND
+        own = self._paths[path]
+        directory = next((one for one in self._log_manager.dirs if one.path == own), None)
+        if directory is None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if own in self._log_manager.cordoned:
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        return directory
+
+    def _move(self, partition: Partition, target: LogDir) -> Pending[ErrorCode]:
+        key = (partition.topic, partition.index)
+        if self._log_manager.directory_of(partition.log) is target:
+            return self._moves.cancel(key).then(lambda _: ErrorCode.NONE)
+        going_to = self._moves.target_of(key)
+        if going_to in (None, target.path):
+            return self._moves.begin(partition, target)
+        begun: Pending[ErrorCode] = Pending()
+
+        def cancelled(_: None) -> None:
+            # Whoever came meanwhile may have had the partition moved, or deleted.
+            self._alter(key, absolute_path(target.path)).add_done_callback(begun.complete)
+
+        self._moves.cancel(key).add_done_callback(cancelled)
+        return begun
+
+
+def copying_threads(config: BrokerConfig) -> int:
+    """How many threads copy logs at a time."""
+    return config[NUM_REPLICA_ALTER_LOG_DIRS_THREADS] or len(config.log_dirs)
+
+
+def new_log_dir_admin(
+    config: BrokerConfig,
+    replica_manager: ReplicaManager,
+    report: ReportDirectory,
+    *,
+    timer: Timer,
+    runner: BlockingRunner,
+    copying: BlockingRunner,
+) -> LogDirAdmin:
+    """The log directories of a broker, as its configuration has it; `copying` runs what copies logs."""
+    quota = ReplicationQuota(
+        lambda: config[REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND],
+        samples=config[ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_NUM],
+        window_s=config[ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_SIZE_SECONDS],
+        clock=timer.time,
+    )
+    moves = replica_manager.moves = ReplicaAlterLogDirsManager(
+        replica_manager,
+        threads=copying_threads(config),
+        runner=copying,
+        timer=timer,
+        quota=quota,
+        report=report,
+        backoff_s=lambda: config[REPLICA_FETCH_BACKOFF_MS] / 1000,
+    )
+    return LogDirAdmin(replica_manager, moves, config.log_dirs, runner)
+
+
+def _now(code: ErrorCode) -> Pending[ErrorCode]:
+    answered: Pending[ErrorCode] = Pending()
+    answered.complete(code)
+    return answered

@@ -1,0 +1,80 @@
+"""Move: one replica on its way to another log directory; broker.alter_log_dirs has the moves and takes their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from broker.partition import Partition
+from broker.request import Pending
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from storage.log_cleaner_manager import LogCleanerManager
+    from storage.log_dir import LogDir
+    from storage.unified_log import UnifiedLog
+
+
+PartitionId = tuple[str, int]
+
+
+class Phase(Enum):
+    """How far a move is; the value is what users read."""
+
+    CREATE = "beginning"
+    COPY = "copying"
+    MIRROR = "caught up"
+    COMMIT = "committing"
+    ENDED = "ended"
+
+
+class Move:
+    """One partition on its way to `target`. `future` is there once its directory is."""
+
+    __slots__ = (
+        "begun",
+        "copied_bytes",
+        "future",
+        "has_reported",
+        "is_busy",
+        "is_failing",
+        "on_idle",
+        "partition",
+        "paused",
+        "phase",
+        "started_s",
+        "target",
+    )
+
+    def __init__(self, partition: Partition, target: LogDir, now_s: float) -> None:
+        self.partition = partition
+        self.target = target
+        self.future: UnifiedLog | None = None
+        self.phase = Phase.CREATE
+        self.begun: Pending[ErrorCode] = Pending()
+        self.copied_bytes = 0
+        self.started_s = now_s
+        self.is_busy = False  # a thread works on the future log
+        self.is_failing = False
+        self.has_reported = False  # the metadata may name the target already
+        self.on_idle: Callable[[], None] | None = None
+        self.paused: LogCleanerManager | None = None
+
+    @property
+    def key(self) -> PartitionId:
+        return self.partition.topic, self.partition.index
+
+    @property
+    def is_ended(self) -> bool:
+        return self.phase is Phase.ENDED
+
+    @property
+    def lag(self) -> int:
+        """How many offsets the future log is behind."""
+        if self.future is None:
+            return 0
+        return max(self.partition.log.log_end_offset - self.future.log_end_offset, 0)
+
+    def __str__(self) -> str:
+        return f"the move of {self.partition} to {self.target.path}"
