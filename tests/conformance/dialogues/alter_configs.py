@@ -229,9 +229,9 @@ def an_unknown_operation(client: Speaker) -> None:
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
 def a_brokers_settings(client: Speaker) -> None:
     key = "log.cleaner.backoff.ms"
-    for name in ("", "1"):
-        client.ask(altering((BROKER, name, [(key, SET, "12345")])))
-        becomes(client, BROKER, name, key, "12345")
+    for name, value in (("", "12345"), ("1", "23456")):
+        client.ask(altering((BROKER, name, [(key, SET, value)])))
+        becomes(client, BROKER, name, key, value)
     client.ask(altering((BROKER, "1", [(key, SET, "54321")])))
     becomes(client, BROKER, "1", key, "54321")
     client.ask(altering((BROKER, "1", [(key, DELETE, None)])))

@@ -116,7 +116,7 @@ def resources_that_are_not_there(client: Speaker) -> None:
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
 def loggers(client: Speaker) -> None:
     client.ask(describe((8, "1", None)), noting=codes)
-    client.ask(describe((8, "1", ["root"]), synonyms=True, documentation=True))
+    client.ask(describe((8, "1", ["root"]), synonyms=True))
     client.ask(describe((8, "1", ["no.such.logger"])))
 
 
@@ -125,7 +125,6 @@ def groups_and_subscriptions(client: Speaker) -> None:
     for kind in (16, 32):
         client.ask(describe((kind, client.topic("x"), None)), noting=in_order)
         client.ask(describe((kind, client.topic("x"), None), synonyms=True), noting=in_order)
-        client.ask(describe((kind, client.topic("x"), None), documentation=True), noting=kinds)
         client.ask(
             describe((kind, client.topic("x"), ["interval.ms", "share.isolation.level"])), noting=in_order
         )
@@ -135,11 +134,15 @@ def groups_and_subscriptions(client: Speaker) -> None:
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
 def the_default_of_all_brokers(client: Speaker) -> None:
     """With ELR, min.insync.replicas is there from the beginning."""
-    client.ask(
-        describe((BROKER, "", ["min.insync.replicas"]), synonyms=True, documentation=True), noting=kinds
-    )
     client.ask(describe((BROKER, "", ["min.insync.replicas"]), synonyms=True), noting=in_order)
     client.ask(describe((BROKER, "", ["no.such.key"])))
+
+
+@dialogue(ApiKey.DESCRIBE_CONFIGS, 3, LAST)
+def others_in_words(client: Speaker) -> None:
+    for kind, name in ((BROKER, ""), (16, client.topic("x")), (32, client.topic("x"))):
+        client.ask(describe((kind, name, None), documentation=True), noting=kinds)
+    client.ask(describe((8, "1", ["root"]), documentation=True))
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
