@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from broker.services import Broker
 
 _UPGRADE_TYPES_SINCE: Final = 1
-"""Before, an update says whether it may be a downgrade; that is then a safe one."""
+"""Before, an update says whether it may be a downgrade; Kafka's controller has ceased to look at that."""
 
 _NO_ERROR_TEXT: Final = "NONE"
 """What the result of a feature says when nothing is wrong: Kafka's name of the code."""
@@ -62,8 +62,7 @@ def update_features_request(
 def _update(key: UpdateFeaturesRequest.FeatureUpdateKey, version: int) -> FeatureUpdate:
     if version >= _UPGRADE_TYPES_SINCE:
         return FeatureUpdate(key.feature, key.max_version_level, key.upgrade_type)
-    kind = UpgradeType.SAFE_DOWNGRADE if key.allow_downgrade else UpgradeType.UPGRADE
-    return FeatureUpdate(key.feature, key.max_version_level, kind)
+    return FeatureUpdate(key.feature, key.max_version_level, UpgradeType.UPGRADE)
 
 
 def _done(request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from broker.metadata.image import MetadataImage
     from broker.services import Broker
 
-_DIRECTORIES_SINCE: Final = 2
+_NODES_SINCE: Final = 2
 _NOT_HOSTED: Final = "This server does not host this topic-partition."
 
 
@@ -42,7 +42,7 @@ def describe_quorum(
         )
         for topic in request.topics
     ]
-    if is_right:
+    if is_right and context.api_version >= _NODES_SINCE:
         response.nodes = [_node(broker)]
     return response
 
@@ -50,9 +50,10 @@ def describe_quorum(
 def _partition(broker: Broker, version: int) -> DescribeQuorumResponse.PartitionData:
     quorum = broker.quorum
     now_ms, end_offset = quorum.now_ms(), quorum.high_watermark
+    names_directory = quorum.kraft_version > 0 and version >= _NODES_SINCE
     voter = DescribeQuorumResponse.ReplicaState(
         replica_id=quorum.node_id,
-        replica_directory_id=quorum.directory_id if version >= _DIRECTORIES_SINCE else ZERO_UUID,
+        replica_directory_id=quorum.directory_id if names_directory else ZERO_UUID,
         log_end_offset=end_offset,
         last_fetch_timestamp=now_ms,
         last_caught_up_timestamp=now_ms,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from protocol.api_keys import ApiKey
-from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.cluster import UpdateFeaturesRequest
 from tests.conformance.dialogues import dialogue
 from tests.conformance.speaker import Speaker
 
+ELR = "eligible.leader.replicas.version"
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+ASKING = ApiVersionsRequest(client_software_name="dialogue", client_software_version="1.0")
 
 Update = tuple[str, int] | tuple[str, int, int]
 
@@ -79,21 +81,28 @@ def what_is_only_tried_out_changes_nothing(client: Speaker) -> None:
 @dialogue(ApiKey.UPDATE_FEATURES, 1, 2)
 def down_and_up_again(client: Speaker) -> None:
     for update in (("share.version", 0, SAFE_DOWNGRADE), ("share.version", 1)):
-        client.ask(updating(client, update))
-        client.note(finalized(client))
-    for update in (
-        ("eligible.leader.replicas.version", 0, UNSAFE_DOWNGRADE),
-        ("group.version", 0, SAFE_DOWNGRADE),
-    ):
-        client.ask(updating(client, update))
-    client.note(finalized(client))
-    client.ask(updating(client, ("eligible.leader.replicas.version", 1), ("group.version", 1)))
+        change(client, update)
+    change(client, (ELR, 0, UNSAFE_DOWNGRADE), ("group.version", 0, SAFE_DOWNGRADE))
+    change(client, (ELR, 1), ("group.version", 1))
+
+
+def change(client: Speaker, *updates: Update) -> None:
+    """Makes the updates; Kafka's broker hears of them a little later than it answers."""
+    client.ask(updating(client, *updates))
+    expected = {update[0]: update[1] for update in updates}
+    client.until(ASKING, lambda answer: expected.items() <= levels(answer).items(), 4)
     client.note(finalized(client))
 
 
 def finalized(client: Speaker) -> dict[str, int]:
-    """The levels in force, as ApiVersions tells them."""
-    request = ApiVersionsRequest(client_software_name="dialogue", client_software_version="1.0")
-    answer = client.peer.ask(request, 4)
-    levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
-    return dict(sorted(levels.items()))
+    """The levels in force, as ApiVersions tells them; 0 where it leaves a feature out."""
+    answer = client.peer.ask(ASKING, 4)
+    assert isinstance(answer, ApiVersionsResponse)
+    return levels(answer)
+
+
+def levels(answer: ApiVersionsResponse) -> dict[str, int]:
+    """The levels in an answer."""
+    found = {feature.name: 0 for feature in answer.supported_features}
+    found |= {feature.name: feature.max_version_level for feature in answer.finalized_features}
+    return dict(sorted(found.items()))

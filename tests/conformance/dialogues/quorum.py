@@ -52,14 +52,9 @@ def the_quorum(client: Speaker) -> None:
 def what_has_no_quorum(client: Speaker) -> None:
     topic = client.create("t")
     client.ask(describing())
-    for named in (
-        [(METADATA, [1])],
-        [(topic, [0])],
-        [(METADATA, [0, 0])],
-        [(METADATA, [])],
-        [("no such", [0])],
-    ):
-        client.ask(describing(*named))
+    for name, indexes in ((METADATA, [1]), (topic, [0]), (METADATA, [0, 0]), ("no such", [0])):
+        client.ask(describing((name, indexes)))
+    client.ask(describing((METADATA, [])))
     client.ask(describing((METADATA, [0]), (topic, [0])))
     client.ask(describing((METADATA, [0, 1])))
 
