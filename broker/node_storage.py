@@ -45,7 +45,7 @@ from config.broker_config import BrokerConfig
 from config.catalogue.barnabas import BARNABAS_LOG_DIR_MIN_FREE_BYTES
 from config.catalogue.controller import CONTROLLER_QUORUM_BOOTSTRAP_SERVERS, CONTROLLER_QUORUM_VOTERS
 from config.catalogue.log import MIN_INSYNC_REPLICAS, NUM_RECOVERY_THREADS_PER_DATA_DIR
-from config.catalogue.server import UNSTABLE_FEATURE_VERSIONS_ENABLE
+from config.catalogue.server import CONTROLLED_SHUTDOWN_ENABLE, UNSTABLE_FEATURE_VERSIONS_ENABLE
 from config.catalogue.transactions import PRODUCER_ID_EXPIRATION_MS
 from protocol.messages.topic_records import BeginTransactionRecord, EndTransactionRecord
 from protocol.schema import Message
@@ -69,6 +69,7 @@ class NodeStorage:
 
     __slots__ = (
         "_env",
+        "_leaves_in_order",
         "_metadata_dir",
         "cluster_id",
         "dynamic_config",
@@ -92,6 +93,7 @@ class NodeStorage:
         Raises InvalidConfigError, StorageError, MetadataLogError or OSError; the text is for whoever starts it.
         """
         self._env = env
+        self._leaves_in_order = config[CONTROLLED_SHUTDOWN_ENABLE]
         self.image = MetadataImage.empty()
         self.incarnation_id: Uuid = random_uuid(env.random_bytes)
         self.was_recovered = False
@@ -237,7 +239,8 @@ class NodeStorage:
     def close(self) -> None:
         """Leaves the cluster in order, flushes and closes everything, and leaves the marker of a clean stop."""
         try:
-            self.commit(shutdown_changes(self.image, self.node_id))
+            if self._leaves_in_order:
+                self.commit(shutdown_changes(self.image, self.node_id))
         except (StorageError, OSError) as error:
             logger.warning("the metadata do not say that this broker stopped in order: %s", error)
         threads = CLOSING_THREADS_PER_DIR * max(len(self.log_manager.dirs), 1)

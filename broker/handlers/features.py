@@ -17,6 +17,7 @@ from protocol.messages.cluster import UpdateFeaturesRequest, UpdateFeaturesRespo
 if TYPE_CHECKING:
     from broker.metadata.image import MetadataImage
     from broker.services import Broker
+    from config.broker_config import BrokerConfig
 
 _UPGRADE_TYPES_SINCE: Final = 1
 """Before, an update says whether it may be a downgrade; Kafka's controller has ceased to look at that."""
@@ -34,7 +35,7 @@ def update_features_request(
         broker.node_id,
         supported(broker.config),
         broker.quorum.kraft_version,
-        broker.config[MIN_INSYNC_REPLICAS],
+        _static_min_insync_replicas(broker.config),
         can_name_voters=broker.quorum.can_name_voters,
     )
     kraft_version = max((one.level for one in updates if one.feature == KRAFT_VERSION), default=0)
@@ -57,6 +58,13 @@ def update_features_request(
 
     answer = broker.controller.submit(decide, failed)
     return broker.quorum.upgrading(answer, kraft_version, upgraded, failed)
+
+
+def _static_min_insync_replicas(config: BrokerConfig) -> int:
+    """What the configuration says without the dynamic settings, which are about to change."""
+    settings = config.layers(MIN_INSYNC_REPLICAS.name)
+    static = (MIN_INSYNC_REPLICAS.parse(one.text) for one in settings if not one.source.is_dynamic)
+    return next(static, MIN_INSYNC_REPLICAS.default)
 
 
 def _update(key: UpdateFeaturesRequest.FeatureUpdateKey, version: int) -> FeatureUpdate:

@@ -21,14 +21,16 @@ CONTROLLER_QUORUM_VOTERS = keys.list_(
     "controller.quorum.voters",
     (),
     HIGH,
-    EMBEDDED_CONTROLLER,
+    ACTED,
     Satisfies(is_list_of_voters, "a comma-separated list of id@host:port"),
-).doc("The fixed members of the controller quorum, the older way; leave it out when the members can change.")
+).doc(
+    "The fixed members of the controller quorum, the older way; leave it out when the metadata log is to name them."
+)
 CONTROLLER_QUORUM_BOOTSTRAP_SERVERS = keys.list_(
     "controller.quorum.bootstrap.servers",
     (),
     HIGH,
-    EMBEDDED_CONTROLLER,
+    ACTED,
     Satisfies(is_list_of_hosts, "a comma-separated list of host:port"),
 ).doc("Some controllers by which the quorum can be found.")
 CONTROLLER_QUORUM_ELECTION_TIMEOUT_MS = keys.int_(

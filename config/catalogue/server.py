@@ -67,7 +67,7 @@ UNSTABLE_API_VERSIONS_ENABLE = keys.boolean(
     "unstable.api.versions.enable", False, HIGH, NO_REPLICATION, internal=True
 ).doc("Whether versions of requests that are still in the making are offered to clients.")
 UNSTABLE_FEATURE_VERSIONS_ENABLE = keys.boolean(
-    "unstable.feature.versions.enable", False, HIGH, NO_REPLICATION, internal=True
+    "unstable.feature.versions.enable", False, HIGH, ACTED, internal=True
 ).doc("Whether feature levels that are still in the making may be chosen.")
 
 # Workers.
@@ -107,8 +107,8 @@ SOCKET_CONNECTION_SETUP_TIMEOUT_MAX_MS = keys.long(
 
 # The broker towards its controller, start and stop.
 
-CONTROLLED_SHUTDOWN_ENABLE = keys.boolean("controlled.shutdown.enable", True, MEDIUM, NO_REPLICATION).doc(
-    "Whether a broker that stops first hands its leaderships to others."
+CONTROLLED_SHUTDOWN_ENABLE = keys.boolean("controlled.shutdown.enable", True, MEDIUM, ACTED).doc(
+    "Whether a broker that stops first gives up its leaderships and has the metadata say that it has gone."
 )
 INITIAL_BROKER_REGISTRATION_TIMEOUT_MS = keys.int_(
     "initial.broker.registration.timeout.ms", 60_000, MEDIUM, EMBEDDED_CONTROLLER
