@@ -47,36 +47,39 @@ RECEIVER_SOURCE = Path(__file__).parent / "java" / "TelemetryReceiver.java"
 class Pair:
     """An Apache Kafka and a Barnabas on the same terms."""
 
-    def __init__(self, kafka: ApacheKafka, barnabas: BrokerProcess) -> None:
-        self.kafka = kafka
-        self.barnabas = barnabas
+    def __init__(self, kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+        kafka_dir, our_dir = tmp_path_factory.mktemp("kafka"), tmp_path_factory.mktemp("barnabas")
+        if kind == PLAIN:
+            self.kafka = ApacheKafka(kafka_dir, require_classpath(), SETTINGS)
+            settings = {**SETTINGS, "barnabas.profile": "kafka"}
+        else:
+            classpath = require_compiled(RECEIVER_SOURCE)
+            self.kafka = ApacheKafka(kafka_dir, classpath, SETTINGS | SECURITY | RECEIVER)
+            settings = {**SETTINGS, **SECURITY, "barnabas.profile": "kafka", "barnabas.http.port": "0"}
+        self.barnabas = BrokerProcess(our_dir, settings)
+
+    def kill(self) -> None:
+        self.kafka.kill()
+        self.barnabas.kill()
 
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Pair]]:
     """One pair of each kind for all dialogues, started when the first asks for it: each keeps to names of its own."""
-    started: dict[str, Pair] = {}
+    known: dict[str, Pair] = {}
 
     def pair(kind: str) -> Pair:
-        if kind not in started:
-            started[kind] = _start(kind, tmp_path_factory)
-        return started[kind]
+        if kind not in known:
+            known[kind] = Pair(
+                kind, tmp_path_factory
+            )  # known before it starts, so that it ends however that goes
+            known[kind].kafka.start()
+            known[kind].barnabas.start()
+        return known[kind]
 
     yield pair
-    for each in started.values():
-        each.kafka.kill()
-        each.barnabas.kill()
-
-
-def _start(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    kafka_dir, our_dir = tmp_path_factory.mktemp("kafka"), tmp_path_factory.mktemp("barnabas")
-    if kind == PLAIN:
-        kafka = ApacheKafka(kafka_dir, require_classpath(), SETTINGS)
-        settings = {**SETTINGS, "barnabas.profile": "kafka"}
-    else:
-        kafka = ApacheKafka(kafka_dir, require_compiled(RECEIVER_SOURCE), SETTINGS | SECURITY | RECEIVER)
-        settings = {**SETTINGS, **SECURITY, "barnabas.profile": "kafka", "barnabas.http.port": "0"}
-    return Pair(kafka.start(), BrokerProcess(our_dir, settings).start())
+    for each in known.values():
+        each.kill()
 
 
 def transcript(port: int, held: Dialogue, version: int) -> list[object]:
