@@ -25,7 +25,7 @@ def unlike(expected: object, shown: object, path: str = "") -> Iterator[str]:
                 yield from unlike(expected[key], shown[key], at)
     elif isinstance(expected, list) and isinstance(shown, list) and len(expected) == len(shown):
         for index, (one, other) in enumerate(zip(expected, shown, strict=True)):
-            yield from unlike(one, other, f"{path}[{index}]")
+            yield from unlike(one, other, f"{path}/{index}")
     elif expected != shown:
         yield f"{path}: expected {expected!r}, got {shown!r}"
 

@@ -1,0 +1,59 @@
+"""What two transcripts say differently, and docs/differences.md, which gives the reason for each that stays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.conformance.handover.cluster_view import unlike
+from tests.conformance.parity.transcript import Tree
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "differences.md"
+_ROW = re.compile(r"^\| `([^`]+)` \|(.*)\|(.*)\|(.*)\|$")
+
+
+class Known(NamedTuple):
+    """A row of the document: where (a pattern over step and path), and why."""
+
+    where: str
+    kafka: str
+    ours: str
+    reason: str
+
+
+def known_differences() -> list[Known]:
+    """The rows, in order."""
+    rows = [match for line in DOCUMENT.read_text().splitlines() if (match := _ROW.match(line))]
+    return [Known(match[1], match[2].strip(), match[3].strip(), match[4].strip()) for match in rows]
+
+
+def differences(kafka: Mapping[str, Tree], ours: Mapping[str, Tree]) -> Iterator[str]:
+    """Lines that begin with the step and the path in its answer."""
+    for step, answer in kafka.items():
+        yield from unlike(_without_words(answer), _without_words(ours.get(step)), step)
+
+
+def _without_words(answer: Tree) -> Tree:
+    """Messages of errors are each broker's own; that there is one is not."""
+    if isinstance(answer, dict):
+        if "error" in answer and "message" in answer:
+            return {**answer, "message": bool(answer["message"])}
+        return {key: _without_words(value) for key, value in answer.items()}
+    return [_without_words(one) for one in answer] if isinstance(answer, list) else answer
+
+
+def unexplained(found: Iterable[str], known: Iterable[Known]) -> tuple[list[str], list[str]]:
+    """The differences that no row is for, and the rows that no difference is for."""
+    patterns = [one.where for one in known]
+    used: set[str] = set()
+    left = []
+    for line in found:
+        where = line.partition(": ")[0]
+        fitting = [pattern for pattern in patterns if fnmatchcase(where, pattern)]
+        used.update(fitting)
+        if not fitting:
+            left.append(line)
+    return left, [pattern for pattern in patterns if pattern not in used]

@@ -1,0 +1,69 @@
+"""What a client was answered, step by step, written so that two brokers' answers can be laid side by side."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+Tree = Any
+"""What JSON can hold."""
+
+
+class Place(NamedTuple):
+    """Where a broker is: what differs between two of them without meaning anything."""
+
+    bootstrap: str
+    data: str
+    """Its log directory."""
+    work: str
+    """A directory for the files that tools want."""
+    controller: str
+    """The port of its controller."""
+    properties: str
+    """Its server.properties, for kafka-storage."""
+
+
+_ID = re.compile(r"(?<![\w/+-])[A-Za-z0-9_/+-]{22}(?![\w/+-])")
+_TIME_MS = re.compile(r"(?<!\d)1[789]\d{11}(?!\d)")
+
+
+class Transcript:
+    """Answers by the name of the step. Ids become numbers in the order in which they are first seen."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.answers: dict[str, Tree] = {}
+        self._ids: dict[str, str] = {}
+
+    def note(self, step: str, ask: Callable[[], Tree]) -> None:
+        """The answer, or the exception, to one step."""
+        assert step not in self.answers, f"{step} comes twice"
+        try:
+            answer = ask()
+        except Exception as error:  # noqa: BLE001 (what a client makes of an answer is part of what is compared)
+            answer = {"error": type(error).__name__, "message": str(error)}
+        self.answers[step] = self._plain(answer)
+
+    def _plain(self, value: Tree) -> Tree:
+        if isinstance(value, dict):
+            return {self._text(str(key)): self._plain(one) for key, one in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._plain(one) for one in value]
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, int) and not isinstance(value, bool) and _TIME_MS.fullmatch(str(value)):
+            return "<time>"
+        if isinstance(value, int) and str(value) == self.place.bootstrap.rpartition(":")[2]:
+            return "<port>"
+        return value if isinstance(value, int | float | bool | None) else self._text(str(value))
+
+    def _text(self, text: str) -> str:
+        place = self.place
+        host, _, port = place.bootstrap.rpartition(":")
+        for path, name in ((place.data, "<data>"), (place.work, "<work>"), (place.bootstrap, "<broker>")):
+            text = text.replace(path, name)
+        text = re.sub(rf"(?<!\d){port}(?!\d)", "<port>", text).replace(host, "<host>")
+        text = re.sub(rf"(?<!\d){place.controller}(?!\d)", "<controller>", text)
+        text = _TIME_MS.sub("<time>", text)
+        return _ID.sub(lambda match: self._ids.setdefault(match[0], f"<id {len(self._ids)}>"), text)
