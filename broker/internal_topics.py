@@ -14,6 +14,7 @@ from config.broker_config import BrokerConfig
 from config.catalogue import groups, share, transactions
 from config.keys import ConfigKey
 from config.replicas import replicas_of
+from protocol.wire import uuid_from_string
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
@@ -103,6 +104,18 @@ def creatable_topic(name: str, config: BrokerConfig, brokers: int) -> TopicSpec:
 def partition_for(key: str, partition_count: int) -> int:
     """The partition of a coordinators' topic that a group, a transactional id or a share partition's key belongs to."""
     return abs_of_java(java_hash(key)) % partition_count
+
+
+def is_share_partition(key: str) -> bool:
+    """Whether `key` names a share group's partition: group:topic id:index. Source: SharePartitionKey.validate."""
+    group, _, rest = key.partition(":")
+    topic_id, _, index = rest.partition(":")
+    try:
+        uuid_from_string(topic_id)
+        int(index)
+    except ValueError:
+        return False
+    return bool(group.strip())
 
 
 def java_hash(text: str) -> int:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from protocol.errors import ProtocolError
 from protocol.schema import Message
-from protocol.wire import MAX_UNSIGNED_VARINT, read_unsigned_varint, unsigned_varint
+from protocol.wire import MAX_UNSIGNED_VARINT, Encoded, read_unsigned_varint, unsigned_varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from protocol.schema import Struct
     from protocol.wire import Chunk
 
     Decoder = Callable[[bytes, int, int], tuple[Message, int]]
@@ -57,6 +58,27 @@ def encoder(message_type: type[M], version: int) -> Callable[[M, list[Chunk]], N
     if found is None:
         found = _encoders[message_type, version] = _compile_encoder(message_type, version)
     return found
+
+
+def element_encoder(
+    message_type: type[Message], element_type: type[Struct], version: int
+) -> Callable[[Struct], Encoded]:
+    """Encodes structs of `element_type` ahead of the message in whose array they will stand, in place of the struct.
+
+    For answers that are mostly the same each time. Raises ValueError for what the version cannot carry.
+    """
+    from protocol.codec_writer import WriterSource
+    from protocol.reference import struct_layout
+
+    source = WriterSource(struct_layout(message_type, element_type, version))
+    write = source.compiled("write", f"encoder of {element_type.__name__} v{version}", _WRITING)
+
+    def encode_element(element: Struct) -> Encoded:
+        chunks: list[Chunk] = []
+        write(element, chunks)
+        return Encoded(join_chunks(chunks))
+
+    return encode_element
 
 
 def decode(message_type: type[M], version: int, data: bytes | bytearray | memoryview) -> M:
@@ -295,6 +317,7 @@ _READING: dict[str, Any] = {
 }
 
 _WRITING: dict[str, Any] = {
+    "encoded": Encoded,
     "known_tag": _known_tag,
     "not_carried": _not_carried,
     "pack": struct.pack,

@@ -174,6 +174,7 @@ class WriterSource(Source):
             self.put(f"for {item} in {elements}:")
             self.depth += 1
             if isinstance(value.element, StructOf):
+                self.put(f"if {item}.__class__ is encoded:", f"    w += {item}", "    continue")
                 self._struct(item, value.element, f"{path}.")
             else:
                 self._value(item, value.element, path)

@@ -360,6 +360,11 @@ def layout(message_type: type[Message], version: int) -> StructOf:
     return _struct(message_type, version, message_type.flexible_versions.has(version))
 
 
+def struct_layout(message_type: type[Message], cls: type[schema.Struct], version: int) -> StructOf:
+    """The layout of a struct that stands somewhere in a message."""
+    return _struct(cls, version, message_type.flexible_versions.has(version))
+
+
 def _struct(cls: type[schema.Struct], version: int, flexible: bool) -> StructOf:
     members: list[tuple[Field, Construct]] = []
     absent: list[Field] = []

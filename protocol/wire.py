@@ -43,6 +43,12 @@ Chunk: TypeAlias = bytes | memoryview | RecordsChunk
 """A piece of an encoded message; the pieces in order are the message."""
 
 
+class Encoded(bytes):
+    """Elements of an array of structs that are encoded already, in the version in question; see `element_encoder`."""
+
+    __slots__ = ()
+
+
 def uuid_to_string(uuid: Uuid) -> str:
     """The text that Kafka shows for a UUID: 22 characters of URL-safe base64 without padding."""
     return b2a_base64(uuid, newline=False)[:22].replace(b"+", b"-").replace(b"/", b"_").decode("ascii")

@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from broker.auto_topic_creation import create_topics_on_demand
-from broker.internal_topics import GROUP, SHARE, TOPIC_OF_KEY_TYPE, TRANSACTION, partition_for
+from broker.internal_topics import (
+    GROUP,
+    SHARE,
+    TOPIC_OF_KEY_TYPE,
+    TRANSACTION,
+    is_share_partition,
+    partition_for,
+)
 from broker.request import Pending, RequestContext, api
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
@@ -21,7 +28,6 @@ if TYPE_CHECKING:
 
 _MANY_KEYS_SINCE: Final = 4
 _KEY_TYPES_SINCE: Final = {GROUP: 0, TRANSACTION: 0, SHARE: 6}
-_PARTS_OF_A_SHARE_KEY: Final = 3
 
 Coordinator = FindCoordinatorResponse.Coordinator
 
@@ -63,7 +69,7 @@ def _coordinator(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest, topic: str, key: str
 ) -> Coordinator:
     """The leader of the key's partition; nobody while that has none, or there is no room for the topic."""
-    if request.key_type == SHARE and len(key.split(":")) < _PARTS_OF_A_SHARE_KEY:
+    if request.key_type == SHARE and not is_share_partition(key):
         return _invalid(request, key)
     image = broker.image.topics.get(topic)
     partition = None if image is None else image.partitions.get(partition_for(key, len(image.partitions)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from broker.auto_topic_creation import create_topics_on_demand
 from broker.metadata.image import MetadataImage
@@ -11,6 +11,7 @@ from broker.metadata.topics import NO_LEADER, PartitionImage, TopicImage
 from broker.request import Pending, RequestContext, api
 from broker.services import AUTHORIZED_OPERATIONS_OMITTED, Broker
 from broker.topic_admin import check_topic_name, is_internal
+from broker.topic_answers import MakeTopic, ManyTopics
 from config.catalogue.log import AUTO_CREATE_TOPICS_ENABLE
 from config.catalogue.server import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from protocol.api_keys import ApiKey
@@ -23,7 +24,7 @@ from protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
 )
-from protocol.wire import ZERO_UUID, Uuid
+from protocol.wire import ZERO_UUID, Encoded, Uuid
 
 if TYPE_CHECKING:
     from protocol.messages.metadata import MetadataResponse as Response
@@ -55,17 +56,14 @@ def metadata(
     version = context.api_version
     asked = request.topics
     if asked is None or (version == 0 and not asked):
-        image = broker.image
-        return _metadata_response(
-            broker, context, request, [_topic(broker, t) for t in image.topics.values()]
-        )
+        return _metadata_response(broker, context, request, _all_topics(broker, version, request))
     if any((t.name is None or t.topic_id != ZERO_UUID) and version < _TOPIC_IDS_SINCE for t in asked):
         refused = [_no_topic(t.name or "", ErrorCode.INVALID_REQUEST, t.topic_id) for t in asked]
         return MetadataResponse(topics=refused, error_code=ErrorCode.INVALID_REQUEST)
 
     def respond(failures: dict[str, ErrorCode]) -> MetadataResponse:
         topics = [
-            _asked_topic(broker, *once, failures)
+            _asked_topic(broker, version, request, once, failures)
             for once in dict.fromkeys((t.name, t.topic_id) for t in asked)
         ]
         return _metadata_response(broker, context, request, topics)
@@ -82,16 +80,44 @@ def _missing(image: MetadataImage, asked: Iterable[MetadataRequest.MetadataReque
     return [name for name in sorted(names) if name not in image.topics]
 
 
+def _all_topics(
+    broker: Broker, version: int, request: MetadataRequest
+) -> ManyTopics | list[Response.MetadataResponseTopic]:
+    make, topics = _maker(broker, request), broker.image.topics
+    if broker.replica_manager.has_offline_partitions:
+        return [make(topic) for topic in topics.values()]
+    with_operations = request.include_topic_authorized_operations
+    return broker.topic_answers.everything(topics, make, version, with_operations=with_operations)
+
+
 def _asked_topic(
-    broker: Broker, name: str | None, topic_id: Uuid, failures: dict[str, ErrorCode]
-) -> Response.MetadataResponseTopic:
-    if topic_id != ZERO_UUID or name is None:
-        by_id = broker.image.topic_by_id(topic_id)
-        return _topic(broker, by_id) if by_id else _no_topic(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
-    topic = broker.image.topics.get(name)
+    broker: Broker,
+    version: int,
+    request: MetadataRequest,
+    named: tuple[str | None, Uuid],
+    failures: dict[str, ErrorCode],
+) -> Response.MetadataResponseTopic | Encoded:
+    name, topic_id = named
+    by_id = topic_id != ZERO_UUID or name is None
+    topic = broker.image.topic_by_id(topic_id) if by_id else broker.image.topics.get(name or "")
+    make = _maker(broker, request)
+    with_operations = request.include_topic_authorized_operations
     if topic is not None:
-        return _topic(broker, topic)
-    return _no_topic(name, failures.get(name) or _why_missing(name))
+        if broker.replica_manager.has_offline_partitions:
+            return make(topic)
+        return broker.topic_answers.one(topic, make, version, with_operations=with_operations)
+    if by_id:
+        return _no_topic(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
+    missing = _no_topic(name, failures.get(name or "") or _why_missing(name or ""))
+    if with_operations:
+        missing.topic_authorized_operations = TOPIC_OPERATIONS
+    return missing
+
+
+def _maker(broker: Broker, request: MetadataRequest) -> MakeTopic:
+    with_operations = request.include_topic_authorized_operations
+    operations = TOPIC_OPERATIONS if with_operations else AUTHORIZED_OPERATIONS_OMITTED
+    return lambda topic: _topic(broker, topic, operations)
 
 
 def _why_missing(name: str) -> ErrorCode:
@@ -110,7 +136,7 @@ def _no_topic(
     )
 
 
-def _topic(broker: Broker, topic: TopicImage) -> Response.MetadataResponseTopic:
+def _topic(broker: Broker, topic: TopicImage, operations: int) -> Response.MetadataResponseTopic:
     return MetadataResponse.MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
@@ -120,14 +146,16 @@ def _topic(broker: Broker, topic: TopicImage) -> Response.MetadataResponseTopic:
             _partition(partition, _offline(broker, topic, partition))
             for partition in topic.partitions.values()
         ],
+        topic_authorized_operations=operations,
     )
 
 
 def _offline(broker: Broker, topic: TopicImage, partition: PartitionImage) -> list[int]:
-    """Replicas that cannot be reached: ours, when its log directory has failed."""
+    """Replicas that cannot be reached: ours when its log directory has failed, those of brokers that are gone."""
+    there = set(broker.topic_defaults.brokers)
     if broker.replica_manager.is_offline(topic.name, partition.partition):
-        return [node for node in partition.replicas if node == broker.node_id]
-    return []
+        there.discard(broker.node_id)
+    return [node for node in partition.replicas if node not in there]
 
 
 def _leader(partition: PartitionImage, offline: Sequence[int]) -> int:
@@ -151,12 +179,8 @@ def _metadata_response(
     broker: Broker,
     context: RequestContext,
     request: MetadataRequest,
-    topics: list[Response.MetadataResponseTopic],
+    topics: Iterable[Response.MetadataResponseTopic | Encoded],
 ) -> MetadataResponse:
-    if request.include_topic_authorized_operations:
-        for topic in topics:
-            if topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
-                topic.topic_authorized_operations = TOPIC_OPERATIONS
     endpoint = broker.endpoint(context.connection)
     include_cluster = request.include_cluster_authorized_operations
     return MetadataResponse(
@@ -167,7 +191,7 @@ def _metadata_response(
         ],
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
-        topics=topics,
+        topics=cast("list[Response.MetadataResponseTopic]", topics),
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if include_cluster
         else AUTHORIZED_OPERATIONS_OMITTED,

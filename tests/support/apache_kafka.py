@@ -141,6 +141,7 @@ class ApacheKafka:
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
             "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
             **self.overrides,
         }
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))

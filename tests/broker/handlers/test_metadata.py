@@ -198,13 +198,13 @@ def test_names_that_no_topic_may_have_are_not_created(broker: InProcessBroker) -
     )
 
 
-def test_the_brokers_own_topics_are_not_created_for_clients(broker: InProcessBroker) -> None:
+def test_the_brokers_own_topics_are_created_as_they_have_to_be(tmp_path: Path) -> None:
+    broker = InProcessBroker(tmp_path, {"offsets.topic.num.partitions": "3"})
     name = "__consumer_offsets"
-    assert (
-        broker.client(version=LATEST)
-        >> asking(name, create=True)
-        << Like(topics=[Like(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name, is_internal=True)])
-    )
+    made = Like(error_code=ErrorCode.NONE, name=name, is_internal=True, partitions=[Like(), Like(), Like()])
+    assert broker.client(version=LATEST) >> asking(name, create=True) << Like(topics=[made])
+    assert broker.broker.image.topic_config(name)["cleanup.policy"] == "compact"
+    broker.kill()
 
 
 def test_creation_can_be_turned_off(tmp_path: Path) -> None:

@@ -1,0 +1,96 @@
+"""TopicAnswers: what Metadata says of topics, in the bytes of the versions that clients ask in.
+
+Every client asks for its topics again and again, and they hardly ever change; a topic of many partitions costs
+milliseconds to put together. An answer is kept as long as the image has the same topic.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from broker.metadata.topics import TopicImage
+from protocol.codec import element_encoder
+from protocol.messages.metadata import MetadataResponse
+from protocol.wire import Encoded
+
+Topic = MetadataResponse.MetadataResponseTopic
+MakeTopic = Callable[[TopicImage], Topic]
+
+KINDS_KEPT: Final = 4
+"""How many kinds of answers are kept: a kind is a version, with authorized operations or without."""
+
+
+class ManyTopics:
+    """Topics in a row, as an array of the message takes them: it asks how many there are, and writes what comes."""
+
+    __slots__ = ("_count", "data")
+
+    def __init__(self, count: int, data: Encoded) -> None:
+        self._count = count
+        self.data = data
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Encoded]:
+        return iter((self.data,))
+
+
+class _Kind:
+    """The answers of one kind: of single topics by name, and of all topics of one image."""
+
+    __slots__ = ("all", "all_of", "encode", "topics")
+
+    def __init__(self, version: int) -> None:
+        self.encode = element_encoder(MetadataResponse, Topic, version)
+        self.topics: dict[str, tuple[TopicImage, Encoded]] = {}
+        self.all_of: Mapping[str, TopicImage] | None = None
+        self.all = ManyTopics(0, Encoded())
+
+    def one(self, topic: TopicImage, make: MakeTopic) -> Encoded:
+        known = self.topics.get(topic.name)
+        if known is not None and known[0] is topic:
+            return known[1]
+        data = self.encode(make(topic))
+        self.topics[topic.name] = topic, data
+        return data
+
+    def everything(self, topics: Mapping[str, TopicImage], make: MakeTopic) -> ManyTopics:
+        if self.all_of is not topics:
+            data = Encoded(b"".join([self.one(topic, make) for topic in topics.values()]))
+            self.all, self.all_of = ManyTopics(len(topics), data), topics
+            for gone in self.topics.keys() - topics.keys():
+                del self.topics[gone]
+        return self.all
+
+
+class TopicAnswers:
+    """Kept answers; those of the kinds that were asked for last."""
+
+    __slots__ = ("_kinds",)
+
+    def __init__(self) -> None:
+        self._kinds: OrderedDict[tuple[int, bool], _Kind] = OrderedDict()
+
+    def one(self, topic: TopicImage, make: MakeTopic, version: int, *, with_operations: bool) -> Encoded:
+        """What `make` says of the topic, with or without authorized operations."""
+        return self._kind(version, with_operations).one(topic, make)
+
+    def everything(
+        self, topics: Mapping[str, TopicImage], make: MakeTopic, version: int, *, with_operations: bool
+    ) -> ManyTopics:
+        """The same of all topics of an image."""
+        return self._kind(version, with_operations).everything(topics, make)
+
+    def _kind(self, version: int, with_operations: bool) -> _Kind:
+        key = version, with_operations
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = _Kind(version)
+            if len(self._kinds) > KINDS_KEPT:
+                self._kinds.popitem(last=False)
+        else:
+            self._kinds.move_to_end(key)
+        return kind
