@@ -1,0 +1,50 @@
+"""Names are looked up beside the event loop, and only so many of them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from broker.host_lookup import MAX_NAMES, HostLookup, resolves
+from broker.request import Pending
+
+
+async def result(pending: Pending[frozenset[str]]) -> frozenset[str]:
+    future: asyncio.Future[frozenset[str]] = asyncio.get_running_loop().create_future()
+    pending.add_done_callback(future.set_result)
+    return await asyncio.wait_for(future, 30)
+
+
+async def test_nothing_to_ask_is_answered_at_once() -> None:
+    lookup = HostLookup(asyncio.get_running_loop(), lambda name: False)
+    assert lookup.known([]).done
+
+
+async def test_names_are_looked_up_beside_the_loop() -> None:
+    asked = threading.Event()
+    go_on = threading.Event()
+
+    def resolve(name: str) -> bool:
+        asked.set()
+        assert go_on.wait(30)
+        return name == "known"
+
+    lookup = HostLookup(asyncio.get_running_loop(), resolve)
+    first, second = lookup.known(["known", "unknown", "known"]), lookup.known(["unknown"])
+    await asyncio.to_thread(asked.wait, 30)
+    assert not first.done
+    go_on.set()
+    assert await result(first) == {"known"}
+    assert await result(second) == frozenset()
+
+
+async def test_only_so_many_names_are_asked_for() -> None:
+    lookup = HostLookup(asyncio.get_running_loop(), lambda name: True)
+    known = await result(lookup.known(str(number) for number in range(MAX_NAMES + 5)))
+    assert len(known) == MAX_NAMES
+
+
+def test_the_system_is_asked() -> None:
+    assert resolves("localhost")
+    assert not resolves("a name\0that cannot be")
+    assert not resolves("x" * 300)

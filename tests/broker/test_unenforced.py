@@ -1,0 +1,48 @@
+"""What is kept and not enforced is said, once."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.unenforced import ACLS, CREDENTIALS, QUOTAS, UnenforcedNotices
+from protocol.messages.cluster_records import (
+    AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord,
+    UserScramCredentialRecord,
+)
+from protocol.messages.topic_records import ClientQuotaRecord
+from protocol.schema import Message
+
+USER = ClientQuotaRecord.EntityData(entity_type="user", entity_name="alice")
+ACL_ID = b"an id of an acl."
+
+
+@pytest.mark.parametrize(
+    ("record", "notice"),
+    [
+        (ClientQuotaRecord(entity=[USER], key="producer_byte_rate", value=1.0), QUOTAS),
+        (UserScramCredentialRecord(name="alice", mechanism=1), CREDENTIALS),
+        (AccessControlEntryRecord(id=ACL_ID), ACLS),
+    ],
+)
+def test_each_thing_is_said_once(record: Message, notice: str, caplog: pytest.LogCaptureFixture) -> None:
+    notices = UnenforcedNotices()
+    image, delta = MetadataImage.empty().apply([record])
+    notices.apply(image, delta)
+    notices.apply(*image.apply([record]))
+    assert caplog.messages == [notice]
+
+
+def test_what_a_directory_holds_is_said_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
+    image, _ = MetadataImage.empty().apply([AccessControlEntryRecord(id=ACL_ID)])
+    UnenforcedNotices().apply(image, MetadataDelta.everything(image))
+    assert caplog.messages == [ACLS]
+
+
+def test_nothing_is_said_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    notices = UnenforcedNotices()
+    image, _ = MetadataImage.empty().apply([AccessControlEntryRecord(id=ACL_ID)])
+    notices.apply(*image.apply([RemoveAccessControlEntryRecord(id=ACL_ID)]))
+    notices.apply(MetadataImage.empty(), MetadataDelta.everything(MetadataImage.empty()))
+    assert caplog.messages == []
