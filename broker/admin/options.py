@@ -52,6 +52,22 @@ def admin_command(
     return declare
 
 
+def admin_group(
+    name: str, *, short_help: str, controller: bool = True
+) -> Callable[[Callable[..., Any]], click.Group]:
+    """Declares a command with commands below it; the connection may be given before or after the second word."""
+
+    def declare(function: Callable[..., Any]) -> click.Group:
+        def remember(**values: Any) -> None:
+            click.get_current_context().obj = values
+
+        text = f"{(function.__doc__ or '').rstrip()}\n\n{EXIT_CODES}"
+        group = click.group(name, short_help=short_help, help=_dedented(text))(remember)
+        return connection_options(controller=controller)(group)
+
+    return declare
+
+
 def _dedented(text: str) -> str:
     return "\n".join(line.removeprefix("    ") for line in text.splitlines())
 
@@ -127,6 +143,12 @@ class Given:
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = {name.replace("_", "-"): value for name, value in values.items()}
+
+    @classmethod
+    def below(cls, ctx: click.Context, values: Mapping[str, Any]) -> Given:
+        """The options of a command below another; those that only the upper one got are taken from there."""
+        above: Mapping[str, Any] = ctx.obj or {}
+        return cls({name: value or above.get(name, value) for name, value in values.items()})
 
     def __contains__(self, name: str) -> bool:
         """Whether the command has such an option at all."""
