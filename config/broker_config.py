@@ -20,7 +20,7 @@ from config.checks import UnreadableValueError, relation_errors
 from config.keys import ConfigError, ConfigKey
 from config.layers import InvalidConfigError, Setting, Source
 from config.listeners import Listener, build_listeners, check_inter_broker_listener
-from config.messages import ConfigMessage, message_about, repeated
+from config.messages import LISTENER_KEYS, ConfigMessage, key_of_listener, message_about, repeated
 
 T = TypeVar("T")
 
@@ -219,11 +219,12 @@ class BrokerConfig:
                 self.messages.append(message)
             if key is None and setting.source.is_dynamic:
                 key = DYNAMIC_BROKER_KEYS.get(name)
-            if key is None:
-                self.unknown[name] = setting
-                continue
             try:
-                self._values[name] = key.parse(setting.text)
+                if key is None:
+                    self.unknown[name] = setting
+                    _check_listener_value(setting)
+                else:
+                    self._values[name] = key.parse(setting.text)
             except ConfigError as error:
                 yield error.at(setting.place)
 
@@ -279,6 +280,13 @@ class _SoundValues:
 
     def is_set(self, key: ConfigKey[Any]) -> bool:
         return self._config.is_set(key)
+
+
+def _check_listener_value(setting: Setting) -> None:
+    """Raises ConfigError for a value of one listener that acts and cannot stand."""
+    key = key_of_listener(setting.key)
+    if key is not None and key.name in LISTENER_KEYS:
+        key.parse(setting.text)
 
 
 def _chosen_profile(settings: Iterable[Setting]) -> str | None:

@@ -19,6 +19,10 @@ MECHANISM_KEYS = {
 }
 
 
+# What acts for one listener, too, and not only for all alike.
+LISTENER_KEYS = {"max.connection.creation.rate", "max.connections"}
+
+
 class MessageKind(Enum):
     """What a message is about. The first four are warnings: the file says something other than its author thinks."""
 
@@ -69,7 +73,9 @@ def message_about(setting: Setting, key: ConfigKey[Any] | None) -> ConfigMessage
         return _inert(setting, "it is only set while the broker runs, with kafka-configs")
     if note := _by_prefix(name, OPEN_PREFIXES):
         return _inert(setting, note)
-    if (listener_key := key_of_listener(name)) is not None:
+    if (listener_key := key_of_listener(name)) is not None and listener_key.name in LISTENER_KEYS:
+        return None
+    if listener_key is not None:
         return _inert(setting, listener_key.use.note or "it acts for all listeners alike, without the prefix")
     return ConfigMessage(MessageKind.UNKNOWN, name, _unknown(name), setting.place)
 

@@ -33,10 +33,17 @@ A value comes from the last of these that sets it:
 3. the `server.properties` file given to `barnabas serve`,
 4. `KAFKA_*` environment variables, named as in Apache Kafka's container image: `KAFKA_NUM_PARTITIONS=3` is
    `num.partitions=3`; a dot of the key is one underscore, an underscore two, a hyphen three,
-5. `--override key=value`.
+5. `--override key=value`,
+6. the dynamic default of the whole cluster, set with `kafka-configs --entity-type brokers --entity-default`,
+7. the dynamic configuration of this broker, set with `kafka-configs --entity-type brokers --entity-name ID`.
 
-Read-only, per-broker and cluster-wide are Kafka's update modes (KIP-226): whether a key can be changed while the broker
-runs. Changing configurations at run time comes in a later release.
+Read-only, per-broker and cluster-wide are Kafka's update modes (KIP-226). What is read-only is set where the broker is
+started. The others can be changed while it runs, hold at once and after each start; what is per-broker has no default
+for the whole cluster. A dynamic setting that cannot stand, in a directory that another version wrote for example, is
+told in the log and left out; the value below it holds.
+
+`listener.name.<listener>.max.connections` and `listener.name.<listener>.max.connection.creation.rate` are limits of one
+listener beside those of all.
 
 `barnabas config check --show FILE` prints each value that differs from its default, and where it comes from.
 

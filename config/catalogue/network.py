@@ -3,7 +3,7 @@
 Source: SocketServerConfigs.
 """
 
-from config.catalogue.use import ACTED, BYTES_BOUND, ONE_LOOP, QUOTAS_LATER, SECURITY_LATER
+from config.catalogue.use import ACTED, BYTES_BOUND, ONE_LOOP, SECURITY_LATER
 from config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, PER_BROKER, KeySet
 from config.validators import ListOf, at_least
 
@@ -61,8 +61,8 @@ MAX_CONNECTIONS_PER_IP_OVERRIDES = keys.string(
     "max.connections.per.ip.overrides", "", MEDIUM, ACTED, None, CLUSTER_WIDE
 ).doc("Other limits for single client addresses or host names, as host:count, comma-separated.")
 MAX_CONNECTION_CREATION_RATE = keys.int_(
-    "max.connection.creation.rate", INT_MAX, MEDIUM, QUOTAS_LATER, at_least(0), CLUSTER_WIDE
-).doc("How many new connections the broker accepts in a second.")
+    "max.connection.creation.rate", INT_MAX, MEDIUM, ACTED, at_least(0), CLUSTER_WIDE
+).doc("How many new connections the broker accepts in a second; further ones wait to be accepted.")
 CONNECTIONS_MAX_IDLE_MS = keys.long("connections.max.idle.ms", 600_000, MEDIUM, ACTED).doc(
     "A connection with no traffic for this long is closed."
 )

@@ -42,7 +42,15 @@ def test_what_operations_make_of_a_value(
 
 @pytest.mark.parametrize(
     ("text", "parts"),
-    [(None, []), ("", [""]), ("a", ["a"]), (",", []), ("a,,", ["a"]), (",a", ["", "a"]), ("a,,b", ["a", "", "b"])],
+    [
+        (None, []),
+        ("", [""]),
+        ("a", ["a"]),
+        (",", []),
+        ("a,,", ["a"]),
+        (",a", ["", "a"]),
+        ("a,,b", ["a", "", "b"]),
+    ],
 )
 def test_parts_are_those_of_java(text: str | None, parts: list[str]) -> None:
     assert split(text) == parts

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from config.broker_config import BrokerConfig
-from config.describe import ConfigEntry, ConfigSource, describe_broker_configs, describe_topic_configs
+from config.describe import (
+    ConfigEntry,
+    ConfigSource,
+    describe_broker_configs,
+    describe_cluster_default,
+    describe_topic_configs,
+    source_of_topic_default,
+)
+from config.dynamic import apply_dynamic_settings
 from config.values import ConfigType
 
 
@@ -108,3 +116,78 @@ def test_all_keys_are_described_when_none_are_named() -> None:
     assert len(list(describe_topic_configs(broker(), {}))) == 33
     names = {entry.name for entry in describe_broker_configs(broker())}
     assert {"num.partitions", "barnabas.profile", "listeners"} <= names
+
+
+def dynamic(static: list[str], of_cluster: dict[str, str], of_broker: dict[str, str]) -> BrokerConfig:
+    broker = BrokerConfig.of(None, overrides=static)
+    assert apply_dynamic_settings(broker, of_cluster, of_broker) == []
+    return broker
+
+
+def the(entries: Iterable[ConfigEntry]) -> ConfigEntry:
+    (entry,) = entries
+    return entry
+
+
+def test_dynamic_settings_come_before_the_file() -> None:
+    key = "message.max.bytes"
+    broker = dynamic([f"{key}=1"], {key: "2"}, {key: "3"})
+    expected = [f"DYNAMIC_BROKER_CONFIG:{key}=3", f"DYNAMIC_DEFAULT_BROKER_CONFIG:{key}=2"]
+    expected += [f"STATIC_BROKER_CONFIG:{key}=1", f"DEFAULT_CONFIG:{key}=1048588"]
+    entry = the(describe_broker_configs(broker, [key]))
+    assert (entry.value, entry.read_only, [repr(synonym) for synonym in entry.synonyms]) == (
+        "3",
+        False,
+        expected,
+    )
+    of_topic = the(describe_topic_configs(broker, {}, ["max.message.bytes"]))
+    assert (of_topic.value, [repr(synonym) for synonym in of_topic.synonyms]) == ("3", expected)
+    assert source_of_topic_default(broker, "max.message.bytes") is ConfigSource.DYNAMIC_BROKER_CONFIG
+
+
+def test_the_clusters_default_is_told_as_it_is_stored() -> None:
+    texts = {"log.cleanup.policy": "delete, compact", "odd": "x", "leader.replication.throttled.rate": "5"}
+    broker = dynamic(["log.cleanup.policy=compact"], texts, {"log.cleanup.policy": "delete"})
+    told = {entry.name: entry for entry in describe_cluster_default(broker)}
+    assert {name: entry.value for name, entry in told.items()} == {**texts, "odd": None}
+    assert [repr(synonym) for synonym in told["log.cleanup.policy"].synonyms] == [
+        "DYNAMIC_DEFAULT_BROKER_CONFIG:log.cleanup.policy=delete, compact"
+    ]
+    assert (told["odd"].sensitive, told["odd"].read_only) == (True, True)
+    assert not told["leader.replication.throttled.rate"].read_only
+    assert the(describe_cluster_default(broker, ["odd"])).name == "odd"
+
+
+def test_keys_that_are_only_dynamic_are_told_when_they_are_set() -> None:
+    key = "leader.replication.throttled.rate"
+    assert list(describe_broker_configs(BrokerConfig.of(None), [key])) == []
+    entry = the(describe_broker_configs(dynamic([], {key: "5"}, {}), [key]))
+    assert (entry.value, entry.type, entry.read_only, entry.documentation) == (
+        "5",
+        ConfigType.LONG,
+        False,
+        None,
+    )
+    assert [repr(synonym) for synonym in entry.synonyms] == [f"DYNAMIC_DEFAULT_BROKER_CONFIG:{key}=5"]
+
+
+def test_a_listeners_setting_has_that_of_all_behind_it() -> None:
+    key = "listener.name.a.max.connections"
+    broker = dynamic(["max.connections=9"], {key: "6"}, {key: "5"})
+    entry = the(describe_broker_configs(broker, [key]))
+    assert (entry.value, entry.type, entry.read_only) == ("5", ConfigType.INT, True)
+    assert [repr(synonym) for synonym in entry.synonyms] == [
+        f"DYNAMIC_BROKER_CONFIG:{key}=5",
+        f"DYNAMIC_DEFAULT_BROKER_CONFIG:{key}=6",
+        "STATIC_BROKER_CONFIG:max.connections=9",
+        "DEFAULT_CONFIG:max.connections=2147483647",
+    ]
+
+
+def test_a_topics_settings_that_cannot_stand_and_those_that_nobody_knows() -> None:
+    broker = BrokerConfig.of(None)
+    own = {"retention.ms": "x", "odd": "1"}
+    told = {entry.name: entry for entry in describe_topic_configs(broker, own)}
+    assert (told["retention.ms"].value, told["retention.ms"].is_default) == ("604800000", True)
+    assert (told["odd"].value, told["odd"].sensitive) == (None, True)
+    assert told["odd"].source is ConfigSource.DYNAMIC_TOPIC_CONFIG

@@ -46,7 +46,10 @@ def test_the_layers_are_in_order() -> None:
         Source.DYNAMIC_DEFAULT,
         Source.DYNAMIC_BROKER,
     ]
-    assert [source for source in Source if source.is_dynamic] == [Source.DYNAMIC_DEFAULT, Source.DYNAMIC_BROKER]
+    assert [source for source in Source if source.is_dynamic] == [
+        Source.DYNAMIC_DEFAULT,
+        Source.DYNAMIC_BROKER,
+    ]
 
 
 def test_a_file_that_is_none_is_an_error_with_its_line() -> None:

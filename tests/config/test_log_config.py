@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from config.broker_config import BrokerConfig
+from config.dynamic import apply_dynamic_settings
 from config.keys import ConfigError
-from config.log_config import LogConfig, topic_key, validate_topic_overrides
+from config.log_config import LogConfig, LogConfigs, topic_key, validate_topic_overrides
 
 
 def broker(*lines: str) -> BrokerConfig:
@@ -93,3 +94,28 @@ def test_tiered_storage_is_not_there_to_be_enabled() -> None:
     validate_topic_overrides({"remote.storage.enable": "false"})
     with pytest.raises(ConfigError, match="tiered storage is not enabled"):
         validate_topic_overrides({"remote.storage.enable": "true"})
+
+
+def live() -> tuple[BrokerConfig, LogConfigs, list[tuple[str, str]]]:
+    broker = BrokerConfig.of(None)
+    reported: list[tuple[str, str]] = []
+    return broker, LogConfigs(broker, lambda topic, error: reported.append((topic, error.key))), reported
+
+
+def test_topics_without_settings_share_what_holds_now() -> None:
+    broker, configs, reported = live()
+    first = configs.of("t", {})
+    assert first is configs.of("u", {})
+    assert first.max_message_bytes == 1_048_588
+    apply_dynamic_settings(broker, {"message.max.bytes": "77"}, {})
+    assert configs.of("t", {}) is configs.of("u", {})
+    assert configs.of("t", {}).max_message_bytes == 77
+    own = configs.of("t", {"retention.ms": "5"})
+    assert (own.max_message_bytes, own.retention_ms, reported) == (77, 5, [])
+
+
+def test_what_a_topic_cannot_have_is_left_out_and_reported() -> None:
+    _, configs, reported = live()
+    config = configs.of("t", {"retention.ms": "x", "no.such.key": "1", "segment.ms": "9"})
+    assert (config.retention_ms, config.segment_ms) == (604_800_000, 9)
+    assert reported == [("t", "retention.ms"), ("t", "no.such.key")]

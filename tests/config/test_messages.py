@@ -37,7 +37,7 @@ def said(line: str) -> list[ConfigMessage]:
         ("rsm.config.a=1", MessageKind.INERT, "has no effect: tiered storage comes in a later release"),
         ("listener.name.x.ssl.client.auth=none", MessageKind.INERT, "has no effect: TLS, SASL and ACLs come"),
         (
-            "listener.name.x.max.connections=9",
+            "listener.name.x.max.connections.per.ip=9",
             MessageKind.INERT,
             "has no effect: it acts for all listeners alike",
         ),
@@ -55,6 +55,7 @@ def test_a_line_is_spoken_about(line: str, kind: MessageKind, text: str) -> None
 
 def test_nothing_is_said_of_a_key_that_acts() -> None:
     assert said("num.partitions=3") == []
+    assert said("listener.name.x.max.connections=9") == []
 
 
 def test_a_key_that_is_set_twice_names_both_lines() -> None:
