@@ -113,6 +113,7 @@ class RaftSnapshots:
         self._deletions = deletions
         self._lock = lock
         self._bytes_since = 0
+        self._demanded = 0
         self._last_ms = env.now_ms()
         self.ids: list[SnapshotId] = []
         self._recover()
@@ -183,11 +184,17 @@ class RaftSnapshots:
         """Notes that `size` bytes were appended, or replayed."""
         self._bytes_since += size
 
+    def demand(self, end_offset: int) -> None:
+        """Wants a snapshot of all up to `end_offset` (exclusive), however little it is."""
+        self._demanded = max(self._demanded, end_offset)
+
     def is_due(self, end_offset: int) -> bool:
         """Whether a snapshot of the image that ends at `end_offset` (exclusive) should be written now."""
-        latest = self.latest
-        if end_offset <= (0 if latest is None else latest.end_offset):
+        latest_end = 0 if self.latest is None else self.latest.end_offset
+        if end_offset <= latest_end:
             return False
+        if latest_end < self._demanded <= end_offset:
+            return True
         interval_ms = self._settings.snapshot_interval_ms
         is_old = interval_ms > 0 and self._env.now_ms() - self._last_ms >= interval_ms
         return is_old or self._bytes_since >= self._settings.snapshot_bytes

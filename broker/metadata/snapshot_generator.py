@@ -48,6 +48,7 @@ class SnapshotGenerator:
             self.round()
 
         self._handle = self._timer.call_at(self._timer.time() + interval_s, run)
+        self._maybe_write()
 
     def stop(self) -> None:
         """What has begun is finished; nothing new begins."""

@@ -9,6 +9,8 @@ from broker.metadata.raft_snapshots import RaftLogSettings
 from broker.metadata.snapshot_files import SnapshotId, write_snapshot
 from config.broker_config import BrokerConfig
 from config.layers import Setting, Source
+from protocol.messages.cluster_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
+from protocol.messages.topic_records import RemoveTopicRecord, TopicRecord
 from tests.broker.metadata.raft_logs import (
     DIRECTORY,
     Node,
@@ -89,6 +91,20 @@ def test_an_interval_of_0_leaves_it_to_the_bytes() -> None:
     node = Node(new_env(), snapshot_interval_ms=0)
     node.env.time_ms += 1000 * HOUR_MS
     assert not node.log.snapshot_is_due(node.image)
+
+
+def test_what_kafka_would_misread_wants_a_snapshot() -> None:
+    node = Node(new_env())
+    topic = TopicRecord(name="t", topic_id=b"topic of 16 byte")
+    node.append([topic], [RemoveTopicRecord(topic_id=topic.topic_id)])
+    assert not node.log.snapshot_is_due(node.image)  # ours took the settings away first
+    node = Node(node.env)
+    assert node.log.maybe_snapshot(node.image)
+    assert not node.log.snapshot_is_due(node.image)
+    user = UserScramCredentialRecord(name="u", mechanism=1, iterations=4096)
+    node.append([user], [RemoveUserScramCredentialRecord(name="u", mechanism=1)])
+    assert node.log.maybe_snapshot(node.image)
+    assert not Node(node.env).log.snapshot_is_due(node.image)
 
 
 def test_a_snapshot_says_when_its_last_record_was_appended() -> None:

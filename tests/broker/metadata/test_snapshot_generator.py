@@ -44,6 +44,15 @@ def test_enough_bytes_have_a_snapshot_written_in_the_background() -> None:
     assert house.snapshots == [image.offset + 1]
 
 
+def test_one_that_is_wanted_at_the_start_is_written_then() -> None:
+    house = House()
+    house.generator.stop()
+    house.node.log.snapshots.demand(house.node.log.end_offset)
+    SnapshotGenerator(house.node.log, house.runner, house.timer, house.node.image).start()
+    house.runner.release()
+    assert house.snapshots == [house.node.image.offset + 1]
+
+
 def test_one_is_written_at_a_time() -> None:
     house = House(snapshot_bytes=1000)
     house.change("x" * 1000)
