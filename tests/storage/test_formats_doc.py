@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from broker.metadata.quorum_state import QuorumState, QuorumStateFile
+from broker.metadata.records import frame
+from broker.metadata.snapshot_files import SnapshotId, control_batch, write_snapshot
+from protocol.messages.control_records import LeaderChangeMessage
+from protocol.messages.topic_records import FeatureLevelRecord, TopicRecord
 from protocol.records.batch import RecordBatch, batches, build_batch, empty_batch
+from protocol.records.control import ControlRecordType
 from storage.checkpoints import (
     CleanShutdownFile,
     LeaderEpochCheckpointFile,
@@ -129,6 +135,34 @@ def snapshot(env: FaultEnv) -> bytes:
     return env.read_file(ProducerSnapshotFiles(env, "/d", []).write(BASE, [entry], sync=True))
 
 
+def metadata_record(_env: FaultEnv) -> bytes:
+    return frame(TopicRecord(name="t", topic_id=bytes(range(16))), 30)
+
+
+def leader_change(_env: FaultEnv) -> bytes:
+    me = LeaderChangeMessage.Voter(voter_id=1)
+    change = LeaderChangeMessage(leader_id=1, voters=[me], granting_voters=[me])
+    return control_batch([(ControlRecordType.LEADER_CHANGE, change)], base_offset=0, epoch=1, now_ms=STAMP)
+
+
+def metadata_snapshot(env: FaultEnv) -> bytes:
+    env.time_ms = STAMP
+    level = FeatureLevelRecord(name="metadata.version", feature_level=30)
+    snapshot_id = SnapshotId(12, 1)
+    write_snapshot(env, "/d", snapshot_id, [level], metadata_version=30, timestamp_ms=STAMP - 1000)
+    return env.read_file(f"/d/{snapshot_id.file_name}")
+
+
+def quorum_state_0(env: FaultEnv) -> bytes:
+    QuorumStateFile(env, "/d").write(QuorumState(leader_epoch=2, leader_id=1, voters=(1,)))
+    return env.read_file("/d/quorum-state")
+
+
+def quorum_state_1(env: FaultEnv) -> bytes:
+    QuorumStateFile(env, "/d").write(QuorumState(leader_epoch=2, leader_id=1))
+    return env.read_file("/d/quorum-state")
+
+
 WRITERS = {
     writer.__name__.removesuffix("_example").replace("_", "-"): writer
     for writer in (
@@ -148,6 +182,11 @@ WRITERS = {
         time_index,
         txn_index,
         snapshot,
+        metadata_record,
+        leader_change,
+        metadata_snapshot,
+        quorum_state_0,
+        quorum_state_1,
     )
 }
 
