@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.blocking import BlockingRunner, Work
@@ -18,6 +19,7 @@ from broker.log_flusher import LogFlusher
 from broker.log_setup import RateLimit
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.topics import PartitionImage, TopicImage
+from broker.new_logs import new_logs, refusal_of_new_logs, run_all
 from broker.partition import ACKS_ALL, Partition
 from broker.partition_io import AppendResult, DeletionResult, FetchParams, FetchResult, TopicProbe
 from broker.purgatory import DelayedOperationPurgatory
@@ -149,37 +151,28 @@ class ReplicaManager:
 
     def refusal_of_new_logs(self) -> ApiError | None:
         """Why no partition can be made now; None where there is room in one of the log directories."""
-        spaces = [directory.space for directory in self.log_manager.dirs]
-        if not spaces or not all(space.is_full for space in spaces):
-            return None
-        most = max(spaces, key=lambda space: space.free_bytes)
-        return ApiError(
-            ErrorCode.KAFKA_STORAGE_ERROR,
-            f"Every log directory is full: {most.path} has {max(most.free_bytes, 0)} bytes free, and "
-            f"{most.limit_bytes} have to be. Topics can be created again when there is room.",
-        )
+        return refusal_of_new_logs(self.log_manager)
 
     def prepare(self, image: MetadataImage, delta: MetadataDelta) -> Work | None:
-        """The part of apply() that waits for the disk, to be done before it and off the event loop: new directories."""
-        assigned = {
-            (name, index): partition.directory_of(self._node_id)
-            for name in sorted(delta.created_topics | delta.changed_topics.keys())
-            for partition in delta.partitions_of(image.topics[name])
-            if self._node_id in partition.replicas
-            and (name, index := partition.partition) not in self._partitions
-            and (name, index) not in self._without_log  # it is not new, and may lie where nobody can look
-        }
-        if not assigned:
-            return None
-        wanted = [(name, index, image.topics[name].topic_id) for name, index in assigned]
-        # A topic of the same name may be on its way out; its directories have to go first.
+        """The part of apply() that waits for the disk, to be done before it and off the event loop.
+
+        Directories that go are renamed at once, since the name may come back, and that is made durable: until its first
+        flush a directory need not know whose it is, and a crash could leave it to the next topic of that name.
+        """
         for topic in delta.deleted_topics.values():
             self._remove(topic)
+        jobs: list[Work] = [self.log_manager.sync_dirs] if delta.deleted_topics else []
         try:
-            return self.log_manager.prepare_logs(wanted, assigned).run
+            if new := new_logs(image, delta, self._node_id, self._is_known):
+                wanted = [(name, index, image.topics[name].topic_id) for name, index in new]
+                jobs.append(self.log_manager.prepare_logs(wanted, new).run)
         except (OSError, KafkaStorageError) as error:
             logger.error("new directories cannot be planned: %s", error)
-            return None
+        return partial(run_all, jobs) if jobs else None
+
+    def _is_known(self, key: PartitionId) -> bool:
+        """One without a log is not new, and its log may lie where nobody can look."""
+        return key in self._partitions or key in self._without_log
 
     def apply(self, image: MetadataImage, delta: MetadataDelta, *, at_start: bool = False) -> None:
         """Brings the partitions in line with a new image; deleted first, since a name may come back at once.

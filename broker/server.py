@@ -13,7 +13,7 @@ import time
 from typing import Any, Final
 
 from broker import log_setup
-from broker.blocking import ThreadRunner
+from broker.blocking import ThreadRunner, Work
 from broker.client_metrics import ClientMetricsManager
 from broker.client_metrics_store import ClientMetricsStore
 from broker.connection_quotas import ConnectionLimitsUpdate, ConnectionQuotas, limits_of
@@ -141,7 +141,7 @@ class Server:
         )
         everything = MetadataDelta.everything(storage.image)
         self.replica_manager.apply(storage.image, everything, at_start=True)
-        self.loader = MetadataLoader(storage.image, self._runner, self._publish, self.replica_manager.prepare)
+        self.loader = MetadataLoader(storage.image, self._runner, self._publish, self._prepare)
         self.directory_assignment = DirectoryAssignment(
             storage.node_id, storage.log_manager, lambda: self.controller.image
         )
@@ -241,8 +241,11 @@ class Server:
         self.socket_server.connection_closed = manager.connection_closed
         return manager
 
-    def _publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
+    def _prepare(self, image: MetadataImage, delta: MetadataDelta) -> Work | None:
         self.storage.image = image  # by which logs that are opened from here on find their settings
+        return self.replica_manager.prepare(image, delta)
+
+    def _publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self.replica_manager.apply(image, delta)
         for follow in self.followers:
             follow(image, delta)

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Final
 
 from protocol.wire import uuid_from_string, uuid_to_string
-from storage.env import Env, write_atomically
+from storage.env import Env, write_atomically, write_fully
 from storage.errors import CorruptCheckpointError, InconsistentMetadataError
 
 TopicPartition = tuple[str, int]
@@ -190,8 +190,24 @@ class PartitionMetadataFile:
 
     def write(self, topic_id: bytes) -> None:
         """Replaces the file. Raises OSError."""
-        text = f"version: 0\ntopic_id: {uuid_to_string(topic_id)}"
-        write_atomically(self._env, self.path, text.encode())
+        write_atomically(self._env, self.path, self._text(topic_id))
+
+    def write_unsynced(self, topic_id: bytes) -> None:
+        """Makes the file in a directory that is new; somebody has to sync it later. Raises OSError.
+
+        After a crash before that it is gone, or is not to be read, as nothing in the directory was worth anything yet.
+        """
+        text = self._text(topic_id)
+        file = self._env.open(self.path, create=True)
+        try:
+            write_fully(file, (text,), 0, len(text))
+            file.truncate(len(text))
+        finally:
+            file.close()
+
+    @staticmethod
+    def _text(topic_id: bytes) -> bytes:
+        return f"version: 0\ntopic_id: {uuid_to_string(topic_id)}".encode()
 
 
 class MetaProperties:

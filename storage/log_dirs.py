@@ -52,6 +52,14 @@ class LogDirs:
         self.on_log_dir_failed: Callable[[str], None] = lambda path: None
         """Hears of each directory that has failed, when it and its logs are out already."""
 
+    def sync_dirs(self) -> None:
+        """Makes durable which partitions' directories there are, and by which names; in a thread if you like.
+
+        Raises OSError.
+        """
+        for directory in list(self.dirs):
+            self._env.sync_dir(directory.path)
+
     # -- whose they are --
 
     def lock_dirs(self) -> None:

@@ -8,6 +8,7 @@ the checkpoints. It has no threads and no schedule of its own: the broker calls 
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from storage.checkpoints import TopicPartition
@@ -256,7 +257,9 @@ class LogManager(LogDirs):
                 (directory,) = self.choose_directories(1, decided)
             decided[directory] += 1
             directory.forget(topic, partition)
-            job.add(directory.path, f"{topic}-{partition}", topic_id)
+            name = f"{topic}-{partition}"
+            opening = partial(self.open_new, directory, *key, name, open_segments=OpenSegments(1))
+            job.add(directory.path, name, topic_id, opening)
             self._planned[key] = (directory, job)
         return job
 
@@ -293,7 +296,9 @@ class LogManager(LogDirs):
         try:
             if planned is None:
                 directory.forget(topic, partition)
-            log = self.open_new(directory, topic, partition, f"{topic}-{partition}")
+            name = f"{topic}-{partition}"
+            made = planned[1].take(f"{directory.path}/{name}", self.open_segments) if planned else None
+            log = made or self.open_new(directory, topic, partition, name)
             if planned is None or not planned[1].is_done:
                 self._env.sync_dir(directory.path)
         except OSError as error:

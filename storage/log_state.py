@@ -221,6 +221,10 @@ class LogState:
         except CorruptCheckpointError as error:
             logger.warning("%s; it is written anew once the topic id is known", error)
 
+    def sync_topic_id_with_next_flush(self) -> None:
+        """partition.metadata was written without a sync: it is synced before anything in the log counts as durable."""
+        self._local.sync_with_next_flush(self._partition_metadata.path)
+
     def assign_topic_id(self, topic_id: bytes) -> None:
         """Notes which incarnation of the topic this is. Raises InconsistentTopicIdError, OSError."""
         if self.topic_id is None:

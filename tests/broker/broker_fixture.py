@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 
-from broker.blocking import BlockingRunner, InlineRunner
+from broker.blocking import BlockingRunner, InlineRunner, Work
 from broker.client_metrics import ClientMetricsManager
 from broker.client_metrics_store import ClientMetricsStore
 from broker.controller import Controller
@@ -118,7 +118,7 @@ class InProcessBroker:
             log_dir_failed=self.failed_dirs.append,
         )
         self.replica_manager.apply(storage.image, MetadataDelta.everything(storage.image))
-        loader = MetadataLoader(storage.image, self.runner, self._publish, self.replica_manager.prepare)
+        loader = MetadataLoader(storage.image, self.runner, self._publish, self._prepare)
         self.directory_assignment = DirectoryAssignment(
             storage.node_id, storage.log_manager, lambda: self.controller.image
         )
@@ -183,9 +183,12 @@ class InProcessBroker:
         self.log_dirs.start()
         self.apis = KafkaApis(self.broker, self.requests, self.timer.time)
 
+    def _prepare(self, image: MetadataImage, delta: MetadataDelta) -> Work | None:
+        self.storage.image = image  # by which logs that are opened from here on find their settings
+        return self.replica_manager.prepare(image, delta)
+
     def _publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self.deltas.append(delta)
-        self.storage.image = image
         self.replica_manager.apply(image, delta)
         self.directory_assignment.apply(image, delta)
         self.dynamic_config.apply(image, delta)
