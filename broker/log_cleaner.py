@@ -158,7 +158,7 @@ class LogCleaner:
     def start(self) -> None:
         """The first look comes after log.cleaner.backoff.ms, for a broker that starts has other things to do."""
         if self.is_enabled:
-            self._schedule(self._backoff_s)
+            self._schedule(self.backoff_s)
         else:
             self._log_manager.cleaner = None  # retention has all logs
             logger.warning("nothing is compacted: log.cleaner.enable=false, or no log.cleaner.threads")
@@ -167,11 +167,11 @@ class LogCleaner:
         """Goes by what log.cleaner.* say now. What was begun with other limits is called off and begun anew."""
         if self._handle is None or self._is_stopping:
             return
-        limits = self._limits()
+        limits = self.limits()
         for cleaning in self.running:
             if cleaning.limits != limits and cleaning.phase is not Phase.SWAP:
                 self.manager.abort_cleaning(cleaning.found.key)
-        self._schedule(self._backoff_s)
+        self._schedule(self.backoff_s)
         self.look_soon()
 
     async def stop(self) -> None:
@@ -187,7 +187,7 @@ class LogCleaner:
         await self._workers.close()
 
     @property
-    def _backoff_s(self) -> float:
+    def backoff_s(self) -> float:
         return max(self._config[keys.LOG_CLEANER_BACKOFF_MS], SHORTEST_BACKOFF_MS) / 1000
 
     def _schedule(self, delay_s: float) -> None:
@@ -199,7 +199,7 @@ class LogCleaner:
         """Has the logs cleaned that are due, as many as there may be workers; then retention of compacted logs."""
         if self._is_stopping:
             return
-        self._schedule(self._backoff_s)
+        self._schedule(self.backoff_s)
         while len(self._running) < self._config[keys.LOG_CLEANER_THREADS]:
             found = self.manager.grab_filthiest_log()
             if found is None:
@@ -226,7 +226,7 @@ class LogCleaner:
     def _begin(self, found: LogToClean) -> None:
         slots = {cleaning.slot for cleaning in self._running.values()}
         slot = next(number for number in range(len(slots) + 1) if number not in slots)
-        cleaning = Cleaning(found, slot, self._limits(), self._timer.time())
+        cleaning = Cleaning(found, slot, self.limits(), self._timer.time())
         self._running[found.key] = cleaning
         self.manager.on_abort(found.key, cleaning.stop)
         survey = SegmentSurvey(self._env, found)
@@ -249,7 +249,7 @@ class LogCleaner:
                 Job("clean", plan), progressed, lambda answer: self._cleaned(cleaning, answer)
             )
 
-    def _limits(self) -> CleanerLimits:
+    def limits(self) -> CleanerLimits:
         """One worker's share of what log.cleaner.* gives all of them; each has a buffer to read and one to write."""
         config, threads = self._config, max(self._config[keys.LOG_CLEANER_THREADS], 1)
         return CleanerLimits(

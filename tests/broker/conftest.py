@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import uvloop
 
 if TYPE_CHECKING:
     from tests.broker.broker_fixture import InProcessBroker
+    from tests.broker.socket_house import Run
 
 
 @pytest.fixture
@@ -20,3 +23,15 @@ def broker(tmp_path: Path) -> Iterator[InProcessBroker]:
     running = InProcessBroker(tmp_path)
     yield running
     running.kill()
+
+
+@pytest.fixture(params=["uvloop", "asyncio"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Runs a test's dialogue in an event loop, within ten seconds."""
+
+    def run_it(dialogue: Coroutine[Any, Any, None]) -> None:
+        factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(asyncio.wait_for(dialogue, 10))
+
+    return run_it

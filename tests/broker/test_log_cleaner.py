@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from config.dynamic import apply_dynamic_settings
 from protocol.messages.topics import DeleteTopicsRequest
 from storage.cleaning_plan import CleaningPlan
 from storage.env import RealEnv, RealFile
@@ -406,3 +407,57 @@ async def test_the_end_takes_a_swap_back(house: CleanerHouse) -> None:
     await house.cleaner.stop()
     house.settle()
     assert house.leftovers() == []
+
+
+# ---- changes of log.cleaner.*
+
+
+def change(house: CleanerHouse, **settings: str) -> None:
+    """Sets dynamic keys, their dots written as underscores, in place of those before."""
+    texts = {key.replace("_", "."): text for key, text in settings.items()}
+    assert apply_dynamic_settings(house.broker.config, {}, texts) == []
+    house.cleaner.reconfigure()
+
+
+def test_more_threads_take_more_logs_at_once(house: CleanerHouse) -> None:
+    for topic in ("u", "v"):
+        house.broker.create_topic(topic, cleanup_policy="compact", internal_segment_bytes="1000")
+        house.fill(22, topic)
+    house.begin()
+    assert len(house.cleaner.running) == 1
+    change(house, log_cleaner_threads="2")
+    house.settle()
+    assert len(house.cleaner.running) == 2
+
+
+def test_a_cleaning_is_begun_anew_with_other_limits(house: CleanerHouse) -> None:
+    first = house.begin()
+    change(house, log_cleaner_io_max_bytes_per_second="1000", log_cleaner_io_buffer_size="100000")
+    assert first.is_killed
+    first.die()
+    house.settle()
+    house.settle()
+    plan: CleaningPlan = house.workers.last.job.argument
+    assert house.workers.last is not first
+    assert (plan.max_io_bytes_per_second, plan.io_buffer_bytes) == (1000, 50_000)
+    house.workers.last.finish()
+    house.settle()
+    assert house.offsets() == LAST_OFFSETS
+
+
+def test_a_cleaning_goes_on_where_its_limits_stay(house: CleanerHouse) -> None:
+    worker = house.begin()
+    change(house, log_cleaner_backoff_ms="7000")
+    assert not worker.is_killed
+    worker.finish()
+    house.settle()
+    assert house.offsets() == LAST_OFFSETS
+
+
+def test_another_backoff_holds_from_the_next_look_on(house: CleanerHouse) -> None:
+    change(house, log_cleaner_backoff_ms="100")
+    house.advance(0)
+    house.fill(22)
+    house.advance(0.1)
+    house.runner.release_all()
+    assert house.cleaner.running

@@ -5,111 +5,15 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import uvloop
 
-from broker.connection_quotas import ConnectionLimits, ConnectionQuotas
 from broker.listeners import ListenError
-from broker.probes import SocketServerProbe
-from broker.request_memory import RequestMemory
-from broker.socket_server import SocketServer, SocketSettings
 from protocol.framing import size_prefix
-from tests.broker.scripted import FakeRecords, ScriptedHandler, SliceableRecords, framed
+from tests.broker.scripted import FakeRecords, SliceableRecords, framed
+from tests.broker.socket_house import MIB, Address, Client, House, Run, house
 from tests.broker.test_listeners import has_ipv6_loopback
-
-MIB = 1024 * 1024
-Run = Callable[[Coroutine[Any, Any, None]], None]
-
-
-@pytest.fixture(params=["uvloop", "asyncio"])
-def run(request: pytest.FixtureRequest) -> Run:
-    """Runs a test's dialogue in an event loop, within ten seconds."""
-
-    def run_it(dialogue: Coroutine[Any, Any, None]) -> None:
-        factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
-        with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(asyncio.wait_for(dialogue, 10))
-
-    return run_it
-
-
-class Address:
-    def __init__(self, host: str = "127.0.0.1", port: int = 0, name: str = "PLAINTEXT") -> None:
-        self.name = name
-        self.host = host
-        self.port = port
-
-
-class House:
-    """A SocketServer with a ScriptedHandler behind it."""
-
-    def __init__(self, *addresses: Address, **options: Any) -> None:
-        self.handler = ScriptedHandler()
-        self.memory = RequestMemory(options.pop("limit_bytes", 64 * MIB))
-        self.probe = SocketServerProbe()
-        idle_ms = options.pop("connections_max_idle_ms", 600_000)
-        max_bytes = options.pop("socket_request_max_bytes", 16 * MIB)
-        self.server = SocketServer(
-            loop=asyncio.get_running_loop(),
-            listeners=addresses or [Address()],
-            settings=SocketSettings(connections_max_idle_ms=idle_ms, socket_request_max_bytes=max_bytes),
-            quotas=ConnectionQuotas(ConnectionLimits(**options)),
-            memory=self.memory,
-            probe=self.probe,
-        )
-        self.ports = self.server.bind()
-        self.server.start(self.handler)
-
-    @property
-    def port(self) -> int:
-        return self.ports["PLAINTEXT"]
-
-
-@asynccontextmanager
-async def house(*addresses: Address, **options: Any) -> AsyncIterator[House]:
-    home = House(*addresses, **options)
-    try:
-        yield home
-    finally:
-        await home.server.drain(5)
-
-
-class Client:
-    """A client over a real socket."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-
-    @classmethod
-    async def dials(cls, port: int, host: str = "127.0.0.1", **options: Any) -> Client:
-        return cls(*await asyncio.open_connection(host, port, **options))
-
-    def send(self, *requests: str) -> None:
-        self.writer.write(b"".join(framed(request.encode()) for request in requests))
-
-    async def answer(self) -> bytes:
-        size: int = struct.unpack(">i", await self.reader.readexactly(4))[0]
-        return await self.reader.readexactly(size)
-
-    async def asks(self, request: str) -> bytes:
-        self.send(request)
-        return await self.answer()
-
-    async def sees_the_end(self) -> bool:
-        """Whether the broker closes the connection, with nothing more to read before that."""
-        try:
-            return await self.reader.read(1) == b""
-        except ConnectionResetError:
-            return True
-
-    async def leaves(self) -> None:
-        self.writer.close()
-        await asyncio.wait([asyncio.ensure_future(self.writer.wait_closed())])
 
 
 def test_requests_are_answered(run: Run) -> None:

@@ -1,0 +1,108 @@
+"""Listeners and limits that change while clients are there."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from broker.connection_quotas import ConnectionLimits
+from tests.broker.socket_house import Address, Client, Run, house
+
+
+def test_a_listener_is_opened_and_closed(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house() as home:
+            home.server.change_listeners([Address(), Address(name="INSIDE")])
+            assert home.server.ports.keys() == {"PLAINTEXT", "INSIDE"}
+            port = home.server.ports["INSIDE"]
+            inside = await Client.dials(port)
+            outside = await Client.dials(home.port)
+            assert await inside.asks("echo one") == b"one"
+            home.server.change_listeners([Address()])
+            assert await inside.sees_the_end()
+            await inside.leaves()
+            assert await outside.asks("echo two") == b"two"
+            with pytest.raises(ConnectionRefusedError):
+                await Client.dials(port)
+            await outside.leaves()
+
+    run(dialogue())
+
+
+def test_a_listener_moves_and_keeps_its_connections(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house(Address(port=0)) as home:
+            before = await Client.dials(home.port)
+            home.server.change_listeners([Address(host="localhost")])
+            moved = home.server.ports["PLAINTEXT"]
+            assert moved != home.port
+            after = await Client.dials(moved)
+            assert await before.asks("echo one") == b"one"
+            assert await after.asks("echo two") == b"two"
+            with pytest.raises(ConnectionRefusedError):
+                await Client.dials(home.port)
+            await before.leaves()
+            await after.leaves()
+
+    run(dialogue())
+
+
+def test_an_address_that_is_taken_changes_nothing(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def dialogue() -> None:
+        async with house() as home:
+            home.server.change_listeners([Address(), Address(name="INSIDE", port=home.port)])
+            assert home.server.ports == home.ports
+            assert "INSIDE is not opened there" in caplog.text
+            client = await Client.dials(home.port)
+            assert await client.asks("echo one") == b"one"
+            await client.leaves()
+
+    run(dialogue())
+
+
+def test_other_limits_let_those_in_who_wait(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house(max_connections=1) as home:
+            first = await Client.dials(home.port)
+            assert await first.asks("echo one") == b"one"
+            second = await Client.dials(home.port)
+            second.send("echo two")
+            home.server.change_limits(ConnectionLimits(max_connections=2))
+            assert await second.answer() == b"two"
+            home.server.change_limits(ConnectionLimits(max_connections_per_ip=1))
+            third = await Client.dials(home.port)
+            assert await third.sees_the_end()
+            assert await first.asks("echo three") == b"three"
+            for client in (first, second, third):
+                await client.leaves()
+
+    run(dialogue())
+
+
+def test_the_rate_of_new_connections_has_the_next_one_wait(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house(max_connection_creation_rate=4) as home:
+            clients = [await Client.dials(home.port) for _ in range(5)]
+            for client in clients:
+                client.send("echo here")
+            assert await clients[-1].answer() == b"here"
+            assert home.probe.listener("PLAINTEXT").connections_created == 5
+            for client in clients:
+                await client.leaves()
+
+    run(dialogue())
+
+
+def test_a_rate_of_none_is_lifted(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house(max_connection_creation_rate=0) as home:
+            client = await Client.dials(home.port)
+            client.send("echo here")
+            await asyncio.sleep(0)
+            assert home.probe.listener("PLAINTEXT").connections_created == 0
+            home.server.change_limits(ConnectionLimits())
+            assert await client.answer() == b"here"
+            await client.leaves()
+
+    run(dialogue())
