@@ -18,6 +18,12 @@ pytestmark = [pytest.mark.faults, pytest.mark.clients, pytest.mark.timeout(180)]
 LIMIT_S = 30.0
 INIT_PRODUCER_ID = 22
 ROUNDS = 6
+SNAPSHOTS = {
+    "metadata.log.max.record.bytes.between.snapshots": "1000",
+    "internal.metadata.log.segment.bytes": "4000",
+    "internal.metadata.max.batch.size.in.bytes": "4000",
+    "metadata.max.retention.bytes": "10000",
+}
 
 
 def init_producer_id(bootstrap: str) -> int:
@@ -34,7 +40,7 @@ def test_topics_are_as_they_were_answered(tmp_path: Path) -> None:
     dice = random.Random(17)
     topics: dict[str, tuple[int, str]] = {}
     ids: dict[str, str] = {}
-    with BrokerProcess(tmp_path / "data") as broker:
+    with BrokerProcess(tmp_path / "data", SNAPSHOTS) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         for turn in range(ROUNDS):
             for number in range(3):
@@ -59,6 +65,7 @@ def test_topics_are_as_they_were_answered(tmp_path: Path) -> None:
         broker.start()
         check(admin, topics, ids)
         assert broker.stop() == 0
+    assert list((tmp_path / "data" / "__cluster_metadata-0").glob("*.checkpoint"))
 
 
 def check(admin: AdminClient, topics: dict[str, tuple[int, str]], ids: dict[str, str]) -> None:
