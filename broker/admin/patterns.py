@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 from broker.admin.names import INTERNAL_TOPICS
 
@@ -19,7 +20,9 @@ class TopicPattern:
             r"[\"']+$", "", re.sub(r"^[\"']+", "", text.strip().replace(",", "|").replace(" ", ""))
         )
         try:
-            self._pattern = re.compile(self.text)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)  # of what "[[" may mean one day
+                self._pattern = re.compile(self.text)
         except re.error as error:
             raise ValueError(f"{self.text!r} is no regular expression: {error}") from None
 
