@@ -1,0 +1,212 @@
+"""Topics made, deleted and made again by several clients at once: each answer is true when it is given.
+
+Each client has names of its own, of which it knows all that there is to know: what it was told last is so, at once and
+without exception. Other names they share: there the answers of all have to fit together in the end.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.messages.metadata import MetadataRequest
+from protocol.messages.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
+from protocol.wire import ZERO_UUID, Uuid
+from tests.conformance.dialogues.words import list_offsets, named, produce
+from tests.conformance.peer import Peer
+from tests.conformance.speaker import batch
+from tests.support.broker_process import BrokerProcess
+
+CLIENTS = 4
+STEPS = int(os.environ.get("BARNABAS_RACE_STEPS", "60"))
+SEED = int(os.environ.get("BARNABAS_RACE_SEED", "5"))
+SHARED = ("shared-a", "shared-b")
+MOST_PARTITIONS = 4
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(Path(tmp_path_factory.mktemp("races"))) as running:
+        yield running
+
+
+class Topic:
+    """A topic as its owner knows it: `ends` are where its partitions end."""
+
+    def __init__(self, topic_id: Uuid, partitions: int) -> None:
+        self.topic_id = topic_id
+        self.ends = [0] * partitions
+
+
+class Client:
+    """One connection, and what its owner knows."""
+
+    def __init__(self, peer: Peer, number: int) -> None:
+        self.peer = peer
+        self.random = Random(SEED * 1000 + number)
+        self.own: dict[str, Topic | None] = {f"own-{number}-{word}": None for word in "ab"}
+        self.gone: list[Uuid] = []
+        self.made: list[tuple[str, Uuid]] = []
+        self.removed: list[tuple[str, Uuid]] = []
+
+    # ---- what it asks
+
+    def create(self, name: str, partitions: int) -> tuple[int, Uuid]:
+        topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        answer: Any = self.peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
+        return answer.topics[0].error_code, answer.topics[0].topic_id
+
+    def delete(self, name: str | None, topic_id: Uuid = ZERO_UUID) -> tuple[int, Uuid]:
+        state = DeleteTopicsRequest.DeleteTopicState(name=name, topic_id=topic_id)
+        answer: Any = self.peer.ask(DeleteTopicsRequest(topics=[state], timeout_ms=30_000), 6)
+        return answer.responses[0].error_code, answer.responses[0].topic_id
+
+    def describe(self, name: str | None, topic_id: Uuid = ZERO_UUID) -> Any:
+        request = MetadataRequest(topics=named(name, topic_id=topic_id), allow_auto_topic_creation=False)
+        answer: Any = self.peer.ask(request, 12)
+        return answer.topics[0]
+
+    # ---- steps on names of its own: what is known is so
+
+    def step(self) -> None:
+        name = self.random.choice(sorted(self.own))
+        topic = self.own[name]
+        if self.random.random() < 0.3:
+            self.share(self.random.choice(SHARED))
+        elif topic is None:
+            self.without(name)
+        else:
+            self.random.choice((self.write, self.grow, self.look, self.remove))(name, topic)
+
+    def without(self, name: str) -> None:
+        """There is no such topic, and then there is."""
+        if self.random.random() < 0.5:
+            assert self.describe(name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert self.delete(name)[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        partitions = self.random.randint(1, MOST_PARTITIONS)
+        code, topic_id = self.create(name, partitions)
+        assert code == ErrorCode.NONE
+        self.own[name] = topic = Topic(topic_id, partitions)
+        self.random.choice((self.look, self.write))(name, topic)
+
+    def look(self, name: str, topic: Topic) -> None:
+        by_id = self.random.random() < 0.5
+        found = self.describe(None, topic.topic_id) if by_id else self.describe(name)
+        assert (found.error_code, found.name, found.topic_id) == (0, name, topic.topic_id)
+        assert sorted(part.partition_index for part in found.partitions) == [*range(len(topic.ends))]
+        assert all(part.error_code == 0 and part.leader_id >= 0 for part in found.partitions)
+        assert self.create(name, 1)[0] == ErrorCode.TOPIC_ALREADY_EXISTS
+        answer: Any = self.peer.ask(list_offsets(name, *range(len(topic.ends))), 7)
+        ends = {part.partition_index: part.offset for part in answer.topics[0].partitions}
+        assert ends == dict(enumerate(topic.ends))
+        if self.gone:
+            gone = self.random.choice(self.gone)
+            assert self.describe(None, gone).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+            refused: Any = self.peer.ask(produce(gone, batch(b"late")), 13)
+            assert refused.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+    def write(self, name: str, topic: Topic) -> None:
+        index = self.random.randrange(len(topic.ends))
+        by_id = self.random.random() < 0.5
+        request = produce(topic.topic_id if by_id else name, batch(b"x"), first_partition=index)
+        answer: Any = self.peer.ask(request, 13 if by_id else 12)
+        result = answer.responses[0].partition_responses[0]
+        assert (result.error_code, result.base_offset) == (0, topic.ends[index])
+        topic.ends[index] += 1
+
+    def grow(self, name: str, topic: Topic) -> None:
+        count = len(topic.ends) + self.random.randint(0, 1)
+        wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=count, assignments=None)
+        answer: Any = self.peer.ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=30_000), 3)
+        code = answer.results[0].error_code
+        assert code == (ErrorCode.NONE if count > len(topic.ends) else ErrorCode.INVALID_PARTITIONS)
+        topic.ends += [0] * (count - len(topic.ends))
+        self.look(name, topic)
+
+    def remove(self, name: str, topic: Topic) -> None:
+        code, topic_id = (
+            self.delete(None, topic.topic_id) if self.random.random() < 0.5 else self.delete(name)
+        )
+        assert (code, topic_id) == (0, topic.topic_id)
+        self.gone.append(topic_id)
+        self.own[name] = None
+        if self.random.random() < 0.7:
+            self.without(name)
+
+    # ---- steps on shared names: what is told is noted
+
+    def share(self, name: str) -> None:
+        if self.random.random() < 0.5:
+            code, topic_id = self.create(name, 2)
+            assert code in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}
+            if code == ErrorCode.NONE:
+                self.made.append((name, topic_id))
+        else:
+            code, topic_id = self.delete(name)
+            assert code in {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+            if code == ErrorCode.NONE:
+                self.removed.append((name, topic_id))
+
+
+def test_what_each_client_was_told_last_is_so(broker: BrokerProcess) -> None:
+    failures: list[BaseException] = []
+    clients = [Client(Peer(broker.host, broker.port), number) for number in range(CLIENTS)]
+
+    def live(client: Client) -> None:
+        try:
+            with client.peer:
+                for _ in range(STEPS):
+                    client.step()
+        except BaseException as error:  # told in the thread of the test
+            failures.append(error)
+
+    threads = [threading.Thread(target=live, args=(client,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+    made = [one for client in clients for one in client.made]
+    removed = [one for client in clients for one in client.removed]
+    assert len({topic_id for _, topic_id in made}) == len(made), "an id was given twice"
+    assert len(set(removed)) == len(removed), "a topic was deleted twice"
+    assert set(removed) <= set(made)
+    left = set(made) - set(removed)
+    judge = Client(Peer(broker.host, broker.port), CLIENTS)
+    with judge.peer:
+        found = {name: judge.describe(name) for name in SHARED}
+    assert left == {(name, topic.topic_id) for name, topic in found.items() if topic.error_code == 0}
+
+
+def test_one_of_those_who_create_at_once_succeeds(broker: BrokerProcess) -> None:
+    """Requests of many clients that are all there before the first is answered."""
+    for turn in range(10):
+        name = f"wanted-{turn}"
+        peers = [Peer(broker.host, broker.port) for _ in range(8)]
+        topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=2, replication_factor=1)
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
+        question = MetadataRequest(topics=named(name), allow_auto_topic_creation=False)
+        for peer in peers:
+            peer.say(request, 7)
+            peer.say(question, 12)  # it comes by the same connection, so it sees what the creation led to
+        answers: list[Any] = [peer.hear(request, 7) for peer in peers]
+        seen: list[Any] = [peer.hear(question, 12) for peer in peers]
+        codes = sorted(answer.topics[0].error_code for answer in answers)
+        assert codes == [ErrorCode.NONE] + [ErrorCode.TOPIC_ALREADY_EXISTS] * 7
+        (topic_id,) = {a.topics[0].topic_id for a in answers if a.topics[0].error_code == ErrorCode.NONE}
+        for answer in seen:
+            assert answer.topics[0].error_code in {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+            assert answer.topics[0].topic_id in {topic_id, ZERO_UUID}
+        for peer in peers:
+            found: Any = peer.ask(question, 12)
+            assert (found.topics[0].error_code, found.topics[0].topic_id) == (0, topic_id)
+            peer.close()
