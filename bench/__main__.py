@@ -48,6 +48,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[argparse.Namespace], bool]]] = {
         "recovery of a large log and opening of many, beside Apache Kafka",
         _module("bench_recovery"),
     ),
+    "metadata": ("the metadata log: changes, start, snapshots", _module("bench_metadata_log")),
     "lookup": ("lookups by offset and by timestamp, beside Apache Kafka", _module("bench_lookup")),
     "storage": ("append, read and recover", _module("bench_storage")),
 }
