@@ -1,0 +1,98 @@
+"""Who was given a password by Barnabas logs in at Apache Kafka on the same directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import confluent_kafka.admin
+import pytest
+from confluent_kafka import KafkaException
+
+from tests.conformance.handover.sides import KAFKA, OURS, Directory
+from tests.support.apache_kafka import ApacheKafka, free_ports
+
+pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
+
+ADMIN: Any = confluent_kafka.admin  # its types know neither what it exports nor what may be None
+LIMIT_S = 30.0
+SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
+USERS = {
+    "alice": (SHA_256, 4096, "pencil"),
+    "bob": (SHA_512, 16384, "ein Paßwort, ✓"),
+}
+LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
+
+def login_settings(kafka: ApacheKafka, port: int) -> dict[str, str]:
+    """A listener more than a node has, for which clients have to log in."""
+    sasl = f"SASL_PLAINTEXT://127.0.0.1:{port}"
+    prefix = "listener.name.sasl_plaintext"
+    return {
+        "listeners": f"PLAINTEXT://{kafka.bootstrap},{sasl},CONTROLLER://127.0.0.1:{kafka.controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{kafka.bootstrap},{sasl}",
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"
+        ),
+        f"{prefix}.sasl.enabled.mechanisms": f"{SHA_256},{SHA_512}",
+        f"{prefix}.scram-sha-256.sasl.jaas.config": LOGIN_MODULE,
+        f"{prefix}.scram-sha-512.sasl.jaas.config": LOGIN_MODULE,
+    }
+
+
+@pytest.fixture(scope="module")
+def login_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Where to log in at the Kafka that took the directory over after Barnabas had stored the users."""
+    directory = Directory(tmp_path_factory.mktemp("logins"))
+    (port,) = free_ports(1)
+    try:
+        ours = directory.broker(OURS)
+        ours.start()
+        set_passwords(ours.bootstrap)
+        assert ours.stop() == 0
+        kafka = directory.broker(KAFKA)
+        assert isinstance(kafka, ApacheKafka)
+        kafka.overrides.update(login_settings(kafka, port))
+        kafka.start()
+        yield port
+    finally:
+        directory.end()
+
+
+def set_passwords(bootstrap: str) -> None:
+    alterations = [
+        ADMIN.UserScramCredentialUpsertion(
+            user,
+            ADMIN.ScramCredentialInfo(getattr(ADMIN.ScramMechanism, mechanism.replace("-", "_")), iterations),
+            password.encode(),
+        )
+        for user, (mechanism, iterations, password) in USERS.items()
+    ]
+    admin = ADMIN.AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.alter_user_scram_credentials(alterations).values():
+        future.result(LIMIT_S)
+
+
+def client(port: int, user: str, password: str, mechanism: str) -> Any:
+    return ADMIN.AdminClient(
+        {
+            "bootstrap.servers": f"127.0.0.1:{port}",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": mechanism,
+            "sasl.username": user,
+            "sasl.password": password,
+        }
+    )
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_the_password_lets_in(user: str, login_port: int) -> None:
+    mechanism, _, password = USERS[user]
+    assert client(login_port, user, password, mechanism).list_topics(timeout=LIMIT_S).brokers
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_another_password_does_not(user: str, login_port: int) -> None:
+    mechanism, _, password = USERS[user]
+    with pytest.raises(KafkaException):
+        client(login_port, user, password + "x", mechanism).list_topics(timeout=3)
