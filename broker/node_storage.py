@@ -241,8 +241,9 @@ class NodeStorage:
         try:
             if self._leaves_in_order:
                 self.commit(shutdown_changes(self.image, self.node_id))
+            self.store.maybe_snapshot(self.image)
         except (StorageError, OSError) as error:
-            logger.warning("the metadata do not say that this broker stopped in order: %s", error)
+            logger.warning("the metadata may not say that this broker stopped in order: %s", error)
         threads = CLOSING_THREADS_PER_DIR * max(len(self.log_manager.dirs), 1)
         try:
             self.store.close()
