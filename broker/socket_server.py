@@ -216,6 +216,11 @@ class SocketServer:
 
     # ---- changes while it runs
 
+    @property
+    def limits(self) -> ConnectionLimits:
+        """What connections are held to now."""
+        return self._quotas.limits
+
     def change_limits(self, limits: ConnectionLimits) -> None:
         """Holds connections to other limits from now on."""
         self._quotas.change_limits(limits)
