@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.metadata.log import MetadataLog, MetadataLogError
@@ -296,12 +296,13 @@ STEPS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(STEPS)
 def test_whatever_is_appended_and_whenever_a_snapshot_is_taken_a_restart_finds_the_same(
     steps: list[tuple[object, ...]],
 ) -> None:
-    settings = {"segment_bytes": 300, "max_batch_bytes": 300, "retention_bytes": 1000}
-    node = Node(new_env(), **settings)
+    sizes = {"segment_bytes": 300, "max_batch_bytes": 300, "retention_bytes": 1000}
+    node = Node(new_env(), **sizes)
     for step in [*steps, ("restart",)]:
         match step:
             case ("append", list(batches)):
@@ -319,6 +320,6 @@ def test_whatever_is_appended_and_whenever_a_snapshot_is_taken_a_restart_finds_t
                 else:
                     node.log.close()
                     node.env.kill()
-                before, node = node, Node(node.env, **settings)
+                before, node = node, Node(node.env, **sizes)
                 assert state(node.image) == state(before.image)
                 assert node.image.offset >= before.image.offset

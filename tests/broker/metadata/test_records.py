@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.metadata.log import MetadataLogError
@@ -68,6 +68,7 @@ def test_changes_of_a_registration_have_the_lowest_version_that_holds_them(
     assert unframe(frame(record, 30)) == record
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_what_is_framed_is_read_back(data: st.DataObject) -> None:
     record_type = data.draw(st.sampled_from(sorted(record_types().values(), key=lambda one: one.__name__)))
@@ -78,6 +79,7 @@ def test_what_is_framed_is_read_back(data: st.DataObject) -> None:
     assert value.endswith(encode(record, version))
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_record_or_an_error(value: bytes) -> None:
     try:
