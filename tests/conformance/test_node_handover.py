@@ -1,0 +1,171 @@
+"""Apache Kafka starts where a node of ours was stopped or killed, and the other way round: with every partition led,
+whichever way the quorum is named and whichever metadata.version the directory has.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from broker.cli import main
+from broker.metadata.versions import FEATURES, METADATA_VERSIONS
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.metadata import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
+from protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from tests.conformance.handover.kafka_side import ask, create
+from tests.conformance.handover.sides import KAFKA, OURS, Broker, Directory
+from tests.conformance.kafka_jars import require_compiled
+from tests.support.apache_kafka import ApacheKafka
+
+pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(300)]
+
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+RELEASES = ["3.3-IV3", "3.6-IV2", "3.9-IV0", "4.0-IV1"][
+    : 4 if os.environ.get("BARNABAS_HANDOVER_SEEDS") else 1
+]
+SOURCE = Path(__file__).parent / "java" / "VersionsPeer.java"
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Directory]:
+    place = Directory(tmp_path)
+    yield place
+    place.end()
+
+
+def leaders(bootstrap: str) -> dict[str, tuple[int, list[int], list[int]]]:
+    """Each topic's first partition: who leads, who is in sync, who is eligible."""
+    answer = ask(bootstrap, DescribeTopicPartitionsRequest(), 0)
+    assert isinstance(answer, DescribeTopicPartitionsResponse)
+    return {
+        topic.name or "": (one.leader_id, one.isr_nodes, one.eligible_leader_replicas or [])
+        for topic in answer.topics
+        for one in topic.partitions[:1]
+    }
+
+
+def features(bootstrap: str) -> dict[str, int]:
+    """The levels in force."""
+    asking = ApiVersionsRequest(client_software_name="handover", client_software_version="1")
+    answer = ask(bootstrap, asking, 4)
+    assert isinstance(answer, ApiVersionsResponse)
+    return {one.name: one.max_version_level for one in answer.finalized_features}
+
+
+def voters(bootstrap: str) -> list[tuple[int, bytes]]:
+    """The quorum's, with the ids of their directories."""
+    topic = DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata")
+    topic.partitions = [DescribeQuorumRequest.PartitionData(partition_index=0)]
+    answer = ask(bootstrap, DescribeQuorumRequest(topics=[topic]), 2)
+    assert isinstance(answer, DescribeQuorumResponse)
+    (partition,) = answer.topics[0].partitions
+    assert partition.error_code == 0
+    return [(one.replica_id, one.replica_directory_id) for one in partition.current_voters]
+
+
+def led(*topics: str) -> dict[str, tuple[int, list[int], list[int]]]:
+    return dict.fromkeys(topics, (1, [1], []))
+
+
+def started(directory: Directory, side: str, overrides: Mapping[str, str] = {}) -> Broker:
+    broker = directory.broker(side)
+    broker.overrides |= overrides
+    return broker.start()
+
+
+def stopped(broker: Broker) -> None:
+    assert broker.stop() == broker.clean_status
+
+
+def log_of(directory: Directory) -> str:
+    kafka = directory.broker(KAFKA)
+    assert isinstance(kafka, ApacheKafka)
+    return (kafka.directory / "server.log").read_text()
+
+
+def test_a_quorum_that_the_log_names_goes_round(directory: Directory) -> None:
+    """Stopped in order each time: nobody waits for a broker that seems to be alive, and nobody is elected uncleanly."""
+    quorum = {
+        "controller.quorum.voters": "",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{directory.ports[1]}",
+    }
+    ours = started(directory, OURS, quorum)
+    create(ours.bootstrap, {"first": {}})
+    known = voters(ours.bootstrap)
+    assert known[0][1] != bytes(16)
+    levels = features(ours.bootstrap)
+    stopped(ours)
+    kafka = started(directory, KAFKA, quorum)
+    assert leaders(kafka.bootstrap) == led("first")
+    assert (voters(kafka.bootstrap), features(kafka.bootstrap)) == (known, levels)
+    create(kafka.bootstrap, {"second": {}})
+    stopped(kafka)
+    ours.start()
+    assert leaders(ours.bootstrap) == led("first", "second")
+    assert (voters(ours.bootstrap), features(ours.bootstrap)) == (known, levels)
+    stopped(ours)
+    told = log_of(directory)
+    assert "DUPLICATE_BROKER_REGISTRATION" not in told
+    assert "unclean election" not in told
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_kafka_finds_leaders_after_a_kill_under_an_older_metadata_version(
+    directory: Directory, release: str
+) -> None:
+    kafka_broker = directory.broker(KAFKA)
+    assert isinstance(kafka_broker, ApacheKafka)
+    kafka_broker._write_configuration()
+    words = ["format", "-t", CLUSTER_ID, "-r", release, "-c", str(kafka_broker._properties)]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    ours = started(directory, OURS)
+    create(ours.bootstrap, {"first": {}})
+    ours.kill()
+    kafka = kafka_broker.start()
+    assert leaders(kafka.bootstrap) == led("first")
+    level = next(one.level for one in METADATA_VERSIONS if one.name == release)
+    assert features(kafka.bootstrap) == features_of(level)
+    create(kafka.bootstrap, {"second": {}})
+    kafka.kill()
+    ours.start()
+    assert leaders(ours.bootstrap) == led("first", "second")
+    assert features(ours.bootstrap) == features_of(level)
+    create(ours.bootstrap, {"third": {}})
+    stopped(ours)
+
+
+def features_of(level: int) -> dict[str, int]:
+    found = {one.name: one.default_level(level) for one in FEATURES if one.name != "kraft.version"}
+    return {"metadata.version": level, **{name: at for name, at in found.items() if at}}
+
+
+def test_versions_and_features_are_kafkas() -> None:
+    """Level, name, and what hangs on it, of everything in Kafka's own tables."""
+    import subprocess
+
+    from broker.metadata.versions import record_version
+    from protocol.messages.cluster_records import RegisterBrokerRecord
+    from protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord
+
+    command = ["java", "-XX:TieredStopAtLevel=1", "-cp", require_compiled(SOURCE), SOURCE.stem]
+    theirs = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    records = (RegisterBrokerRecord(), PartitionRecord(), PartitionChangeRecord())
+    mine = [
+        " ".join(
+            [
+                f"metadata.version {one.level} {one.name} {one.level <= 30} {one.changes_metadata}".lower(),
+                *(str(record_version(record, one.level)) for record in records),
+            ]
+        )
+        for one in METADATA_VERSIONS
+    ]
+    for feature in FEATURES:
+        for at in feature.levels:
+            needs = " ".join(f"{name}={level}" for name, level in at.dependencies.items())
+            mine.append(f"{feature.name} {at.level} {at.since} {needs}".rstrip().lower())
+    assert [line.lower() for line in theirs] == [line.lower() for line in mine]
