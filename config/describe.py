@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import Any
 
 from config.broker_config import BrokerConfig
-from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS, log
+from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS, log, server
 from config.keys import ConfigKey, DynamicMode
 from config.layers import Setting, Source
 from config.log_config import effective_topic_values, sound_topic_overrides
@@ -100,6 +100,11 @@ _FAMILY_OF: Mapping[str, tuple[ConfigKey[Any], ...]] = {
     log.LOG_FLUSH_INTERVAL_MS.name: (log.LOG_FLUSH_INTERVAL_MS, log.LOG_FLUSH_SCHEDULER_INTERVAL_MS),
 }
 
+_OF_THE_AUTHORIZER = frozenset({server.SUPER_USERS.name, server.ALLOW_EVERYONE_IF_NO_ACL_FOUND.name})
+"""Kafka leaves these to its authorizer: to the broker they are keys that nobody knows."""
+
+_REQUIRED = frozenset({server.PROCESS_ROLES.name})
+"""Kafka does not start without these, so they have no default to tell of."""
 
 _SOURCE_OF_DYNAMIC: Mapping[Source, ConfigSource] = {
     Source.DYNAMIC_BROKER: ConfigSource.DYNAMIC_BROKER_CONFIG,
@@ -150,6 +155,10 @@ def describe_broker_configs(
     """The entries of the broker itself; `names` asks for some only, None for all."""
     for name, key in BROKER_KEYS.items():
         if (key.internal and not broker.is_set(key)) or (names is not None and name not in names):
+            continue
+        if name in _OF_THE_AUTHORIZER:
+            if broker.is_set(key):
+                yield _unknown_entry(broker, name)
             continue
         value = None if key.sensitive else key.format(broker[key])
         read_only = key.dynamic is DynamicMode.READ_ONLY
@@ -204,7 +213,7 @@ def _synonyms_of(broker: BrokerConfig, names: Sequence[str]) -> list[ConfigSynon
             ]
     for name in names:
         key = BROKER_KEYS.get(name)
-        if key is not None and key.default is not None:
+        if key is not None and key.default is not None and name not in _REQUIRED:
             value = None if key.sensitive else key.format(key.default)
             synonyms.append(ConfigSynonym(name, value, ConfigSource.DEFAULT_CONFIG))
     return synonyms
@@ -227,6 +236,11 @@ def _is_read_only(name: str) -> bool:
     """True for what Kafka does not have among its dynamic keys; the settings of single listeners are not there."""
     key = BROKER_KEYS.get(name) or DYNAMIC_BROKER_KEYS.get(name)
     return key is None or key.dynamic is DynamicMode.READ_ONLY
+
+
+def _unknown_entry(broker: BrokerConfig, name: str) -> ConfigEntry:
+    hidden = [ConfigSynonym(name, None, _source_of(setting)) for setting in broker.layers(name)]
+    return ConfigEntry(name, None, hidden, key=None, read_only=True)
 
 
 def _other_entry(
