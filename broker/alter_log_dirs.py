@@ -41,6 +41,7 @@ from storage.future_log import SourceChangedError
 if TYPE_CHECKING:
     from broker.log_flusher import LogFlusher
     from broker.replication_quota import ReplicationQuota
+    from storage.future_log import CopyStep
     from storage.future_logs import NewFutureLog
     from storage.log_dir import LogDir
     from storage.log_manager import LogManager
@@ -49,7 +50,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("barnabas.alter_log_dirs")
 
 PartitionId = tuple[str, int]
-MIRROR_BYTES: Final = 1 << 20
+INLINE_BYTES: Final = 128 << 10
+"""So little is appended at once, on the loop: or a future log would never catch up with a log that never rests."""
+
+MAX_INLINE_STEPS: Final = 3  # the tail of one segment, and the next one
+
+FLUSH_BYTES: Final = 32 << 20
+"""After so many bytes a future log is flushed, so that little is left to flush when it has caught up."""
 
 _PASSES: Final = (DiskFullError, OutOfResourcesError)
 """What says nothing against the disk: it is tried again."""
@@ -269,10 +276,10 @@ class ReplicaAlterLogDirsManager:
         if future.config is not source.config:
             future.update_config(source.config)
         try:
-            if future.needs_flush():
+            if move.unflushed_bytes >= FLUSH_BYTES:
                 self._flush(move, lambda: self._again(move))
                 return
-            step = self._log_manager.future.plan_step(source, future)
+            step = self._next_step(move, source, future)
         except (StorageError, CorruptRecordError, OSError) as error:
             self._step_failed(move, error)
             return
@@ -283,12 +290,26 @@ class ReplicaAlterLogDirsManager:
         def done(error: BaseException | None) -> None:
             if not self._stepped(move, error):
                 return
-            self._quota.record(step.size)
-            move.copied_bytes += step.size
-            move.is_failing = False
+            self._count(move, step)
             self._again(move)
 
         self._submit(move, step.run, done)
+
+    def _next_step(self, move: Move, source: UnifiedLog, future: UnifiedLog) -> CopyStep | None:
+        """The next step that is worth a thread; None when the future log has caught up."""
+        for _ in range(MAX_INLINE_STEPS):
+            step = self._log_manager.future.plan_step(source, future)
+            if step is None or step.size > INLINE_BYTES:
+                return step
+            step.run()
+            self._count(move, step)
+        return self._log_manager.future.plan_step(source, future)
+
+    def _count(self, move: Move, step: CopyStep) -> None:
+        self._quota.record(step.size)
+        move.copied_bytes += step.size
+        move.unflushed_bytes += step.size
+        move.is_failing = False
 
     def _submit(self, move: Move, work: Work, done: Done) -> None:
         self._running += 1
@@ -353,9 +374,9 @@ class ReplicaAlterLogDirsManager:
             self._try_again(move, str(error))
         elif isinstance(error, LogDirError):
             self._hosts.log_dir_failed(error.log_dir, str(error))
-        elif isinstance(error, KafkaStorageError) and not error.undone:
+        elif isinstance(error, KafkaStorageError):
             self._hosts.log_dir_failed(move.target.path, str(error))
-        elif isinstance(error, OSError | KafkaStorageError):
+        elif isinstance(error, OSError):
             source = self._log_manager.directory_of(move.partition.log)
             self._hosts.log_dir_failed(source.path, f"{move}: {error}")
         else:
@@ -395,7 +416,10 @@ class ReplicaAlterLogDirsManager:
         except KafkaStorageError as error:
             self._step_failed(move, error)
             return
-        checkpoints = move.target.checkpoint_jobs() if phase is Phase.MIRROR else []
+        move.unflushed_bytes = 0
+        # Meanwhile, of the flush before this one: what is not known as durable is copied again after a crash.
+        is_last = phase is Phase.MIRROR
+        checkpoints = move.target.checkpoint_jobs() if is_last else [move.target.recovery_point_job()]
 
         def work() -> None:
             job.run()

@@ -45,6 +45,7 @@ class Move:
         "phase",
         "started_s",
         "target",
+        "unflushed_bytes",
     )
 
     def __init__(self, partition: Partition, target: LogDir, now_s: float) -> None:
@@ -54,6 +55,7 @@ class Move:
         self.phase = Phase.CREATE
         self.begun: Pending[ErrorCode] = Pending()
         self.copied_bytes = 0
+        self.unflushed_bytes = 0
         self.started_s = now_s
         self.is_busy = False  # a thread works on the future log
         self.is_failing = False

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
+
+SHORTEST_DELAY_S: Final = 0.001
 
 
 class ReplicationQuota:
@@ -51,4 +54,4 @@ class ReplicationQuota:
         # It gets less when time passes, or when the oldest sample is out of sight.
         oldest_ends = self._samples[0][0] + self._count * self._window_s - now
         rate = self._bytes_per_second()
-        return min(total / rate - elapsed, oldest_ends) if rate else oldest_ends
+        return max(min(total / rate - elapsed, oldest_ends) if rate else oldest_ends, SHORTEST_DELAY_S)

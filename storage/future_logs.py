@@ -23,7 +23,14 @@ from typing import TYPE_CHECKING, Final
 from protocol.records.errors import CorruptRecordError
 from storage.checkpoints import TopicPartition
 from storage.env import Env, remove_tree
-from storage.errors import KafkaStorageError, LogDirError, StorageError, storage_error
+from storage.errors import (
+    DiskFullError,
+    KafkaStorageError,
+    LogDirError,
+    OutOfResourcesError,
+    StorageError,
+    storage_error,
+)
 from storage.future_log import (
     STEP_BYTES,
     CopyStep,
@@ -108,6 +115,11 @@ class FutureLogs:
         Of several it is the one that `assigned_dir` names, or else the one that has come farthest.
         """
         found, self._found = self._found, []
+        for log, directory in found:
+            if not directory.had_clean_shutdown and directory.directory_id != assigned_dir(
+                log.topic, log.partition
+            ):
+                self._cut_to_what_is_durable(log, directory)
         for log, directory in sorted(found, key=lambda one: one[0].log_end_offset):
             if directory not in self._manager.dirs:
                 continue  # it has failed since
@@ -124,6 +136,13 @@ class FutureLogs:
                 self.detach(*key)
                 self._drop(other, other_dir, f"{log.directory} is to replace the partition too")
             self._manager.register(log, directory, self._logs)
+
+    def _cut_to_what_is_durable(self, log: UnifiedLog, directory: LogDir) -> None:
+        """After a power cut there may be holes in what was not flushed; it is copied once more."""
+        try:
+            log.truncate_to(log.recovery_point)
+        except KafkaStorageError as error:
+            self._manager.log_dir_failed(directory.path, str(error))
 
     def _drop(self, log: UnifiedLog, directory: LogDir, why: str) -> None:
         logger.warning("%s goes: %s", log.directory, why)
@@ -202,8 +221,19 @@ class FutureLogs:
     ) -> CopyStep | None:
         """`future_log.plan_step`, and before it whatever has to be cut off the future log, which is rare.
 
-        Raises CorruptRecordError, KafkaStorageError, OSError.
+        Raises CorruptRecordError; LogDirError where the source cannot be read, KafkaStorageError and OSError where it
+        is the future log.
         """
+        try:
+            return self._plan_step(source, future, max_bytes)
+        except (DiskFullError, OutOfResourcesError):
+            raise
+        except KafkaStorageError as error:
+            if not error.undone:
+                raise
+            raise LogDirError(str(error), self._manager.directory_of(source).path) from error
+
+    def _plan_step(self, source: UnifiedLog, future: UnifiedLog, max_bytes: int) -> CopyStep | None:
         if begins_too_early(source, future):
             self._manager.truncate_fully_and_start_at(future, first_offset_to_copy(source))
         elif has_diverged(source, future):

@@ -3,7 +3,7 @@
 Those that have a topic key of their own (catalogue/topic.py) are the default for topics which do not set it.
 """
 
-from config.catalogue.use import ACTED, NEVER_MOVES, NO_REPLICATION
+from config.catalogue.use import ACTED, EMBEDDED_CONTROLLER
 from config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, PER_BROKER, KeySet
 from config.validators import ListOf, OneOf, Satisfies, at_least, between
 
@@ -21,7 +21,7 @@ LOG_DIRS = keys.optional_list("log.dirs", None, HIGH, ACTED, ListOf()).doc(
     "partitions."
 )
 CORDONED_LOG_DIRS = keys.list_(
-    "cordoned.log.dirs", (), MEDIUM, NEVER_MOVES, ListOf(may_be_empty=True), PER_BROKER
+    "cordoned.log.dirs", (), MEDIUM, ACTED, ListOf(may_be_empty=True), PER_BROKER
 ).doc("Log directories that get no new partitions; `*` stands for all of them.")
 NUM_RECOVERY_THREADS_PER_DATA_DIR = keys.int_(
     "num.recovery.threads.per.data.dir", 2, HIGH, ACTED, at_least(1), CLUSTER_WIDE
@@ -30,10 +30,13 @@ NUM_RECOVERY_THREADS_PER_DATA_DIR = keys.int_(
     "are processors, but one for each directory in any case."
 )
 NUM_REPLICA_ALTER_LOG_DIRS_THREADS = keys.optional_int(
-    "num.replica.alter.log.dirs.threads", None, HIGH, NEVER_MOVES
-).doc("How many workers move replicas from one log directory to another.")
+    "num.replica.alter.log.dirs.threads", None, HIGH, ACTED
+).doc(
+    "How many threads copy replicas that move from one log directory to another; when unset, as many as there are log "
+    "directories."
+)
 LOG_DIR_FAILURE_TIMEOUT_MS = keys.long(
-    "log.dir.failure.timeout.ms", 30_000, LOW, NO_REPLICATION, at_least(1)
+    "log.dir.failure.timeout.ms", 30_000, LOW, EMBEDDED_CONTROLLER, at_least(1)
 ).doc(
     "How long a broker with a failed log directory may fail to tell the controller so before it shuts down."
 )

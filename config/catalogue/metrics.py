@@ -59,10 +59,10 @@ REPLICATION_QUOTA_WINDOW_SIZE_SECONDS = keys.int_(
     "replication.quota.window.size.seconds", 1, LOW, NO_REPLICATION, at_least(1)
 ).doc("How long each of these samples is.")
 ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_NUM = keys.int_(
-    "alter.log.dirs.replication.quota.window.num", 11, LOW, NO_REPLICATION, at_least(1)
+    "alter.log.dirs.replication.quota.window.num", 11, LOW, ACTED, at_least(1)
 ).doc("Over how many samples the quota of moves between log directories is measured.")
 ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_SIZE_SECONDS = keys.int_(
-    "alter.log.dirs.replication.quota.window.size.seconds", 1, LOW, NO_REPLICATION, at_least(1)
+    "alter.log.dirs.replication.quota.window.size.seconds", 1, LOW, ACTED, at_least(1)
 ).doc("How long each of these samples is.")
 CLIENT_QUOTA_CALLBACK_CLASS = keys.class_name("client.quota.callback.class", None, LOW, NO_JAVA).doc(
     "The class that says which quota a client has."
@@ -82,7 +82,7 @@ REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND = dynamic_keys.long(
     "replica.alter.log.dirs.io.max.bytes.per.second",
     LONG_MAX,
     MEDIUM,
-    NO_REPLICATION,
+    ACTED,
     at_least(0),
     CLUSTER_WIDE,
 ).doc("How many bytes a second are copied when replicas move between log directories.")

@@ -68,9 +68,9 @@ REPLICA_FETCH_WAIT_MAX_MS = keys.int_("replica.fetch.wait.max.ms", 500, HIGH, NO
 REPLICA_FETCH_MIN_BYTES = keys.int_("replica.fetch.min.bytes", 1, HIGH, NO_REPLICATION).doc(
     "How many bytes a follower waits for."
 )
-REPLICA_FETCH_BACKOFF_MS = keys.int_(
-    "replica.fetch.backoff.ms", 1_000, MEDIUM, NO_REPLICATION, at_least(0)
-).doc("How long a follower rests after a fetch that failed.")
+REPLICA_FETCH_BACKOFF_MS = keys.int_("replica.fetch.backoff.ms", 1_000, MEDIUM, ACTED, at_least(0)).doc(
+    "How long a follower rests after a fetch that failed."
+)
 FOLLOWER_FETCH_LAST_TIERED_OFFSET_ENABLE = keys.boolean(
     "follower.fetch.last.tiered.offset.enable", False, MEDIUM, TIERING_LATER, None, CLUSTER_WIDE
 ).doc(

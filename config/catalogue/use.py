@@ -27,5 +27,4 @@ TIERING_LATER = Use(False, "tiered storage comes in a later release; every segme
 NO_JAVA = Use(False, "it names a Java class, and there is no JVM here")
 NO_PURGATORY_PURGE = Use(False, "completed operations leave the purgatory at once; there is nothing to purge")
 PROMETHEUS = Use(False, "metrics are served on barnabas.http.port instead; there are no reporters or samples")
-NEVER_MOVES = Use(False, "replicas are never moved between log directories")
 NO_PLUGINS = Use(False, "there are no configuration providers; ${...} is taken as it stands")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.metadata.topics import PartitionImage
 from broker.directory_assignment import DirectoryAssignment
+from broker.metadata.topics import PartitionImage
 from broker.node_storage import NodeStorage
 from config.broker_config import BrokerConfig
 from protocol.messages.topic_records import PartitionRecord, TopicRecord
