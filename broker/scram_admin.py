@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from broker.metadata.image import ScramKey
+from broker.metadata.versions import SCRAM
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.cluster_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from protocol.schema import Message
@@ -26,8 +27,8 @@ MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 16384
 """Both included."""
 
-FIRST_METADATA_VERSION: Final = 11
-"""3.5-IV2, the first level of metadata.version that has SCRAM credentials."""
+FIRST_METADATA_VERSION: Final = SCRAM
+"""The first level of metadata.version (3.5-IV2) that has SCRAM credentials."""
 
 Credentials = Mapping[ScramKey, UserScramCredentialRecord]
 

@@ -6,6 +6,7 @@ import gzip
 from typing import Any
 
 from protocol.api_keys import ApiKey
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.configs import IncrementalAlterConfigsRequest
 from protocol.messages.telemetry import (
     GetTelemetrySubscriptionsRequest,
@@ -78,6 +79,25 @@ def subscribe(client: Speaker, word: str, **settings: str | None) -> None:
     assert answer.responses[0].error_code == 0, answer  # type: ignore[attr-defined]
     wanted = [name for name in (settings.get("metrics") or "").split(",") if name]
     client.until(get(), lambda it: set(wanted) <= set(it.requested_metrics), 0)
+
+
+def offered(answer: ApiVersionsResponse) -> object:
+    telemetry = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
+    return [(it.api_key, it.min_version, it.max_version) for it in answer.api_keys if it.api_key in telemetry]
+
+
+@dialogue(ApiKey.API_VERSIONS, 0, 4)
+def not_offered_without_a_receiver(client: Speaker) -> None:
+    client.ask(
+        ApiVersionsRequest(client_software_name="dialogue", client_software_version="1"), noting=offered
+    )
+
+
+@dialogue(ApiKey.API_VERSIONS, 0, 4, brokers=SECURED)
+def offered_with_a_receiver(client: Speaker) -> None:
+    client.ask(
+        ApiVersionsRequest(client_software_name="dialogue", client_software_version="1"), noting=offered
+    )
 
 
 @dialogue(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0)
