@@ -88,7 +88,9 @@ def _new_partitions(
     broker: Broker, image: MetadataImage, topic: CreatePartitionsRequest.CreatePartitionsTopic, limit: int
 ) -> list[PartitionRecord]:
     known = image.topics.get(topic.name)
-    if known is not None and topic.count - len(known.partitions) > limit:
+    if known is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic.count - len(known.partitions) > limit:
         raise ApiError(
             ErrorCode.POLICY_VIOLATION,
             f"One request may create {MAX_PARTITIONS_PER_REQUEST} partitions in all.",

@@ -68,6 +68,7 @@ OVERRIDES = {
     "transaction.state.log.min.isr": "1",
     "transaction.max.timeout.ms": "86400000",
     "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
 """What every broker in a history is told."""

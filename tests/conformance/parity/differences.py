@@ -13,6 +13,7 @@ from tests.conformance.parity.transcript import Tree
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "differences.md"
 _ROW = re.compile(r"^\| `([^`]+)` \|(.*)\|(.*)\|(.*)\|$")
+_CLIENTS_WORDS = re.compile(r"^(\[Error \d+\] \w+): .*")
 
 
 class Known(NamedTuple):
@@ -33,16 +34,23 @@ def known_differences() -> list[Known]:
 def differences(kafka: Mapping[str, Tree], ours: Mapping[str, Tree]) -> Iterator[str]:
     """Lines that begin with the step and the path in its answer."""
     for step, answer in kafka.items():
-        yield from unlike(_without_words(answer), _without_words(ours.get(step)), step)
+        yield from unlike(without_words(answer), without_words(ours.get(step)), step)
 
 
-def _without_words(answer: Tree) -> Tree:
+def without_words(answer: Tree) -> Tree:
     """Messages of errors are each broker's own; that there is one is not."""
     if isinstance(answer, dict):
-        if "error" in answer and "message" in answer:
-            return {**answer, "message": bool(answer["message"])}
-        return {key: _without_words(value) for key, value in answer.items()}
-    return [_without_words(one) for one in answer] if isinstance(answer, list) else answer
+        return {
+            key: bool(value) if _is_message(key, answer) else without_words(value)
+            for key, value in answer.items()
+        }
+    if isinstance(answer, str):
+        return _CLIENTS_WORDS.sub(r"\1", answer)
+    return [without_words(one) for one in answer] if isinstance(answer, list) else answer
+
+
+def _is_message(key: str, answer: Mapping[str, Tree]) -> bool:
+    return key == "error_message" or (key == "message" and "error" in answer)
 
 
 def unexplained(found: Iterable[str], known: Iterable[Known]) -> tuple[list[str], list[str]]:

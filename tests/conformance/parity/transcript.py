@@ -25,16 +25,16 @@ class Place(NamedTuple):
 
 
 _ID = re.compile(r"(?<![\w/+-])[A-Za-z0-9_/+-]{22}(?![\w/+-])")
+_UUID = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b")
 _TIME_MS = re.compile(r"(?<!\d)1[789]\d{11}(?!\d)")
 
 
 class Transcript:
-    """Answers by the name of the step. Ids become numbers in the order in which they are first seen."""
+    """Answers by the name of the step. Ids, times, ports and paths are replaced by words for them."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self.answers: dict[str, Tree] = {}
-        self._ids: dict[str, str] = {}
 
     def note(self, step: str, ask: Callable[[], Tree]) -> None:
         """The answer, or the exception, to one step."""
@@ -66,4 +66,4 @@ class Transcript:
         text = re.sub(rf"(?<!\d){port}(?!\d)", "<port>", text).replace(host, "<host>")
         text = re.sub(rf"(?<!\d){place.controller}(?!\d)", "<controller>", text)
         text = _TIME_MS.sub("<time>", text)
-        return _ID.sub(lambda match: self._ids.setdefault(match[0], f"<id {len(self._ids)}>"), text)
+        return _ID.sub("<id>", _UUID.sub("<id>", text))
