@@ -63,7 +63,7 @@ class ClientMetricsStore:
         self.dropped: Counter[str] = Counter()
         """Points that are not shown, by the reason: not showable, of another kind, no room."""
         self._timer = timer
-        self._families: dict[str, _FamilyOfClients] = {}
+        self._families: dict[str, _FamilyOfClients] = {}  # by names without _total: each is of one kind
         self._clients: dict[Uuid, _Client] = {}
         self._is_full = False
 
@@ -90,8 +90,11 @@ class ClientMetricsStore:
                 ((*self._client_labels(instance_id), *map(dict(labels).get, names)), value)
                 for (instance_id, labels), value in series
             ]
-            described = Family(name, family.kind, [*_CLIENT_LABELS, *names], "Pushed by clients (KIP-714).")
-            yield described, samples
+            shown = f"{name}_total" if family.kind is Kind.COUNTER else name
+            yield (
+                Family(shown, family.kind, [*_CLIENT_LABELS, *names], "Pushed by clients (KIP-714)."),
+                samples,
+            )
 
     def _client_labels(self, instance_id: Uuid) -> tuple[str, str]:
         client = self._clients[instance_id].client

@@ -37,7 +37,7 @@ class MalformedTelemetryError(Exception):
 
 
 class Point(NamedTuple):
-    """A value. A counter grows; `is_delta` says that `value` is what was added since the last push."""
+    """A value. A counter only grows (its name has no `_total` yet); with `is_delta`, `value` is what was added."""
 
     name: str
     labels: tuple[tuple[str, str], ...]
@@ -116,7 +116,7 @@ def _point(
     if name is None or (adds_up and not math.isfinite(value)) or (is_counter and value < 0):
         return None
     labels = _labels([*shared, *point.attributes])
-    return Point(f"{name}_total" if is_counter else name, labels, value, is_counter, is_delta)
+    return Point(name, labels, value, is_counter, is_delta)
 
 
 def _name(name: str) -> str | None:

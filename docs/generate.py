@@ -84,7 +84,8 @@ def api_document() -> str:
         "versions that Kafka 4.3's message definition has, unstable ones included; *served*: the versions answered "
         "here; *advertised*: what ApiVersions says, which is wider only for Produce (librdkafka "
         "takes the absence of its old versions as a "
-        "reason not to compress).\n\n"
+        "reason not to compress). GetTelemetrySubscriptions and PushTelemetry are advertised where metrics are shown "
+        "over HTTP.\n\n"
         + table(("key", "API", "declared", "served", "advertised"), (row(key) for key in client_apis()))
         + "\nOnly brokers and controllers say these to each other, and there is one broker: "
         + ", ".join(api_name(key) for key in sorted(BETWEEN_BROKERS))

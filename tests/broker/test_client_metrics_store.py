@@ -41,8 +41,8 @@ class House:
 
 def test_the_newest_values_are_shown_and_deltas_add_up() -> None:
     house = House()
-    house.receive(ALICE, gauge("g", 1.0), counter("c_total", 2.0), counter("d_total", 5.0, delta=False))
-    house.receive(ALICE, gauge("g", 3.0), counter("c_total", 4.0), counter("d_total", 6.0, delta=False))
+    house.receive(ALICE, gauge("g", 1.0), counter("c", 2.0), counter("d", 5.0, delta=False))
+    house.receive(ALICE, gauge("g", 3.0), counter("c", 4.0), counter("d", 6.0, delta=False))
     key = ("alice", "YWFh")
     assert house.shown() == {"g": {key: 3.0}, "c_total": {key: 6.0}, "d_total": {key: 6.0}}
     assert {family.name: family.kind for family, _ in house.store.families()} == {
@@ -107,8 +107,8 @@ def test_no_client_takes_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_one_name_is_of_one_kind() -> None:
     house = House()
-    house.receive(ALICE, counter("x_total", 1.0))
-    house.receive(BOB, gauge("x_total", 9.0))
+    house.receive(ALICE, counter("x", 1.0))
+    house.receive(BOB, gauge("x", 9.0))
     assert house.shown() == {"x_total": {("alice", "YWFh"): 1.0}}
     assert house.store.dropped["of another kind"] == 1
     assert house.store.client_count() == 1
@@ -124,7 +124,7 @@ def test_what_could_not_be_read_is_counted() -> None:
 def test_a_scrape_can_be_parsed() -> None:
     house, metrics = House(), Metrics()
     metrics.add_families(house.store.families)
-    house.receive(ALICE, gauge("g", 1.0, topic='quo"ted\\\n'), counter("c_total", 2.0), gauge("g", 2.0))
+    house.receive(ALICE, gauge("g", 1.0, topic='quo"ted\\\n'), counter("c", 2.0), gauge("g", 2.0))
     app = exposition(lambda: snapshot_at_once(metrics))
     body = b"".join(app({"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics"}, lambda *_: lambda _: None))
     samples = {

@@ -50,10 +50,15 @@ def test_kinds_of_metrics() -> None:
     )
     assert [(it.name, it.value, it.is_counter, it.is_delta) for it in found] == [
         ("g", 1.0, False, False),
-        ("c_total", 2.0, True, True),
-        ("c_cumulative_total", 3.0, True, False),
+        ("c", 2.0, True, True),
+        ("c_cumulative", 3.0, True, False),
         ("up_and_down", -4.0, False, True),
     ]
+
+
+def test_a_name_is_one_name_with_total_and_without() -> None:
+    found = points(gauge("x.total", point(1.0)), counter("x", point(2.0)), counter("x_total", point(3.0)))
+    assert [it.name for it in found] == ["x", "x", "x"]
 
 
 def test_whole_numbers_are_numbers_too() -> None:
