@@ -1,0 +1,69 @@
+"""DescribeProducers: what a partition remembers of those who write to it."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.messages.producers import DescribeProducersRequest, DescribeProducersResponse
+from protocol.records.builder import build_batch
+from tests.broker.broker_fixture import InProcessBroker
+from tests.conformance.dialogues.words import produce
+from tests.support.difference import Like
+
+
+def asking(name: str, *indexes: int) -> DescribeProducersRequest:
+    topic = DescribeProducersRequest.TopicRequest(name=name, partition_indexes=list(indexes))
+    return DescribeProducersRequest(topics=[topic])
+
+
+def test_producers_are_described_as_the_log_knows_them(broker: InProcessBroker) -> None:
+    broker.create_topic("t", partitions=2)
+    records = [(None, b"x", 1000 + number, ()) for number in range(3)]
+    payload = build_batch(records, producer_id=7, producer_epoch=2, base_sequence=0)
+    done = Like(responses=[Like(partition_responses=[Like(error_code=0)])])
+    assert broker.client(version=12) >> produce("t", payload) << done
+    state = DescribeProducersResponse.ProducerState(
+        producer_id=7,
+        producer_epoch=2,
+        last_sequence=2,
+        last_timestamp=1002,
+        coordinator_epoch=-1,
+        current_txn_start_offset=-1,
+    )
+    answer = Like(
+        topics=[
+            Like(
+                name="t",
+                partitions=[
+                    Like(partition_index=0, error_code=0, error_message=None, active_producers=[state]),
+                    Like(partition_index=1, error_code=0, error_message=None, active_producers=[]),
+                ],
+            )
+        ]
+    )
+    assert broker.client(version=0) >> asking("t", 0, 1) << answer
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "code"),
+    [
+        ("t", 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("u", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("a b", 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("", 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ],
+)
+def test_producers_of_what_is_not_there(
+    broker: InProcessBroker, name: str, index: int, code: ErrorCode
+) -> None:
+    broker.create_topic("t")
+    refused = Like(topics=[Like(partitions=[Like(partition_index=index, error_code=code)])])
+    assert broker.client(version=0) >> asking(name, index) << refused
+
+
+def test_a_partition_that_somebody_else_leads(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    broker.replica_manager.partition("t", 0).leader_id = 2
+    refused = Like(topics=[Like(partitions=[Like(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)])])
+    assert broker.client(version=0) >> asking("t", 0) << refused

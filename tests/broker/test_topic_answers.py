@@ -1,0 +1,97 @@
+"""Kept answers: the same bytes as those made anew, and made anew when the topic has changed."""
+
+from __future__ import annotations
+
+from broker.metadata.topics import PartitionImage, TopicImage
+from broker.topic_answers import KINDS_KEPT, TopicAnswers
+from protocol.codec import encode
+from protocol.messages.metadata import MetadataResponse
+
+Topic = MetadataResponse.MetadataResponseTopic
+
+
+def topic(name: str, partitions: int = 2) -> TopicImage:
+    made = {
+        index: PartitionImage(
+            index, replicas=[1], isr=[1], leader=1, leader_epoch=0, partition_epoch=0, directories=[b"d" * 16]
+        )
+        for index in range(partitions)
+    }
+    return TopicImage(name, name.encode().ljust(16, b"\0"), made)
+
+
+class Maker:
+    """Counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+
+    def __call__(self, image: TopicImage) -> Topic:
+        self.made.append(image.name)
+        return Topic(
+            error_code=0,
+            name=image.name,
+            partitions=[
+                MetadataResponse.MetadataResponsePartition(partition_index=index, leader_id=1)
+                for index in image.partitions
+            ],
+        )
+
+
+def response(topics: object, version: int) -> bytes:
+    return encode(MetadataResponse(topics=topics), version)  # type: ignore[arg-type]
+
+
+def test_kept_answers_are_the_bytes_of_those_made_anew() -> None:
+    topics = {name: topic(name, count) for name, count in (("a", 1), ("b", 200), ("c", 0))}
+    for version in range(14):
+        answers, make = TopicAnswers(), Maker()
+        expected = response([make(each) for each in topics.values()], version)
+        for _ in range(2):
+            assert (
+                response(answers.everything(topics, make, version, with_operations=False), version)
+                == expected
+            )
+            one_by_one = [answers.one(each, make, version, with_operations=False) for each in topics.values()]
+            assert response(one_by_one, version) == expected
+            mixed = [*one_by_one[:1], *(make(each) for each in list(topics.values())[1:])]
+            assert response(mixed, version) == expected
+
+
+def test_an_answer_is_made_once_as_long_as_the_topic_is_the_same() -> None:
+    answers, make, it = TopicAnswers(), Maker(), topic("a")
+    for _ in range(3):
+        answers.one(it, make, 12, with_operations=False)
+        answers.everything({"a": it}, make, 12, with_operations=False)
+    assert make.made == ["a"]
+    answers.one(topic("a", 3), make, 12, with_operations=False)
+    assert make.made == ["a", "a"]
+
+
+def test_versions_and_operations_are_kept_apart() -> None:
+    answers, make, it = TopicAnswers(), Maker(), topic("a")
+    kinds = [(version, with_operations) for version in (8, 12) for with_operations in (False, True)]
+    for version, with_operations in kinds * 2:
+        answers.one(it, make, version, with_operations=with_operations)
+    assert len(make.made) == len(kinds)
+
+
+def test_what_nobody_asks_for_any_more_is_let_go() -> None:
+    answers, make, it = TopicAnswers(), Maker(), topic("a")
+    for version in range(KINDS_KEPT + 1):
+        answers.one(it, make, version, with_operations=False)
+    made = len(make.made)
+    answers.one(it, make, 1, with_operations=False)  # kept
+    assert len(make.made) == made
+    answers.one(it, make, 0, with_operations=False)  # the oldest kind was let go
+    assert len(make.made) == made + 1
+
+
+def test_topics_that_are_gone_are_forgotten() -> None:
+    answers, make = TopicAnswers(), Maker()
+    a, b = topic("a"), topic("b")
+    answers.everything({"a": a, "b": b}, make, 12, with_operations=False)
+    answers.everything({"b": b}, make, 12, with_operations=False)
+    assert make.made == ["a", "b"]
+    answers.one(a, make, 12, with_operations=False)
+    assert make.made == ["a", "b", "a"]
