@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from broker.metric_families import Family, Kind
@@ -25,6 +25,7 @@ _CLIENT_LABELS: Final = ("client_id", "client_instance_id")
 
 Labels = tuple[tuple[str, str], ...]
 SeriesKey = tuple[Uuid, Labels]
+ShownSample = tuple[tuple[str | None, ...], float]
 
 
 class PushingClient(NamedTuple):
@@ -81,24 +82,26 @@ class ClientMetricsStore:
     def client_count(self) -> int:
         return len(self._clients)
 
-    def families(self) -> Iterator[tuple[Family, list[tuple[tuple[str | None, ...], float]]]]:
-        """Each family with its samples, as they are when it is reached; a label that a series lacks is None."""
+    def families(self) -> Iterator[tuple[Family, Iterator[ShownSample]]]:
+        """Each family with its samples; a label that a series lacks is None.
+
+        Clients may push and be forgotten between two of them, so that a scrape need not hold anybody up.
+        """
         for name, family in list(self._families.items()):
             series = list(family.values.items())
             names = sorted({label for (_, labels), _ in series for label, _ in labels})
-            samples = [
-                ((*self._client_labels(instance_id), *map(dict(labels).get, names)), value)
-                for (instance_id, labels), value in series
-            ]
             shown = f"{name}_total" if family.kind is Kind.COUNTER else name
-            yield (
-                Family(shown, family.kind, [*_CLIENT_LABELS, *names], "Pushed by clients (KIP-714)."),
-                samples,
-            )
+            described = Family(shown, family.kind, [*_CLIENT_LABELS, *names], "Pushed by clients (KIP-714).")
+            yield described, self._samples(series, names)
 
-    def _client_labels(self, instance_id: Uuid) -> tuple[str, str]:
-        client = self._clients[instance_id].client
-        return client.client_id, client.instance_text
+    def _samples(
+        self, series: Sequence[tuple[SeriesKey, float]], names: Sequence[str]
+    ) -> Iterator[ShownSample]:
+        for (instance_id, labels), value in series:
+            entry = self._clients.get(instance_id)
+            if entry is not None:
+                client = entry.client
+                yield (client.client_id, client.instance_text, *map(dict(labels).get, names)), value
 
     def _entry(self, client: PushingClient, keep_ms: int) -> _Client:
         expiry = self._timer.call_at(

@@ -80,6 +80,18 @@ def test_a_client_is_forgotten_after_a_while_and_not_before() -> None:
     assert (house.store.series_count, house.store.client_count()) == (0, 0)
 
 
+def test_a_client_that_is_forgotten_during_a_scrape_is_left_out() -> None:
+    house = House()
+    house.receive(ALICE, gauge("g", 1.0))
+    house.receive(BOB, gauge("g", 2.0), gauge("h", 2.0))
+    families = house.store.families()
+    family, samples = next(families)
+    assert (family.name, next(samples)) == ("g", (("alice", "YWFh"), 1.0))
+    house.timer.advance(60)
+    assert list(samples) == []
+    assert [list(rest) for _, rest in families] == [[]]
+
+
 def test_there_is_a_limit_and_room_again(caplog: pytest.LogCaptureFixture) -> None:
     house = House(max_series=2)
     with caplog.at_level(logging.WARNING, "barnabas.telemetry"):
