@@ -41,7 +41,7 @@ from protocol.schema import Message
 from protocol.wire import ZERO_UUID, Uuid
 from storage.deletion import DeletionQueue
 from storage.env import Env, make_directory
-from storage.errors import KafkaStorageError, RecordBatchTooLargeError, StorageError
+from storage.errors import KafkaStorageError, RecordBatchTooLargeError, StorageError, is_no_space
 from storage.log_loader import open_log
 from storage.log_manager import CLUSTER_METADATA_TOPIC
 from storage.offsets import AppendOrigin, FetchIsolation
@@ -107,11 +107,14 @@ class EmbeddedRaftLog:
         """Called, on whichever thread, when the disk fails in a way that leaves the log in doubt: see `is_failed`."""
         self._in_transaction = False
         self._voters_in_log = False
+        self._unwritten_state: QuorumState | None = None
+        self._waiting: list[bytes] = []
+        self._waiting_count = 0
 
     @property
     def end_offset(self) -> int:
         """The offset that the next record gets."""
-        return self._log.log_end_offset
+        return self._log.log_end_offset + self._waiting_count
 
     @property
     def start_offset(self) -> int:
@@ -153,7 +156,7 @@ class EmbeddedRaftLog:
         self._check_voters()
 
     def _batches_from(self, offset: int) -> Iterator[RecordBatch]:
-        while offset < self.end_offset:
+        while offset < self._log.log_end_offset:
             info = self._log.read(offset, _READ_BYTES, FetchIsolation.LOG_END, min_one_message=True)
             at = offset
             for batch in batches(info.records.read()):
@@ -202,18 +205,19 @@ class EmbeddedRaftLog:
     def become_leader(self) -> int:
         """Opens a new epoch, durably; returns it. To be called once, after `load`, before anything is appended.
 
-        A transaction that the log ends in is aborted: whoever began it is gone. Raises OSError.
+        A transaction that the log ends in is aborted: whoever began it is gone. On a full disk all that waits, as
+        `append` has it. Raises OSError.
         """
         with self._lock:
             epoch = self.leader_epoch + 1
             static_voters = (self.node_id,) if self.control.kraft_version == 0 else None
             state = QuorumState(leader_epoch=epoch, leader_id=self.node_id, voters=static_voters)
-            self._state_file.write(state)
-            self._state, self.leader_epoch = state, epoch
-            self._append_durably([self._start_of_epoch()])
+            self._state = self._unwritten_state = state
+            self.leader_epoch = epoch
+            self._append_or_wait([self._start_of_epoch()])
             self._voters_in_log = True
             if self._in_transaction and self.metadata_version >= METADATA_TRANSACTIONS:
-                self.append([[AbortTransactionRecord(reason="failover")]])
+                self.append([[AbortTransactionRecord(reason="failover")]], may_wait=True)
             self._in_transaction = False
             return epoch
 
@@ -243,9 +247,11 @@ class EmbeddedRaftLog:
             self._state_file.write(state)
             self._state = state
 
-    def append(self, batches: Sequence[Sequence[Message]]) -> int:
+    def append(self, batches: Sequence[Sequence[Message]], *, may_wait: bool = False) -> int:
         """Appends each inner list as one atomic batch; the end offset, once all of them are durable.
 
+        `may_wait` is for what the node says of itself at its start, which the next start would say again: on a full
+        disk these batches are kept in memory, and written before whatever is appended next.
         Raises RecordBatchTooLargeError for a batch above 8 MiB, and OSError; none of the batches is there then, nor
         will be.
         """
@@ -255,7 +261,7 @@ class EmbeddedRaftLog:
             for records in batches:
                 built.append(self._build(records, offset, now_ms))
                 offset += len(records)
-            self._append_durably(built)
+            (self._append_or_wait if may_wait else self._append_durably)(built)
             for records in batches:
                 self._note(records)
                 if RemoveUserScramCredentialRecord in map(type, records):
@@ -272,10 +278,32 @@ class EmbeddedRaftLog:
             )
         return batch
 
+    def _append_or_wait(self, built: Sequence[bytes]) -> None:
+        try:
+            self._append_durably(built)
+        except OSError as error:
+            if not is_no_space(error) or self.is_failed:
+                raise
+            logger.warning(
+                "%s: what this start changes is written when there is room: %s", self.directory, error
+            )
+            self._waiting += built
+            self._waiting_count += sum(RecordBatch(batch).record_count for batch in built)
+
+    def write_waiting(self) -> None:
+        """Writes what waits for room, if anything does. Raises OSError."""
+        with self._lock:
+            if self._waiting:
+                self._append_durably([])
+
     def _append_durably(self, built: Sequence[bytes]) -> None:
         """Appends batches that follow each other and syncs once; takes all of them back when that fails."""
-        end_offset = self.end_offset
+        built = [*self._waiting, *built]
+        end_offset = self._log.log_end_offset
         try:
+            if self._unwritten_state is not None:
+                self._state_file.write(self._unwritten_state)
+                self._unwritten_state = None
             for group in _joined(built, self.settings.max_batch_bytes):
                 self._log.append_as_leader(group, self.leader_epoch, AppendOrigin.RAFT_LEADER)
             self._log.flush()
@@ -285,7 +313,8 @@ class EmbeddedRaftLog:
         except KafkaStorageError as error:
             self._take_back(end_offset)
             raise _system_error(error) from error
-        self._log.update_high_watermark(self.end_offset)
+        self._waiting, self._waiting_count = [], 0
+        self._log.update_high_watermark(self._log.log_end_offset)
         self.snapshots.count(sum(map(len, built)))
 
     def _take_back(self, end_offset: int) -> None:

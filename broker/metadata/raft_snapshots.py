@@ -191,7 +191,7 @@ class RaftSnapshots:
     def is_due(self, end_offset: int) -> bool:
         """Whether a snapshot of the image that ends at `end_offset` (exclusive) should be written now."""
         latest_end = 0 if self.latest is None else self.latest.end_offset
-        if end_offset <= latest_end:
+        if end_offset <= latest_end or end_offset > self._log.high_watermark:
             return False
         if latest_end < self._demanded <= end_offset:
             return True
@@ -204,15 +204,16 @@ class RaftSnapshots:
     def write(
         self, snapshot_id: SnapshotId, records: Iterable[Message], metadata_version: int, control: Control
     ) -> bool:
-        """Writes the snapshot of what is committed, off the log's thread; False when it is there already.
+        """Writes the snapshot of what is committed, off the log's thread; False when it is there already, or is of more
+        than is durable.
 
         Raises OSError.
         """
         with self._lock:
             self._bytes_since, self._last_ms = 0, self._env.now_ms()
-            if snapshot_id in self.ids or snapshot_id.end_offset < self._log.log_start_offset:
+            start, end = self._log.log_start_offset, self._log.high_watermark
+            if snapshot_id in self.ids or not start <= snapshot_id.end_offset <= end:
                 return False
-            assert snapshot_id.end_offset <= self._log.high_watermark, "a snapshot holds what is committed"
             timestamp_ms = self._timestamp_ms(snapshot_id.end_offset - 1)
         size = write_snapshot(
             self._env,

@@ -76,6 +76,7 @@ class SnapshotGenerator:
         self._log.write_snapshot(image)
 
     def _clean(self) -> None:
+        self._log.write_waiting()
         self._log.clean()
         self._log.run_deletions()
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from broker.metadata.image import MetadataImage
-from broker.metadata.raft_log import EmbeddedRaftLog, RaftLogSettings
+from broker.metadata.raft_log import EmbeddedRaftLog
+from broker.metadata.raft_snapshots import RaftLogSettings
 from protocol.messages.topic_records import ConfigRecord, FeatureLevelRecord
 from protocol.schema import Message
 from tests.storage.fault_env import FaultEnv
@@ -47,11 +48,14 @@ class Node:
         if not self.image.features:
             self.append([FeatureLevelRecord(name="metadata.version", feature_level=metadata_version)])
 
-    def append(self, *batches: Sequence[Message]) -> int:
-        end_offset = self.log.append(batches)
+    def append(self, *batches: Sequence[Message], may_wait: bool = False) -> int:
+        end_offset = self.log.append(batches, may_wait=may_wait)
         records = [record for batch in batches for record in batch]
         self.image, _ = self.image.apply(records, offset=end_offset - 1, epoch=self.log.leader_epoch)
         return end_offset
+
+    def append_at_start(self, batch: Sequence[Message]) -> int:
+        return self.append(batch, may_wait=True)
 
     def set(self, name: str, value: str) -> int:
         return self.append([config(name, value)])

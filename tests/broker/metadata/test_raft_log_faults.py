@@ -194,3 +194,58 @@ def test_a_full_disk_refuses_changes_and_takes_them_when_there_is_room() -> None
 
 def test_the_image_of_a_log_that_never_was_is_empty() -> None:
     assert load(open_raft_log(new_env())).offset == MetadataImage.empty().offset
+
+
+def no_room(_number: int, kind: str, _path: str) -> Fault | None:
+    return Fault(errno.ENOSPC, half=True) if kind == "pwritev" else None
+
+
+def test_on_a_full_disk_a_start_goes_on_in_memory_until_there_is_room() -> None:
+    env = new_env()
+    Node(env).set("before", "1")
+    env.kill()
+    env.inject(no_room)
+    node = Node(env)
+    epoch, end_offset = node.log.leader_epoch, node.log.end_offset
+    node.append_at_start([config("of the start", "2")])
+    assert node.log.end_offset == end_offset + 1
+    assert not node.log.snapshot_is_due(node.image)
+    assert not node.snapshot()
+    with pytest.raises(OSError, match="after half of it"):
+        node.set("meanwhile", "3")
+    env.inject(None)
+    node.set("after", "4")
+    assert node.snapshot()
+    env.crash()
+    again = Node(env)
+    assert configs(again.image) == {"before": "1", "of the start": "2", "after": "4"}
+    assert again.log.leader_epoch == epoch + 1
+
+
+def test_what_waits_is_written_as_soon_as_somebody_asks() -> None:
+    env = new_env()
+    Node(env)
+    env.kill()
+    env.inject(no_room)
+    node = Node(env)
+    node.append_at_start([config("of the start", "2")])
+    with pytest.raises(OSError, match="after half of it"):
+        node.log.write_waiting()
+    env.inject(None)
+    node.log.write_waiting()
+    env.crash()
+    assert configs(load(open_raft_log(env))) == {"of the start": "2"}
+
+
+def test_what_never_found_room_was_never_there() -> None:
+    env = new_env()
+    Node(env)
+    env.kill()
+    env.inject(no_room)
+    node = Node(env)
+    node.append_at_start([config("of the start", "2")])
+    epoch = node.log.leader_epoch
+    env.crash()
+    again = Node(env)
+    assert configs(again.image) == {}
+    assert again.log.leader_epoch == epoch
