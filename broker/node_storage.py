@@ -154,14 +154,14 @@ class NodeStorage:
         broker = self.image.brokers.get(self.node_id)
         return NO_BROKER_EPOCH if broker is None else broker.epoch
 
-    def commit(self, batches: Sequence[Sequence[Message]]) -> None:
+    def commit(self, batches: Sequence[Sequence[Message]], *, may_wait: bool = False) -> None:
         """Makes records durable, each inner list atomically, and replays them: what the controller does once it runs.
 
-        Raises StorageError, OSError.
+        With `may_wait` they need not be durable yet on a full disk: see `EmbeddedRaftLog.append`. Raises StorageError, OSError.
         """
         if not batches:
             return
-        end_offset = self.store.append(batches)
+        end_offset = self.store.append(batches, may_wait=may_wait)
         records = [record for batch in batches for record in batch if not isinstance(record, _MARKS)]
         self.image, _ = self.image.apply(records, offset=end_offset - 1, epoch=self.store.leader_epoch)
 
@@ -232,7 +232,7 @@ class NodeStorage:
             [broker_registration(node, version, epoch)],
             *in_batches([unfencing(self.node_id, epoch), *changes]),
         ]
-        self.commit([batch for batch in batches if batch])
+        self.commit([batch for batch in batches if batch], may_wait=True)
 
     # -- the end --
 
