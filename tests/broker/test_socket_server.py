@@ -229,6 +229,22 @@ def test_large_requests_take_turns_when_memory_is_short(run: Run) -> None:
     run(dialogue())
 
 
+def test_whoever_asked_is_told_of_the_end_of_each_connection(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house() as home:
+            ended: asyncio.Queue[int] = asyncio.Queue()
+            home.server.connection_closed = ended.put_nowait
+            client, other = await Client.dials(home.port), await Client.dials(home.port)
+            await client.asks("echo")
+            await other.asks("echo")
+            first, second = sorted(info.connection_id for info in home.server.connections())
+            await other.leaves()
+            await client.leaves()
+            assert {await ended.get(), await ended.get()} == {first, second}
+
+    run(dialogue())
+
+
 def test_a_client_that_resets_is_forgotten(run: Run) -> None:
     async def dialogue() -> None:
         async with house() as home:
