@@ -33,7 +33,6 @@ from config.log_config import validate_topic_overrides
 from config.values import ConfigType
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import ConfigRecord
-from protocol.schema import Message
 
 MAX_RECORDS_PER_REQUEST: Final = 10_000
 """As in Kafka: one request is one atomic batch of records, and has to stay one that can be written."""
@@ -265,26 +264,3 @@ def _key_of(kind: int, name: str) -> ConfigKey[Any] | None:
 def _after(stored: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
     merged = {**stored, **changes}
     return {key: value for key, value in merged.items() if value is not None}
-
-
-# ---- what turning ELR on brings with it
-
-
-def elr_safety_records(image: MetadataImage, config: BrokerConfig) -> list[Message]:
-    """What goes with turning ELR on: min.insync.replicas becomes one value, kept in the metadata, for all brokers."""
-    key = MIN_INSYNC_REPLICAS
-    records: list[Message] = []
-    if key.name not in image.configs.get((BROKER_RESOURCE, CLUSTER_DEFAULT), _NOTHING):
-        static = next((layer for layer in config.layers(key.name) if not layer.source.is_dynamic), None)
-        value = key.format(key.default) if static is None else static.text
-        records.append(
-            ConfigRecord(
-                resource_type=BROKER_RESOURCE, resource_name=CLUSTER_DEFAULT, name=key.name, value=value
-            )
-        )
-    records.extend(
-        ConfigRecord(resource_type=kind, resource_name=name, name=key.name, value=None)
-        for (kind, name), settings in image.configs.items()
-        if kind == BROKER_RESOURCE and name != CLUSTER_DEFAULT and key.name in settings
-    )
-    return records

@@ -14,7 +14,6 @@ from broker.config_admin import (
     ConfigAdmin,
     Outcome,
     Wish,
-    elr_safety_records,
 )
 from broker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
@@ -251,17 +250,3 @@ def test_with_elr_there_is_one_min_isr_for_the_cluster(wanted: Wish, is_granted:
     outcomes = decide(image(*settings, elr=1), wanted) + decide(image(*settings), wanted)
     assert isinstance(outcomes[0], list) is is_granted
     assert isinstance(outcomes[1], list)
-
-
-def test_turning_elr_on_makes_min_isr_one_for_all() -> None:
-    known = image(
-        *stored(ME, min_insync_replicas="3"), *stored((BROKER_RESOURCE, "2"), message_max_bytes="5")
-    )
-    config = BrokerConfig.of(None, overrides=["min.insync.replicas=2"])
-    apply_dynamic_settings(config, {}, {"min.insync.replicas": "3"})
-    after, _ = known.apply(elr_safety_records(known, config))
-    assert after.configs == {
-        ALL: {"min.insync.replicas": "2"},
-        (BROKER_RESOURCE, "2"): {"message.max.bytes": "5"},
-    }
-    assert elr_safety_records(after, config) == []

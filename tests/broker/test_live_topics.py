@@ -1,0 +1,168 @@
+"""What records meet once a setting of their topic, or of the broker, has changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from protocol.errors import ErrorCode
+from protocol.messages.configs import IncrementalAlterConfigsRequest
+from protocol.messages.produce import ProduceResponse
+from protocol.records.batch import TimestampType, batches
+from protocol.records.compression import CompressionType
+from storage.log_cleaner_manager import LogCleanerManager
+from storage.offsets import FetchIsolation
+from storage.unified_log import UnifiedLog
+from tests.broker.broker_fixture import NODE_ID, InProcessBroker
+from tests.broker.logs import batch
+from tests.conformance.dialogues.words import produce
+from tests.support.difference import Like
+
+SET, DELETE = 0, 1
+VERSION = 1
+
+OF_TOPIC, OF_BROKER, OF_ALL = (TOPIC_RESOURCE, "t"), (BROKER_RESOURCE, str(NODE_ID)), (BROKER_RESOURCE, "")
+
+
+def alter(broker: InProcessBroker, resource: tuple[int, str], key: str, value: str | None) -> None:
+    """Sets a key, or deletes it where there is no value."""
+    kind, name = resource
+    one = IncrementalAlterConfigsRequest.AlterableConfig(
+        name=key, config_operation=DELETE if value is None else SET, value=value
+    )
+    wanted = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=kind, resource_name=name, configs=[one]
+    )
+    answer = Like(responses=[Like(error_code=0)])
+    assert broker.client(VERSION) >> IncrementalAlterConfigsRequest(resources=[wanted]) << answer
+
+
+def append(
+    broker: InProcessBroker, value: bytes = b"x", *, key: bytes | None = None, acks: int = -1
+) -> ErrorCode:
+    """Produces one record; the error code."""
+    answer = broker.client(9).ask(produce("t", batch(value, key=key), acks=acks))
+    assert isinstance(answer, ProduceResponse)
+    return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+
+
+def the_log(broker: InProcessBroker) -> UnifiedLog:
+    return broker.replica_manager.partition("t", 0).log
+
+
+@pytest.fixture
+def topic(broker: InProcessBroker) -> InProcessBroker:
+    """The broker, with a topic t."""
+    broker.create_topic("t")
+    return broker
+
+
+@pytest.mark.parametrize(
+    ("resource", "key"),
+    [(OF_TOPIC, "max.message.bytes"), (OF_BROKER, "message.max.bytes"), (OF_ALL, "message.max.bytes")],
+)
+def test_records_that_are_too_large_from_now_on(
+    topic: InProcessBroker, resource: tuple[int, str], key: str
+) -> None:
+    assert append(topic, b"x" * 500) is ErrorCode.NONE
+    alter(topic, resource, key, "300")
+    assert append(topic, b"x" * 500) is ErrorCode.MESSAGE_TOO_LARGE
+    assert append(topic, b"x") is ErrorCode.NONE
+    alter(topic, resource, key, None)
+    assert append(topic, b"x" * 500) is ErrorCode.NONE
+
+
+def stored(broker: InProcessBroker) -> list[tuple[TimestampType, CompressionType]]:
+    log = the_log(broker)
+    data = log.read(0, 1 << 20, FetchIsolation.LOG_END, min_one_message=True).records.read()
+    return [(one.timestamp_type, one.compression_type) for one in batches(data)]
+
+
+def test_segments_roll_and_go_as_they_are_told_to(topic: InProcessBroker) -> None:
+    log = the_log(topic)
+    for _ in range(5):
+        append(topic)
+    assert log.segment_count == 1
+    alter(topic, OF_TOPIC, "internal.segment.bytes", "100")
+    for _ in range(5):
+        append(topic)
+    assert log.segment_count == 6
+    topic.log_manager.cleanup_logs()
+    assert log.segment_count == 6
+    alter(topic, OF_BROKER, "log.retention.bytes", "150")
+    topic.log_manager.cleanup_logs()
+    assert log.segment_count == 3
+    alter(topic, OF_TOPIC, "cleanup.policy", "")
+    alter(topic, OF_TOPIC, "retention.bytes", "1")
+    topic.log_manager.cleanup_logs()
+    assert log.segment_count == 3
+
+
+def test_a_topic_is_compacted_once_it_says_so(topic: InProcessBroker) -> None:
+    cleaner = LogCleanerManager(topic.env, topic.log_manager)
+    alter(topic, OF_TOPIC, "internal.segment.bytes", "100")
+    for _ in range(5):
+        append(topic, key=b"k")
+    assert cleaner.grab_filthiest_log() is None
+    alter(topic, OF_TOPIC, "cleanup.policy", "compact")
+    found = cleaner.grab_filthiest_log()
+    assert found is not None
+    assert found.log is the_log(topic)
+    alter(topic, OF_TOPIC, "cleanup.policy", "delete")
+    assert cleaner.is_aborted(found.key)
+    cleaner.done_cleaning(found, None)
+    alter(topic, OF_BROKER, "log.cleanup.policy", "compact")
+    assert cleaner.grab_filthiest_log() is None
+    alter(topic, OF_TOPIC, "cleanup.policy", None)
+    assert cleaner.grab_filthiest_log() is not None
+
+
+def test_records_without_a_key_are_refused_once_a_topic_is_compacted(topic: InProcessBroker) -> None:
+    assert append(topic) is ErrorCode.NONE
+    alter(topic, OF_TOPIC, "cleanup.policy", "compact")
+    assert append(topic) is ErrorCode.INVALID_RECORD
+
+
+def test_timestamps_are_held_against_other_bounds(topic: InProcessBroker) -> None:
+    topic.env.ms += 10_000_000
+    assert append(topic) is ErrorCode.NONE
+    alter(topic, OF_BROKER, "log.message.timestamp.before.max.ms", "1000")
+    assert append(topic) is ErrorCode.INVALID_TIMESTAMP
+    alter(topic, OF_TOPIC, "message.timestamp.type", "LogAppendTime")
+    assert append(topic) is ErrorCode.NONE
+
+
+def test_the_broker_stamps_and_compresses_from_now_on(topic: InProcessBroker) -> None:
+    append(topic)
+    alter(topic, OF_TOPIC, "message.timestamp.type", "LogAppendTime")
+    append(topic)
+    alter(topic, OF_BROKER, "compression.type", "zstd")
+    append(topic)
+    assert stored(topic) == [
+        (TimestampType.CREATE_TIME, CompressionType.NONE),
+        (TimestampType.LOG_APPEND_TIME, CompressionType.NONE),
+        (TimestampType.LOG_APPEND_TIME, CompressionType.ZSTD),
+    ]
+
+
+def test_flushes_come_as_often_as_they_are_told_to(topic: InProcessBroker) -> None:
+    log = the_log(topic)
+    append(topic)
+    assert log.recovery_point == 0
+    alter(topic, OF_BROKER, "log.flush.interval.messages", "1")
+    append(topic)
+    assert log.recovery_point == 2
+    alter(topic, OF_TOPIC, "flush.messages", "10")
+    append(topic)
+    assert log.recovery_point == 2
+    alter(topic, OF_TOPIC, "flush.ms", "5")
+    topic.env.ms += 5
+    assert topic.log_manager.logs_to_flush() == [log]
+
+
+def test_producers_are_forgotten_as_soon_as_they_are_told_to(topic: InProcessBroker) -> None:
+    the_log(topic).append_as_leader(batch(b"x", producer_id=7, producer_epoch=0, base_sequence=0), 0)
+    topic.env.ms += 5000
+    assert topic.log_manager.remove_expired_producers() == 0
+    alter(topic, OF_BROKER, "producer.id.expiration.ms", "5000")
+    assert topic.log_manager.remove_expired_producers() == 1
