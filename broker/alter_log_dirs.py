@@ -471,11 +471,11 @@ class ReplicaAlterLogDirsManager:
         future.take_over(source)
         move.partition.mirror = None
         move.phase = Phase.ENDED
-        self._hosts.log_replaced(move.partition, future)
-        self._hosts.flusher.replace(source, future)
         del self._moves[move.key]
         if move.paused is not None:
             move.paused.resume_cleaning(move.key)
+        self._hosts.log_replaced(move.partition, future)
+        self._hosts.flusher.replace(source, future)
         self._sync([source_dir, move.target])
         took_s = max(self._timer.time() - move.started_s, 1e-6)
         logger.info("%s is done: %d bytes in %.1f s", move, move.copied_bytes, took_s)

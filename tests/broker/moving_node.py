@@ -10,6 +10,7 @@ from random import Random
 
 from broker.alter_log_dirs import ReplicaAlterLogDirsManager
 from broker.blocking import InlineRunner
+from broker.log_dir_move import Phase
 from broker.log_flusher import LogFlusher
 from broker.metadata.topics import PartitionImage
 from broker.partition import ACKS_ALL, Partition
@@ -167,6 +168,11 @@ class MovingNode:
     def _flush_failed(self, log: UnifiedLog, error: KafkaStorageError) -> None:
         self.log_dir_failed(log.directory.rpartition("/")[0], str(error))
 
+    @property
+    def phase(self) -> Phase | None:
+        """Of the move, if there is one."""
+        return next((move.phase for move in self.moves.moves), None)
+
     def step(self) -> bool:
         """Lets one piece of work of the moves be done; False when there was none."""
         if not self.copying.held:
@@ -185,6 +191,7 @@ class MovingNode:
         for offset in range(self.log.log_start_offset, max(self.acknowledged, default=-1) + 1):
             assert offset in values, f"{offset} was acknowledged, and {self.log!r} does not have it"
         for offset, value in values.items():
+            assert value is not None
             assert value[:8] == b"%08d" % offset, (offset, value)
         lists = [list(one.logs) for one in self.log_manager.dirs]
         assert sum(KEY in each for each in lists) == 1 + (self.log_manager.get_future_log(*KEY) is not None)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.dialogues import PLAIN, Dialogue, all_dialogues
+from tests.conformance.dialogues import JBOD, PLAIN, Dialogue, all_dialogues
 from tests.conformance.kafka_jars import require_classpath, require_compiled
 from tests.conformance.peer import Peer
 from tests.conformance.speaker import Speaker
@@ -52,6 +52,9 @@ class Pair:
         if kind == PLAIN:
             self.kafka = ApacheKafka(kafka_dir, require_classpath(), SETTINGS)
             settings = {**SETTINGS, "barnabas.profile": "kafka"}
+        elif kind == JBOD:
+            self.kafka = ApacheKafka(kafka_dir, require_classpath(), SETTINGS | three_dirs(kafka_dir))
+            settings = {**SETTINGS, "barnabas.profile": "kafka", **three_dirs(our_dir)}
         else:
             classpath = require_compiled(RECEIVER_SOURCE)
             self.kafka = ApacheKafka(kafka_dir, classpath, SETTINGS | SECURITY | RECEIVER)
@@ -80,6 +83,11 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], 
     yield pair
     for each in known.values():
         each.kill()
+
+
+def three_dirs(parent: Path) -> dict[str, str]:
+    """The setting that gives a broker three log directories."""
+    return {"log.dirs": ",".join(str(parent / name) for name in ("d1", "d2", "d3"))}
 
 
 def transcript(port: int, held: Dialogue, version: int) -> list[object]:

@@ -7,7 +7,8 @@
 A dialogue has no opinion of its own on what is right: it is held with Apache Kafka and with Barnabas, in every version
 between the two named, and what was noted on both sides has to be the same. Where it is not, and is not meant to be,
 `differs` says why; such a dialogue has to end differently, or it is no exception any more. `brokers` chooses between
-the pairs of brokers that there are: PLAIN ones, and SECURED ones with an authorizer and a receiver of client metrics.
+the pairs of brokers that there are: PLAIN ones, SECURED ones with an authorizer and a receiver of client metrics, and
+JBOD ones with three log directories.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 PLAIN: Final = "plain"
 SECURED: Final = "secured"
+JBOD: Final = "jbod"
 
 MODULES: Final = (
     "acls",
@@ -34,6 +36,7 @@ MODULES: Final = (
     "fetch_sessions",
     "frames",
     "groups",
+    "log_dirs",
     "metadata",
     "offsets",
     "partitions",

@@ -1,0 +1,262 @@
+"""DescribeLogDirs and AlterReplicaLogDirs, with brokers that have three log directories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from protocol.api_keys import ApiKey
+from protocol.messages.configs import IncrementalAlterConfigsRequest
+from protocol.messages.log_dirs import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from tests.conformance.dialogues import JBOD, dialogue
+from tests.conformance.dialogues.topics import create, outcomes, wish
+from tests.conformance.speaker import Speaker, batch
+
+describing = partial(dialogue, ApiKey.DESCRIBE_LOG_DIRS, 1, 5, brokers=JBOD)
+altering = partial(dialogue, ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, brokers=JBOD)
+
+DESCRIBE_VERSION = 4
+SET, DELETE = 0, 1
+
+
+def describe(*topics: tuple[str, Sequence[int]], all_of_them: bool = False) -> DescribeLogDirsRequest:
+    return DescribeLogDirsRequest(
+        topics=None
+        if all_of_them
+        else [
+            DescribeLogDirsRequest.DescribableLogDirTopic(topic=topic, partitions=list(partitions))
+            for topic, partitions in topics
+        ]
+    )
+
+
+def alter(*moves: tuple[str, str, Sequence[int]]) -> AlterReplicaLogDirsRequest:
+    """Moves partitions of a topic to a path, each (path, topic, partitions)."""
+    return AlterReplicaLogDirsRequest(
+        dirs=[
+            AlterReplicaLogDirsRequest.AlterReplicaLogDir(
+                path=path,
+                topics=[
+                    AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic(name=name, partitions=list(partitions))
+                ],
+            )
+            for path, name, partitions in moves
+        ]
+    )
+
+
+def shown(answer: DescribeLogDirsResponse) -> object:
+    """All but where each partition was put when it was made, for which the two have rules of their own."""
+    return {
+        "error": answer.error_code,
+        "directories": [
+            (
+                one.error_code,
+                _basename(one.log_dir),
+                one.total_bytes > 0,
+                one.usable_bytes > 0,
+                one.is_cordoned,
+            )
+            for one in sorted(answer.results, key=lambda one: one.log_dir)
+        ],
+        "partitions": sorted(
+            (topic.name, it.partition_index, it.partition_size, it.offset_lag, it.is_future_key)
+            for one in answer.results
+            for topic in one.topics
+            for it in topic.partitions
+        ),
+    }
+
+
+def placed(answer: DescribeLogDirsResponse) -> object:
+    """In which directory each partition lies."""
+    return sorted(
+        (topic.name, it.partition_index, _basename(one.log_dir), it.is_future_key)
+        for one in answer.results
+        for topic in one.topics
+        for it in topic.partitions
+    )
+
+
+def coded(answer: AlterReplicaLogDirsResponse) -> object:
+    return sorted(
+        (topic.topic_name, it.partition_index, it.error_code)
+        for topic in answer.results
+        for it in topic.partitions
+    )
+
+
+def _basename(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def paths(client: Speaker) -> list[str]:
+    """The log directories, in order."""
+    answer = client.peer.ask(describe(), DESCRIBE_VERSION)
+    assert isinstance(answer, DescribeLogDirsResponse)
+    return sorted(one.log_dir for one in answer.results)
+
+
+def at_rest(client: Speaker, name: str, partitions: int) -> None:
+    """Waits until no partition of the topic moves, and notes where they lie."""
+
+    def rests(answer: DescribeLogDirsResponse) -> bool:
+        found = [it for one in answer.results for topic in one.topics for it in topic.partitions]
+        return len(found) == partitions and not any(it.is_future_key for it in found)
+
+    answer = client.until(describe((name, range(partitions))), rests, DESCRIBE_VERSION)
+    client.note(placed(answer))
+
+
+# ---- DescribeLogDirs
+
+
+@describing()
+def no_partition_at_all(client: Speaker) -> None:
+    client.ask(describe(), noting=shown)
+
+
+@describing()
+def some_partitions(client: Speaker) -> None:
+    name = client.create("a", 3)
+    client.write(name, batch(b"one"), batch(b"two", b"three"), partition=1)
+    client.ask(describe((name, [0, 1])), noting=shown)
+    client.ask(describe((name, [2]), (name, [1])), noting=shown)
+
+
+@describing()
+def partitions_that_are_not_there(client: Speaker) -> None:
+    name = client.create("a")
+    client.ask(describe((name, [7]), (client.topic("b"), [0]), (name, [0, 0]), ("", [-1])), noting=shown)
+
+
+@describing()
+def everything(client: Speaker) -> None:
+    name = client.create("a", 2)
+
+    def ours(answer: DescribeLogDirsResponse) -> object:
+        for one in answer.results:
+            one.topics = [topic for topic in one.topics if topic.name == name]
+        return shown(answer)
+
+    client.ask(describe(all_of_them=True), noting=ours)
+
+
+# ---- AlterReplicaLogDirs
+
+
+@altering()
+def nothing_to_move(client: Speaker) -> None:
+    client.ask(alter(), noting=coded)
+    client.ask(alter((paths(client)[0], client.create("a"), [])), noting=coded)
+
+
+@altering()
+def replicas_move(client: Speaker) -> None:
+    name = client.create("a", 3)
+    first, second, third = paths(client)
+    client.write(name, *(batch(b"%d" % number) for number in range(20)), partition=1)
+    for path in (second, third, first):
+        client.ask(alter((path, name, [0, 1, 2])), noting=coded)
+        at_rest(client, name, 3)
+    client.ask(alter((first, name, [0]), (second, name, [1]), (third, name, [2])), noting=coded)
+    at_rest(client, name, 3)
+    assert client.write(name, batch(b"after"), partition=1) == [20]
+
+
+@altering()
+def a_replica_that_is_there_already(client: Speaker) -> None:
+    name = client.create("a")
+    path = paths(client)[0]
+    client.ask(alter((path, name, [0])), noting=coded)
+    at_rest(client, name, 1)
+    client.ask(alter((path, name, [0])), noting=coded)
+    at_rest(client, name, 1)
+
+
+@altering()
+def named_twice_the_last_counts(client: Speaker) -> None:
+    name = client.create("a")
+    first, second, third = paths(client)
+    client.ask(alter((first, name, [0, 0]), (third, name, [0]), (second, name, [0])), noting=coded)
+    at_rest(client, name, 1)
+
+
+@altering()
+def moved_there_and_back_at_once(client: Speaker) -> None:
+    name = client.create("a")
+    first, second, third = paths(client)
+    client.ask(alter((first, name, [0])), noting=coded)
+    at_rest(client, name, 1)
+    for path in (second, third, second, first):
+        client.ask(alter((path, name, [0])), noting=coded)
+    at_rest(client, name, 1)
+
+
+@altering()
+def partitions_that_nobody_has(client: Speaker) -> None:
+    name = client.create("a")
+    path = paths(client)[0]
+    client.ask(alter((path, name, [1, -1]), (path, client.topic("b"), [0]), (path, "", [0])), noting=coded)
+
+
+@altering()
+def a_directory_for_partitions_to_come(client: Speaker) -> None:
+    name = client.topic("a")
+    third = paths(client)[2]
+    client.ask(alter((third, name, [0, 1, 2, 3])), noting=coded)
+    client.create("a", 4)
+    at_rest(client, name, 4)
+
+
+@altering()
+def directories_that_are_not_there(client: Speaker) -> None:
+    name = client.create("a")
+    first = paths(client)[0]
+    for path in ("/nowhere", "", first + "/", first[:-1], "d1", first + "/.."):
+        client.ask(alter((path, name, [0]), (path, client.topic("b"), [0])), noting=coded)
+
+
+@altering()
+def names_too_long_for_a_future_directory(client: Speaker) -> None:
+    path = paths(client)[0]
+    for length in (210, 211, 212, 213, 214, 215, 249, 250, 300):
+        client.ask(alter((path, "x" * length, [0, 10])), noting=coded)
+
+
+@altering()
+def cordoned_directories(client: Speaker) -> None:
+    name = client.create("a")
+    first, second, third = paths(client)
+    client.ask(alter((third, name, [0])), noting=coded)
+    at_rest(client, name, 1)
+    try:
+        cordon(client, f"{first},{second}")
+        client.until(describe(), lambda answer: sum(one.is_cordoned for one in answer.results) == 2, 5)
+        client.ask(describe(), 5, noting=shown)
+        client.ask(alter((first, name, [0]), (first, client.topic("b"), [0])), noting=coded)
+        client.create("c", 6)
+        at_rest(client, client.topic("c"), 6)
+        cordon(client, "*")
+        client.until(describe(), lambda answer: all(one.is_cordoned for one in answer.results), 5)
+        client.ask(create(wish(client.topic("d"))), 7, noting=outcomes)
+        client.ask(alter((third, name, [0])), noting=coded)
+    finally:
+        cordon(client, None)
+    client.until(describe(), lambda answer: not any(one.is_cordoned for one in answer.results), 5)
+    client.ask(alter((first, name, [0])), noting=coded)
+    at_rest(client, name, 1)
+
+
+def cordon(client: Speaker, value: str | None) -> None:
+    request = IncrementalAlterConfigsRequest
+    entry = request.AlterableConfig(
+        name="cordoned.log.dirs", config_operation=DELETE if value is None else SET, value=value
+    )
+    resource = request.AlterConfigsResource(resource_type=4, resource_name="1", configs=[entry])
+    client.ask(request(resources=[resource]), 1)
