@@ -157,7 +157,8 @@ class NodeStorage:
     def commit(self, batches: Sequence[Sequence[Message]], *, may_wait: bool = False) -> None:
         """Makes records durable, each inner list atomically, and replays them: what the controller does once it runs.
 
-        With `may_wait` they need not be durable yet on a full disk: see `EmbeddedRaftLog.append`. Raises StorageError, OSError.
+        With `may_wait` they need not be durable yet on a full disk: see `EmbeddedRaftLog.append`. Raises StorageError,
+        OSError.
         """
         if not batches:
             return
