@@ -50,6 +50,10 @@ BENCHMARKS: dict[str, tuple[str, Callable[[argparse.Namespace], bool]]] = {
     ),
     "metadata": ("the metadata log: changes, start, snapshots", _module("bench_metadata_log")),
     "lookup": ("lookups by offset and by timestamp, beside Apache Kafka", _module("bench_lookup")),
+    "partitions": (
+        "ten thousand partitions made, described, started again, beside Apache Kafka",
+        _module("bench_partitions"),
+    ),
     "storage": ("append, read and recover", _module("bench_storage")),
 }
 

@@ -19,7 +19,12 @@ from bench.brokers import Broker, Factory, cpu_s, factories, fresh, rss_mib
 from protocol.codec import decode
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.offsets import ListOffsetsRequest, ListOffsetsResponse
-from protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.messages.topics import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from tests.conformance.peer import ClosedError, Peer
 from tests.support.apache_kafka import ApacheKafka
 
@@ -29,6 +34,7 @@ SETTLE_S: Final = 2.0
 READY_LIMIT_S: Final = 180.0
 LATENCY_SAMPLES: Final = 15
 OFFSETS_PER_REQUEST: Final = 1_000
+MOST_AT_ONCE: Final = 5_000
 METADATA_VERSION: Final = 12
 
 
@@ -88,6 +94,7 @@ def measure(factory: Factory, shape: Shape) -> Figures:
     with fresh(factory) as broker:
         broker.start()
         with _peer(broker) as peer:
+            peer.patience_s = READY_LIMIT_S
             began = time.perf_counter()
             _create(peer, shape)
             answered = shape.total / (time.perf_counter() - began)
@@ -121,17 +128,28 @@ def _names(shape: Shape) -> Iterator[list[str]]:
 
 
 def _create(peer: Peer, shape: Shape) -> None:
-    """Returns when the last topic was answered for."""
+    """Returns when the last topic was answered for. Topics that no single request may make grow to their size."""
+    at_first = min(shape.partitions, MOST_AT_ONCE)
     for names in _names(shape):
         wishes = [
-            CreateTopicsRequest.CreatableTopic(
-                name=name, num_partitions=shape.partitions, replication_factor=1
-            )
+            CreateTopicsRequest.CreatableTopic(name=name, num_partitions=at_first, replication_factor=1)
             for name in names
         ]
         answer = peer.ask(CreateTopicsRequest(topics=wishes, timeout_ms=60_000), 7)
         assert isinstance(answer, CreateTopicsResponse)
         assert not any(topic.error_code for topic in answer.topics), answer.topics[:3]
+        if at_first < shape.partitions:
+            _grow(peer, names, shape.partitions)
+
+
+def _grow(peer: Peer, names: Sequence[str], partitions: int) -> None:
+    wishes = [
+        CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=partitions, assignments=None)
+        for name in names
+    ]
+    answer = peer.ask(CreatePartitionsRequest(topics=wishes, timeout_ms=60_000), 3)
+    assert isinstance(answer, CreatePartitionsResponse)
+    assert not any(topic.error_code for topic in answer.results), answer.results
 
 
 def _asking(*names: str) -> MetadataRequest:

@@ -27,6 +27,8 @@ class Peer:
     def __init__(self, host: str, port: int, client_id: str = "dialogue") -> None:
         self.address = (host, port)
         self.client_id = client_id
+        self.patience_s = ANSWER_LIMIT_S
+        """How long an answer may take; settled when the connection opens."""
         self._socket: socket.socket | None = None
         self._correlation_id = 0
 
@@ -76,7 +78,7 @@ class Peer:
 
     def _connected(self) -> socket.socket:
         if self._socket is None:
-            self._socket = socket.create_connection(self.address, timeout=ANSWER_LIMIT_S)
+            self._socket = socket.create_connection(self.address, timeout=self.patience_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self._socket
 
