@@ -1,4 +1,4 @@
-"""Writes what is derived: docs/configuration.md, docs/apis.md and the table in README.md.
+"""Writes what is derived: docs/configuration.md, docs/apis.md, docs/cli.md and the table in README.md.
 
 python docs/generate.py           writes them
 python docs/generate.py --check   exits with 1 and says which differ; the tests do this
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from broker import handlers
+from broker.admin.reference import render as render_commands
 from broker.request import REGISTRY
 from config.reference import render
 from protocol.api_keys import ApiKey, request_type
@@ -102,6 +103,7 @@ def documents() -> dict[Path, str]:
     return {
         ROOT / "README.md": before + BEGIN + readme_part() + END + after,
         ROOT / "docs" / "apis.md": api_document(),
+        ROOT / "docs" / "cli.md": render_commands(),
         ROOT / "docs" / "configuration.md": render(),
     }
 

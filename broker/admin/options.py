@@ -15,6 +15,7 @@ from broker.admin.client import AdminClient
 from broker.admin.errors import AdminError
 from broker.admin.output import Output
 from broker.admin.settings import DEFAULT_BOOTSTRAP, load_settings
+from broker.version import VERSION
 
 EXIT_FAILED: Final = 1
 BOOTSTRAP_VARIABLE: Final = "BARNABAS_BOOTSTRAP_SERVER"
@@ -99,6 +100,12 @@ def flag(name: str, help_text: str) -> Callable[[F], F]:
     return click.option(name, is_flag=True, help=help_text)
 
 
+def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(f"barnabas {VERSION}")
+        ctx.exit()
+
+
 def _once(ctx: click.Context, parameter: click.Parameter, values: tuple[Any, ...]) -> Any:
     if len(values) > 1:
         raise click.UsageError(
@@ -111,6 +118,14 @@ def connection_options(*, controller: bool = False) -> Callable[[F], F]:
     """The options of every command: where the cluster is, and how to speak of it."""
 
     def declare(function: F) -> F:
+        function = click.option(
+            "--version",
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_version,
+            help="Show the version.",
+        )(function)
         function = flag("--json", "Print JSON, one object a line: see docs/cli.md.")(function)
         function = option("--command-config", "A file of client properties.", kind=_FILE, metavar="FILE")(
             function

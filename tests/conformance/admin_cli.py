@@ -1,0 +1,180 @@
+"""Kafka's command line tools and ours, with the same words against one broker, and what each of them says, parsed."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from click.testing import CliRunner
+
+from broker.cli import main
+from tests.conformance.admin_peer import AdminPeer, ToolRun
+
+OUR_NAMES = {"kafka-consumer-groups": "groups"}
+"""Ours have the names of Kafka's scripts without "kafka-", but for these."""
+
+AGREE_LIMIT_S = 5.0
+
+View = Callable[[str], Any]
+
+
+class Both(NamedTuple):
+    """What came of the two."""
+
+    kafka: ToolRun
+    ours: ToolRun
+
+
+class Tools:
+    """Both sets of tools, and the broker that they speak to."""
+
+    def __init__(self, peer: AdminPeer, bootstrap: str) -> None:
+        self.peer = peer
+        self.bootstrap = bootstrap
+
+    def kafka(self, tool: str, *words: str) -> ToolRun:
+        """Kafka's tool; those with commands of their own want the broker before, kafka-cluster after the first word."""
+        server = ("--bootstrap-server", self.bootstrap)
+        line = (words[0], *server, *words[1:]) if tool == "kafka-cluster" else (*server, *words)
+        return self.peer.tool(tool, *line)
+
+    def ours(self, tool: str, *words: str) -> ToolRun:
+        """Our command of the same name, on the same words."""
+        name = OUR_NAMES.get(tool, tool.removeprefix("kafka-"))
+        environment = {"BARNABAS_BOOTSTRAP_SERVER": self.bootstrap}
+        result = CliRunner().invoke(main, [name, *words], env=environment, catch_exceptions=False)
+        return ToolRun(result.exit_code, result.stdout, result.stderr)
+
+    def kafka_does(self, tool: str, line: str) -> None:
+        """Kafka's tool does what the line says."""
+        ran = self.kafka(tool, *line.split())
+        assert ran.status == 0, (line, ran)
+
+    def ours_does(self, tool: str, line: str) -> None:
+        """Ours does what the line says."""
+        ran = self.ours(tool, *line.split())
+        assert ran.status == 0, (line, ran)
+
+    def both(self, tool: str, *words: str) -> Both:
+        return Both(self.kafka(tool, *words), self.ours(tool, *words))
+
+    def assert_same(self, view: View, tool: str, *words: str) -> Any:
+        """Both succeed and, as `view` reads it, say the same; that is returned.
+
+        What was changed just before may take a moment to be seen everywhere in Apache Kafka, so both are asked again.
+        """
+        deadline = time.monotonic() + AGREE_LIMIT_S
+        while True:
+            ran = self.both(tool, *words)
+            assert ran.kafka.status == ran.ours.status == 0, (words, ran)
+            theirs, our = view(ran.kafka.out), view(ran.ours.out)
+            if our == theirs or time.monotonic() > deadline:
+                break
+        assert our == theirs, f"{tool} {' '.join(words)}\nKafka:\n{ran.kafka.out}\nours:\n{ran.ours.out}"
+        return our
+
+    def assert_refused(self, tool: str, *words: str) -> None:
+        """Neither does it; where it is the broker who refuses, ours gives the broker's own words as Kafka's does."""
+        ran = self.both(tool, *words)
+        assert ran.kafka.status == 1, (words, ran.kafka)
+        assert ran.ours.status in {1, 2}, (words, ran.ours)
+        assert ran.ours.err
+        assert "Traceback" not in ran.ours.err
+
+
+# ---- views
+
+
+def lines(text: str) -> list[str]:
+    """The lines that say something, in any order."""
+    return sorted(line.rstrip() for line in text.splitlines() if line.strip())
+
+
+def topics(text: str) -> list[str]:
+    """Descriptions of topics; Kafka's tool has settings in the order of a hash table."""
+
+    def in_order(found: re.Match[str]) -> str:
+        settings = re.split(r",(?=[a-z.]+=)", found[1])
+        return f"Configs: {','.join(sorted(settings))}"
+
+    return lines(re.sub(r"Configs: (.*)", in_order, text))
+
+
+def sections(text: str) -> dict[str, list[str]]:
+    """Lines that are indented, under the line before them that is not."""
+    found: dict[str, list[str]] = {}
+    title = ""
+    for line in text.splitlines():
+        if line and not line[0].isspace():
+            title = line.rstrip()
+            found.setdefault(title, [])
+        elif line.strip():
+            found[title].append(line.strip())
+    return {title: sorted(inner) for title, inner in found.items()}
+
+
+def quotas(text: str) -> dict[str, dict[str, float]]:
+    """`Quota configs for X are k=v, k=v`, and lines about credentials as they are."""
+    found: dict[str, dict[str, float]] = {}
+    for line in lines(text):
+        whose, _, values = line.partition(" are ")
+        if whose.startswith("Quota"):
+            pairs = (pair.split("=") for pair in values.split(", "))
+            found[whose] = {key: float(value) for key, value in pairs}
+        else:
+            found[line] = {}
+    return found
+
+
+def table(*without: str) -> View:
+    """Tables under their heads, as dictionaries; `without` columns that differ from moment to moment."""
+
+    def read(text: str) -> list[dict[str, str]]:
+        rows: list[dict[str, str]] = []
+        heads: list[tuple[str, int]] = []
+        for line in text.replace("\t", "  ").splitlines():
+            if _is_head(line):
+                heads = [(found[0], found.start()) for found in re.finditer(r"\S+(?: \(ID\))?", line)]
+            elif line.strip() and heads:
+                row = _cells(line, heads)
+                rows.append({head: cell for head, cell in row.items() if head not in without})
+        return sorted(rows, key=lambda row: sorted(row.items()))
+
+    return read
+
+
+def _cells(line: str, heads: list[tuple[str, int]]) -> dict[str, str]:
+    """What stands under each head; one tool has nothing, or null, where the other has a dash."""
+    ends = [start for _, start in heads[1:]] + [None]
+    found = {head: line[start:end].strip() for (head, start), end in zip(heads, ends, strict=True)}
+    return {head: "-" if cell in {"", "null"} else cell for head, cell in found.items()}
+
+
+def _is_head(line: str) -> bool:
+    return line.split()[:1] in (["GROUP"], ["TOPIC"], ["ID"], ["NodeId"])
+
+
+def named(text: str) -> list[dict[str, str]]:
+    """`Name: value` several times in a line."""
+    return [dict(re.findall(r"(\w+): (\S+)", line)) for line in lines(text)]
+
+
+def tabbed(text: str) -> list[list[str]]:
+    """Lines of cells with tabs in between, which one tool pads and the other does not."""
+    return sorted([cell.strip() for cell in line.split("\t")] for line in text.splitlines() if line.strip())
+
+
+def documents(text: str) -> list[Any]:
+    """The lines that are JSON, with lists in one order."""
+    return [_ordered(json.loads(line)) for line in text.splitlines() if line.startswith("{")]
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _ordered(item) for key, item in sorted(value.items())}
+    if isinstance(value, list):
+        return sorted((_ordered(item) for item in value), key=json.dumps)
+    return value
