@@ -116,6 +116,7 @@ class RaftSnapshots:
         self._demanded = 0
         self._last_ms = env.now_ms()
         self.ids: list[SnapshotId] = []
+        self._whole: set[SnapshotId] = set()  # those that were read, or written, to their end
         self._recover()
 
     @property
@@ -170,10 +171,13 @@ class RaftSnapshots:
         failure: MetadataLogError | None = None
         for snapshot_id in reversed(self.ids):
             try:
-                return snapshot_id, read_snapshot(self._env, self.path(snapshot_id))
+                snapshot = read_snapshot(self._env, self.path(snapshot_id))
             except MetadataLogError as error:
                 failure = failure or error
                 logger.error("%s; an older one is tried, with more of the log", error)
+            else:
+                self._whole.add(snapshot_id)
+                return snapshot_id, snapshot
         if failure is not None and self._log.log_start_offset > 0:
             raise failure
         return NO_SNAPSHOT, None
@@ -226,6 +230,7 @@ class RaftSnapshots:
         )
         with self._lock:
             self.ids = sorted([*self.ids, snapshot_id])
+            self._whole.add(snapshot_id)
         logger.info("wrote snapshot %s, %d bytes", snapshot_id.file_name, size)
         return True
 
@@ -251,8 +256,10 @@ class RaftSnapshots:
             return 0
         sizes = {snapshot: self._env.size(self.path(snapshot)) for snapshot in self.ids}
         count = 0
-        while len(self.ids) > 1 and self._log.size + sum(sizes[one] for one in self.ids) > limit:
-            count += self._delete_before(self.ids[1])
+        while self._log.size + sum(sizes[one] for one in self.ids) > limit and (
+            successor := self._successor()
+        ):
+            count += self._delete_before(successor)
         return count
 
     def _clean_by_age(self) -> int:
@@ -260,9 +267,30 @@ class RaftSnapshots:
         if limit_ms < 0:
             return 0
         now_ms, count = self._env.now_ms(), 0
-        while len(self.ids) > 1 and now_ms - read_timestamp_ms(self._env, self.path(self.ids[0])) > limit_ms:
-            count += self._delete_before(self.ids[1])
+        while (successor := self._successor()) and now_ms - self._timestamp_of(self.ids[0]) > limit_ms:
+            count += self._delete_before(successor)
         return count
+
+    def _timestamp_of(self, snapshot_id: SnapshotId) -> int:
+        try:
+            return read_timestamp_ms(self._env, self.path(snapshot_id))
+        except MetadataLogError as error:
+            logger.error("%s; it goes with the next one", error)
+            return 0
+
+    def _successor(self) -> SnapshotId | None:
+        """The first snapshot after the oldest that is whole: the log may begin there. None where there is no other."""
+        return next((one for one in self.ids[1:] if self._is_whole(one)), None)
+
+    def _is_whole(self, snapshot_id: SnapshotId) -> bool:
+        if snapshot_id not in self._whole:
+            try:
+                read_snapshot(self._env, self.path(snapshot_id))
+            except MetadataLogError as error:
+                logger.error("%s; what comes before it is kept", error)
+                return False
+            self._whole.add(snapshot_id)
+        return True
 
     def _delete_before(self, snapshot_id: SnapshotId) -> int:
         """Has the log begin at a snapshot's end, and the snapshots before it go."""

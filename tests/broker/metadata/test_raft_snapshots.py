@@ -173,6 +173,29 @@ def test_the_old_ones_go_by_age_and_the_log_begins_at_the_next() -> None:
     assert node.log.start_offset == 4
 
 
+def test_what_comes_before_a_torn_snapshot_is_kept() -> None:
+    node = Node(new_env(), retention_bytes=-1)
+    for number in range(3):
+        node.set("a", str(number))
+        node.snapshot()
+    first, torn, last = node.log.snapshots.ids
+    for snapshot_id in (first, torn):
+        path = f"{DIRECTORY}/{snapshot_id.file_name}"
+        node.env.write_file(path, node.env.read_file(path)[:20])
+    node = Node(node.env, retention_bytes=0)
+    assert node.log.snapshots.clean() == 2
+    assert node.log.snapshots.ids == [last]
+    node.set("a", "more")
+    node.snapshot()
+    path = f"{DIRECTORY}/{node.log.snapshots.ids[-1].file_name}"
+    node.env.write_file(path, node.env.read_file(path)[:20])
+    node = Node(node.env, retention_ms=0)
+    node.env.time_ms += HOUR_MS
+    assert node.log.snapshots.clean() == 0
+    assert node.log.snapshots.ids[0] == last
+    assert configs(node.image) == {"a": "more"}
+
+
 def test_without_bounds_everything_stays() -> None:
     node = Node(new_env(), retention_ms=-1, retention_bytes=-1)
     for _ in range(3):
