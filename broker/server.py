@@ -370,7 +370,9 @@ def _catch_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Future[signal.Sig
 
 def _ready_line(server: Server, http: HttpServer | None) -> str:
     addresses = ", ".join(
-        f"{listener.host or '0.0.0.0'}:{server.ports[listener.name]}" for listener in server.config.listeners
+        f"{listener.host or '0.0.0.0'}:{server.ports[listener.name]}"
+        for listener in server.config.listeners
+        if listener.name in server.ports  # one that was set while a broker ran may have lost its port to somebody
     )
     data = ", ".join(os.path.abspath(path) for path in server.config.log_dirs)
     metrics = ""
