@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from protocol.acls import AclOperation, AclResourceType, PatternType, PermissionType
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.cluster_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from protocol.wire import Uuid
@@ -18,53 +19,6 @@ CLUSTER_NAME: Final = "kafka-cluster"
 WILDCARD: Final = "*"
 MAX_RECORDS_PER_REQUEST: Final = 10_000
 """As in Kafka: one request is one atomic batch of records."""
-
-
-class ResourceType(IntEnum):
-    UNKNOWN = 0
-    ANY = 1
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-class PatternType(IntEnum):
-    """How a name stands for resources. MATCH is for filters only: whatever concerns the resource of that name."""
-
-    UNKNOWN = 0
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class Operation(IntEnum):
-    UNKNOWN = 0
-    ANY = 1
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class Permission(IntEnum):
-    UNKNOWN = 0
-    ANY = 1
-    DENY = 2
-    ALLOW = 3
 
 
 class Acl(NamedTuple):
@@ -94,9 +48,9 @@ class Acl(NamedTuple):
     def is_for_filters(self) -> bool:
         """Whether it holds what only a filter may."""
         return (
-            self.resource_type == ResourceType.ANY
-            or self.operation == Operation.ANY
-            or self.permission == Permission.ANY
+            self.resource_type == AclResourceType.ANY
+            or self.operation == AclOperation.ANY
+            or self.permission == PermissionType.ANY
             or self.pattern_type in {PatternType.ANY, PatternType.MATCH}
         )
 
@@ -133,20 +87,20 @@ class AclFilter(NamedTuple):
     def is_unknown(self) -> bool:
         """Whether a field has a number that means nothing; such a filter matches nothing."""
         return not (
-            _is_known(ResourceType, self.resource_type)
+            _is_known(AclResourceType, self.resource_type)
             and _is_known(PatternType, self.pattern_type)
-            and _is_known(Operation, self.operation)
-            and _is_known(Permission, self.permission)
+            and _is_known(AclOperation, self.operation)
+            and _is_known(PermissionType, self.permission)
         )
 
     def matches(self, acl: Acl) -> bool:
         return (
-            self.resource_type in {ResourceType.ANY, acl.resource_type}
+            self.resource_type in {AclResourceType.ANY, acl.resource_type}
             and self._matches_name(acl)
             and self.principal in {None, acl.principal}
             and self.host in {None, acl.host}
-            and self.operation in {Operation.ANY, acl.operation}
-            and self.permission in {Permission.ANY, acl.permission}
+            and self.operation in {AclOperation.ANY, acl.operation}
+            and self.permission in {PermissionType.ANY, acl.permission}
         )
 
     def _matches_name(self, acl: Acl) -> bool:
@@ -227,17 +181,17 @@ def _refusal(acl: Acl) -> ApiError | None:
 
 
 def _objections(acl: Acl) -> Iterator[str]:
-    if not _is_concrete(ResourceType, acl.resource_type):
+    if not _is_concrete(AclResourceType, acl.resource_type):
         yield f"An entry cannot be for resource type {acl.resource_type}."
     if acl.pattern_type not in {PatternType.LITERAL, PatternType.PREFIXED}:
         yield f"An entry cannot have pattern type {acl.pattern_type}."
-    if not _is_concrete(Operation, acl.operation):
+    if not _is_concrete(AclOperation, acl.operation):
         yield f"An entry cannot be for operation {acl.operation}."
-    if acl.permission not in {Permission.DENY, Permission.ALLOW}:
+    if acl.permission not in {PermissionType.DENY, PermissionType.ALLOW}:
         yield f"An entry cannot have permission type {acl.permission}."
     if not acl.resource_name:
         yield "The name of the resource is empty."
-    if acl.resource_type == ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
+    if acl.resource_type == AclResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
         yield f"The only cluster is '{CLUSTER_NAME}', not '{acl.resource_name}'."
     if ":" not in acl.principal:
         yield f"Principal '{acl.principal}' has no type; write it as User:{acl.principal}."

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from broker.metadata.image import QuotaEntity
+from broker.metadata.image import QuotaEntity, quota_record
 from config.catalogue.resources import client_quota_keys, ip_quota_keys
 from config.keys import ConfigKey
 from config.values import ConfigType
@@ -154,24 +154,12 @@ def _records_of(
     for name, value in values.items():
         if value is None:
             if name in current:
-                records.append(_record(alteration.entity, name, 0.0, remove=True))
+                records.append(quota_record(alteration.entity, name, 0.0, remove=True))
             continue
         _check_value(keys, name, value)
         if name not in current or _bits(current[name]) != _bits(value):
-            records.append(_record(alteration.entity, name, value))
+            records.append(quota_record(alteration.entity, name, value))
     return records
-
-
-def _record(entity: QuotaEntity, key: str, value: float, *, remove: bool = False) -> ClientQuotaRecord:
-    return ClientQuotaRecord(
-        entity=[
-            ClientQuotaRecord.EntityData(entity_type=entity_type, entity_name=name)
-            for entity_type, name in entity
-        ],
-        key=key,
-        value=value,
-        remove=remove,
-    )
 
 
 def _bits(value: float) -> bytes:

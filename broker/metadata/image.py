@@ -240,12 +240,17 @@ def _config_records(configs: Mapping[ConfigResource, Mapping[str, str]]) -> Iter
 def _quota_records(quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> Iterator[Message]:
     for entity, limits in quotas.items():
         for key, value in limits.items():
-            yield ClientQuotaRecord(
-                entity=[
-                    ClientQuotaRecord.EntityData(entity_type=entity_type, entity_name=name)
-                    for entity_type, name in entity
-                ],
-                key=key,
-                value=value,
-                remove=False,
-            )
+            yield quota_record(entity, key, value)
+
+
+def quota_record(entity: QuotaEntity, key: str, value: float, *, remove: bool = False) -> ClientQuotaRecord:
+    """What sets a quota of an entity, or removes it."""
+    return ClientQuotaRecord(
+        entity=[
+            ClientQuotaRecord.EntityData(entity_type=entity_type, entity_name=name)
+            for entity_type, name in entity
+        ],
+        key=key,
+        value=value,
+        remove=remove,
+    )

@@ -13,24 +13,23 @@ from broker.acl_admin import (
     MAX_RECORDS_PER_REQUEST,
     Acl,
     AclFilter,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceType,
     by_resource,
     create,
     delete,
     matching,
 )
 from broker.metadata.image import MetadataImage
+from protocol.acls import AclOperation, AclResourceType, PatternType, PermissionType
 from protocol.errors import ApiError, ErrorCode
 from protocol.wire import Uuid
 
-TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
-READ, WRITE = Operation.READ, Operation.WRITE
-ALLOW, DENY = Permission.ALLOW, Permission.DENY
+TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
+READ, WRITE = AclOperation.READ, AclOperation.WRITE
+ALLOW, DENY = PermissionType.ALLOW, PermissionType.DENY
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
-EVERYTHING = AclFilter(ResourceType.ANY, None, PatternType.ANY, None, None, Operation.ANY, Permission.ANY)
+EVERYTHING = AclFilter(
+    AclResourceType.ANY, None, PatternType.ANY, None, None, AclOperation.ANY, PermissionType.ANY
+)
 
 
 def acl(  # noqa: PLR0917 (in the order of the fields)
@@ -77,18 +76,18 @@ acls = st.builds(
     st.sampled_from([LITERAL, PREFIXED]),
     st.sampled_from(["User:alice", "User:*"]),
     st.sampled_from(["*", "10.0.0.1"]),
-    st.sampled_from([READ, Operation.ALL]),
+    st.sampled_from([READ, AclOperation.ALL]),
     st.sampled_from([ALLOW, DENY]),
 )
 filters = st.builds(
     AclFilter,
-    st.sampled_from([ResourceType.ANY, TOPIC, GROUP, CLUSTER, 99]),
+    st.sampled_from([AclResourceType.ANY, TOPIC, GROUP, CLUSTER, 99]),
     st.one_of(st.none(), names, st.just("")),
     st.sampled_from([1, 2, 3, 4, 5]),
     st.sampled_from([None, "User:alice", "User:*", "alice"]),
     st.sampled_from([None, "*", "10.0.0.1"]),
-    st.sampled_from([Operation.ANY, READ, Operation.ALL]),
-    st.sampled_from([Permission.ANY, ALLOW, DENY]),
+    st.sampled_from([AclOperation.ANY, READ, AclOperation.ALL]),
+    st.sampled_from([PermissionType.ANY, ALLOW, DENY]),
 )
 
 
@@ -177,11 +176,11 @@ def test_entries_that_cannot_be_leave_the_others_alone(wrong: Acl) -> None:
 @pytest.mark.parametrize(
     "filter_like",
     [
-        acl(resource_type=ResourceType.ANY),
+        acl(resource_type=AclResourceType.ANY),
         acl(pattern=PatternType.ANY),
         acl(pattern=PatternType.MATCH),
-        acl(operation=Operation.ANY),
-        acl(permission=Permission.ANY),
+        acl(operation=AclOperation.ANY),
+        acl(permission=PermissionType.ANY),
     ],
 )
 def test_an_entry_like_a_filter_fails_the_whole_request(filter_like: Acl) -> None:

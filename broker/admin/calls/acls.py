@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from broker.admin.client import CONTROLLER, AdminClient
 from broker.admin.errors import check
-from broker.admin.names import AclOperation, PatternType, PermissionType
+from protocol.acls import AclOperation, PatternType, PermissionType
 from protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 
 

@@ -19,7 +19,7 @@ from broker.admin.calls.acls import (
 )
 from broker.admin.client import AdminClient
 from broker.admin.errors import AdminError
-from broker.admin.names import AclOperation, AclResourceType, PatternType, PermissionType, name_of
+from broker.admin.names import name_of
 from broker.admin.options import (
     Given,
     admin_command,
@@ -32,6 +32,7 @@ from broker.admin.options import (
 )
 from broker.admin.output import Output
 from broker.admin.shapes import AclRow
+from protocol.acls import AclOperation, AclResourceType, PatternType, PermissionType
 
 CLUSTER_NAME: Final = "kafka-cluster"
 RESOURCES: Final = {
