@@ -185,6 +185,7 @@ def test_what_comes_before_a_torn_snapshot_is_kept() -> None:
     node = Node(node.env, retention_bytes=0)
     assert node.log.snapshots.clean() == 2
     assert node.log.snapshots.ids == [last]
+    node = Node(node.env, retention_bytes=-1)
     node.set("a", "more")
     node.snapshot()
     path = f"{DIRECTORY}/{node.log.snapshots.ids[-1].file_name}"
