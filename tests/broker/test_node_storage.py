@@ -7,14 +7,16 @@ from shutil import rmtree
 
 import pytest
 
+from broker.metadata.image import BROKER_RESOURCE
+from broker.metadata.log import MetadataLogError
 from broker.node_storage import NodeStorage
 from broker.producer_ids import BLOCK_SIZE
 from config.broker_config import BrokerConfig
 from config.layers import InvalidConfigError
-from protocol.messages.topic_records import PartitionRecord, TopicRecord
+from protocol.messages.topic_records import FeatureLevelRecord, PartitionRecord, TopicRecord
 from protocol.records.batch import build_batch
 from storage.env import RealEnv
-from storage.errors import LogDirLockedError
+from storage.errors import InconsistentMetadataError, LogDirLockedError
 
 TOPIC_ID = bytes(range(16))
 NOW_MS = RealEnv().now_ms()
@@ -147,3 +149,107 @@ def test_the_metadata_log_is_found_in_whichever_directory_it_is(tmp_path: Path) 
     again = opened(first, f"log.dirs={second},{first}")
     assert again.image.topics.keys() == {"t"}
     again.close()
+
+
+# ---- whose a directory is, and what it may hold
+
+
+def test_a_cluster_id_that_is_not_the_directorys_is_refused(tmp_path: Path) -> None:
+    first = opened(tmp_path)
+    first.close()
+    settings = [f"log.dirs={tmp_path}"]
+    other = BrokerConfig.of(None, environ={"CLUSTER_ID": "MkU3OEVBNTcwNTJENDM2Qg"}, overrides=settings)
+    with pytest.raises(
+        InconsistentMetadataError, match=f"Expected MkU3OEVBNTcwNTJENDM2Qg, but read {first.cluster_id}"
+    ):
+        NodeStorage(other, RealEnv())
+    same = BrokerConfig.of(None, environ={"CLUSTER_ID": first.cluster_id}, overrides=settings)
+    NodeStorage(same, RealEnv()).close()
+
+
+def test_a_new_directory_says_whose_it_is_and_what_it_begins_with(tmp_path: Path) -> None:
+    storage = opened(tmp_path, "min.insync.replicas=1")
+    assert (tmp_path / "bootstrap.checkpoint").exists()
+    features = storage.image.features
+    assert (features["metadata.version"], features["eligible.leader.replicas.version"]) == (30, 1)
+    assert storage.image.configs[BROKER_RESOURCE, ""] == {"min.insync.replicas": "1"}
+    me = storage.image.brokers[1]
+    assert (me.fenced, me.epoch, me.incarnation_id) == (False, storage.broker_epoch, storage.incarnation_id)
+    assert me.log_dirs == (storage.log_manager.dirs[0].directory_id,)
+    assert 1 in storage.image.controllers
+    storage.close()
+    assert f'"brokerEpoch":{storage.broker_epoch}' in (tmp_path / ".kafka_cleanshutdown").read_text()
+
+
+def test_each_start_is_a_new_incarnation_in_a_new_epoch(tmp_path: Path) -> None:
+    first = opened(tmp_path)
+    first.close()
+    second = opened(tmp_path)
+    assert second.store.leader_epoch == first.store.leader_epoch + 1
+    assert second.broker_epoch > first.broker_epoch
+    assert second.incarnation_id != first.incarnation_id
+    second.close()
+
+
+def test_an_orderly_stop_is_told_in_the_metadata_unless_it_is_not_wanted(tmp_path: Path) -> None:
+    storage = opened(tmp_path)
+    storage.close()
+    assert storage.image.brokers[1].fenced
+    again = opened(tmp_path, "controlled.shutdown.enable=false")
+    again.close()
+    assert not again.image.brokers[1].fenced
+
+
+def test_metadata_of_before_the_first_release_are_refused(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    rmtree(tmp_path / "__cluster_metadata-0")
+    (tmp_path / "barnabas.metadata").write_bytes(b"")
+    with pytest.raises(MetadataLogError, match=r"barnabas\.metadata.* before the first release"):
+        opened(tmp_path)
+
+
+def test_the_metadata_may_have_a_directory_of_their_own(tmp_path: Path) -> None:
+    data, metadata = tmp_path / "data", tmp_path / "metadata"
+    storage = opened(data, f"metadata.log.dir={metadata}")
+    having_topic(storage)
+    assert storage.metadata_dir == str(metadata)
+    assert (metadata / "meta.properties").exists()
+    with pytest.raises(LogDirLockedError):
+        opened(tmp_path / "elsewhere", f"metadata.log.dir={metadata}")
+    storage.close()
+    again = opened(data, f"metadata.log.dir={metadata}")
+    assert again.image.topics.keys() == {"t"}
+    assert not (data / "__cluster_metadata-0").exists()
+    again.close()
+
+
+def test_metadata_of_another_cluster_are_refused(tmp_path: Path) -> None:
+    opened(tmp_path / "a").close()
+    opened(tmp_path / "b").close()
+    with pytest.raises(InconsistentMetadataError, match="belongs to cluster"):
+        opened(tmp_path / "a", f"metadata.log.dir={tmp_path / 'b'}")
+
+
+def test_a_level_that_is_too_new_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    storage = opened(tmp_path)
+    storage.commit([[FeatureLevelRecord(name="metadata.version", feature_level=31)]])
+    killed(storage)
+    log = tmp_path / "__cluster_metadata-0" / "00000000000000000000.log"
+    before = log.read_bytes()
+    with pytest.raises(MetadataLogError, match=r"level 31 \(4\.4-IV0\).* to 30 \(4\.3-IV0\)"):
+        opened(tmp_path)
+    assert log.read_bytes() == before
+    opened(tmp_path, "unstable.feature.versions.enable=true").close()
+
+
+def test_a_quorum_without_configured_voters_is_named_in_the_log(tmp_path: Path) -> None:
+    settings = [
+        "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+        "controller.listener.names=CONTROLLER",
+    ]
+    dynamic = opened(tmp_path / "a", *settings, "controller.quorum.bootstrap.servers=127.0.0.1:9093")
+    assert dynamic.quorum.kraft_version == 1
+    dynamic.close()
+    static = opened(tmp_path / "b", *settings, "controller.quorum.voters=1@127.0.0.1:9093")
+    assert static.quorum.kraft_version == 0
+    static.close()

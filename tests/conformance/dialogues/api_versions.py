@@ -26,7 +26,7 @@ def request(name: str = "dialogue", version: str = "1.0") -> ApiVersionsRequest:
 
 
 def ranges(answer: ApiVersionsResponse) -> object:
-    """What is said of the APIs that Barnabas serves; the features of the two differ, and so do all other APIs."""
+    """What is said of the APIs that Barnabas serves; all other APIs differ."""
     handlers.register_all()
     served = sorted(
         (a.api_key, a.min_version, a.max_version) for a in answer.api_keys if a.api_key in REGISTRY
@@ -37,6 +37,21 @@ def ranges(answer: ApiVersionsResponse) -> object:
 @dialogue(ApiKey.API_VERSIONS, 0, 4)
 def ranges_of_what_is_served(client: Speaker) -> None:
     client.ask(request(), noting=ranges)
+
+
+@dialogue(ApiKey.API_VERSIONS, 0, 4)
+def features_of_the_cluster(client: Speaker) -> None:
+    client.ask(request(), noting=features)
+
+
+def features(answer: ApiVersionsResponse) -> object:
+    """The levels that are supported and in force, in an order that does not depend on the broker's tables."""
+    return (
+        sorted((one.name, one.min_version, one.max_version) for one in answer.supported_features),
+        sorted((one.name, one.min_version_level, one.max_version_level) for one in answer.finalized_features),
+        answer.finalized_features_epoch > 0,
+        answer.zk_migration_ready,
+    )
 
 
 @dialogue(ApiKey.API_VERSIONS, 0, 4)
