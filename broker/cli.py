@@ -1,4 +1,4 @@
-"""The command line: `barnabas serve`, `config check`, `config docs`, `compact`, `dump-log` and `log verify`.
+"""The command line: `barnabas serve`, and the other commands, each imported when it is asked for (LAZY_COMMANDS).
 
 Exit codes: 0 stopped in order, 1 could not start or had to stop, 2 the command line or the configuration is wrong.
 """
