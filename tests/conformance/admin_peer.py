@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +36,8 @@ TOOL_CLASSES = {
 }
 """Kafka's scripts, by name, and the classes that they start."""
 
+SETTLING_LIMIT_S = 30.0
+
 Answer = Any
 """What JSON can hold: mostly dictionaries by name, with "ok", a value, or {"error": ..., "message": ...}."""
 
@@ -64,6 +67,7 @@ class AdminPeer:
             stderr=subprocess.DEVNULL,
             encoding="utf-8",
         )
+        self._settled = 0
 
     def close(self) -> None:
         """Ends the process."""
@@ -88,6 +92,22 @@ class AdminPeer:
         """All that the broker tells of its cluster, or the named parts of it (see ClusterView.java)."""
         shown: dict[str, Any] = self.ask(bootstrap, "describe", parts=parts)
         return shown
+
+    def settle(self, bootstrap: str) -> None:
+        """Waits until the broker tells of all changes that were answered: Kafka's controller is ahead of its brokers.
+
+        What it changes for that is a subscription to client metrics named "settled".
+        """
+        self._settled += 1
+        resource = {"type": "CLIENT_METRICS", "name": "settled"}
+        value = str(60_000 + self._settled)
+        self.ask(bootstrap, "alterConfigs", resources=[{**resource, "ops": [["SET", "interval.ms", value]]}])
+        deadline = time.monotonic() + SETTLING_LIMIT_S
+        while True:
+            (told,) = self.ask(bootstrap, "describeConfigs", resources=[resource]).values()
+            if told.get("interval.ms", {}).get("value") == value:
+                return
+            assert time.monotonic() < deadline, f"a change is not told of: {told}"
 
     def forget(self, bootstrap: str) -> None:
         """Closes the client of a broker that is gone."""

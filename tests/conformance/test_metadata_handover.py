@@ -95,6 +95,7 @@ class Journey:
 
     def _note(self, bootstrap: str, side: str) -> None:
         """What the next one has to show."""
+        self.peer.settle(bootstrap)
         self.shown = self.peer.describe(bootstrap)
         if side != OURS:
             self.coordinated = {name: self.shown[name] for name in COORDINATED}

@@ -28,6 +28,13 @@ class Directory:
             self.brokers[side] = self._ours() if side == OURS else self._kafka(side)
         return self.brokers[side]
 
+    def write_properties(self) -> Path:
+        """A server.properties with the directory in it, for kafka-storage."""
+        path = self.place / "directory.properties"
+        settings = {**self._roles(), "log.dirs": str(self.data)}
+        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return path
+
     def metadata_files(self) -> list[Path]:
         """The newest snapshot of the metadata log and all segments, in order."""
         folder = self.data / "__cluster_metadata-0"

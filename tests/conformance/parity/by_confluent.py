@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import ElectionType, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    ElectionType,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -33,15 +40,21 @@ from tests.conformance.parity.transcript import Transcript, Tree
 LIMIT_S = 20.0
 
 
-def tell(transcript: Transcript, _peer: AdminPeer) -> None:
+def tell(transcript: Transcript, peer: AdminPeer) -> None:
     """All of it."""
     admin = AdminClient({"bootstrap.servers": transcript.place.bootstrap, "log_level": 0})
 
     def note(step: str, ask: Callable[[], Tree]) -> None:
         transcript.note(f"confluent/{step}", ask)
 
-    note("create", lambda: _outcome(admin.create_topics([_odd("c-one"), NewTopic("c-two", 3), _odd("c-three")])))
-    note("create refused", lambda: _outcome(admin.create_topics([NewTopic("bad name", 1), NewTopic("c-one", 1)])))
+    note(
+        "create",
+        lambda: _outcome(admin.create_topics([_odd("c-one"), NewTopic("c-two", 3), _odd("c-three")])),
+    )
+    note(
+        "create refused",
+        lambda: _outcome(admin.create_topics([NewTopic("bad name", 1), NewTopic("c-one", 1)])),
+    )
     note("create tried", lambda: _outcome(admin.create_topics([NewTopic("c-tried", 1)], validate_only=True)))
     more = [NewPartitions("c-one", 4), NewPartitions("c-two", 1), NewPartitions("nobody", 3)]
     note("partitions", lambda: _outcome(admin.create_partitions(more)))
@@ -62,6 +75,7 @@ def tell(transcript: Transcript, _peer: AdminPeer) -> None:
     low = [TopicPartition("c-one", 0, 7), TopicPartition("c-one", 1, 99)]
     note("delete records", lambda: _outcome(admin.delete_records(low)))
     note("elect", lambda: _elected(admin.elect_leaders(ElectionType.PREFERRED, low).result(LIMIT_S)))
+    peer.settle(transcript.place.bootstrap)
     _look(admin, note)
     everything = AclBindingFilter(
         ResourceType.TOPIC,
@@ -79,7 +93,9 @@ def tell(transcript: Transcript, _peer: AdminPeer) -> None:
 
 def _look(admin: AdminClient, note: Callable[[str, Callable[[], Tree]], None]) -> None:
     note("list", lambda: _listed(admin))
-    note("cluster", lambda: _plain(admin.describe_cluster(include_authorized_operations=True).result(LIMIT_S)))
+    note(
+        "cluster", lambda: _plain(admin.describe_cluster(include_authorized_operations=True).result(LIMIT_S))
+    )
     names = TopicCollection(["c-one", "c-two", "nobody"])
     note("topics", lambda: _outcome(admin.describe_topics(names, include_authorized_operations=True)))
     for kind, name in (("TOPIC", "c-one"), ("TOPIC", "nobody"), ("BROKER", "1"), ("GROUP", "c-group")):
@@ -107,7 +123,9 @@ def _odd(name: str) -> NewTopic:
 
 
 def _changes() -> dict[str, ConfigResource]:
-    def changed(kind: str, name: str, operation: AlterConfigOpType, key: str, value: str | None) -> ConfigResource:
+    def changed(
+        kind: str, name: str, operation: AlterConfigOpType, key: str, value: str | None
+    ) -> ConfigResource:
         entry = ConfigEntry(key, value, incremental_operation=operation)
         return ConfigResource(ResourceType[kind], name, incremental_configs=[entry])
 
@@ -124,7 +142,9 @@ def _changes() -> dict[str, ConfigResource]:
 
 
 def _bindings() -> dict[str, AclBinding]:
-    def binding(kind: ResourceType, name: str, pattern: ResourcePatternType, operation: AclOperation) -> AclBinding:
+    def binding(
+        kind: ResourceType, name: str, pattern: ResourcePatternType, operation: AclOperation
+    ) -> AclBinding:
         return AclBinding(kind, name, pattern, "User:carl", "*", operation, AclPermissionType.ALLOW)
 
     return {
@@ -179,7 +199,10 @@ def _listed(admin: AdminClient) -> Tree:
         "controller": listed.controller_id,
         "brokers": {key: f"{one.host}:{one.port}" for key, one in listed.brokers.items()},
         "topics": {
-            name: [f"{one.id} {one.leader} {one.replicas} {one.isrs} {one.error}" for one in topic.partitions.values()]
+            name: [
+                f"{one.id} {one.leader} {one.replicas} {one.isrs} {one.error}"
+                for one in topic.partitions.values()
+            ]
             for name, topic in sorted(listed.topics.items())
         },
     }

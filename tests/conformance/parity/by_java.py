@@ -20,12 +20,16 @@ def tell(transcript: Transcript, peer: AdminPeer) -> None:
     def ask(step: str, do: str, more: dict[str, Any]) -> None:
         transcript.note(f"java/{step}", lambda: peer.ask(bootstrap, do, **more))
 
-    for one in (*topics(), *partitions(), *configs(), *quotas(), *users(), *acls()):
+    for one in (*topics(), *partitions(), *alterations(), *quotas(), *users(), *acls()):
+        ask(*one)
+    peer.settle(bootstrap)
+    for one in described():
         ask(*one)
     for name in ("odd-1", "records", "compacted"):
         kafka_side.produce(bootstrap, name, 40)
     for one in (*data(transcript.place.data), *features(), *cluster(), *deletions()):
         ask(*one)
+    peer.settle(bootstrap)
     transcript.note("java/everything", lambda: everything(peer, bootstrap))
 
 
@@ -50,7 +54,10 @@ def topics() -> Iterator[Step]:
         "createTopics",
         {
             "topics": {
-                **{f"odd-{number}": {"partitions": 2, "configs": odd} for number, odd in enumerate(ODD_CONFIGS)},
+                **{
+                    f"odd-{number}": {"partitions": 2, "configs": odd}
+                    for number, odd in enumerate(ODD_CONFIGS)
+                },
                 **{name: {} for name in ODD_NAMES},
                 "records": {"partitions": 1, "replicas": 1},
                 "compacted": {"partitions": 1, "configs": {"cleanup.policy": "compact"}},
@@ -103,7 +110,11 @@ def partitions() -> Iterator[Step]:
         "more": {"count": 4},
         "assigned": {"count": 5, "assignments": [[1]]},
     }.items():
-        yield f"partitions {name}", "createPartitions", {"topics": {"odd-1" if name == "more" else "odd-2": topic}}
+        yield (
+            f"partitions {name}",
+            "createPartitions",
+            {"topics": {"odd-1" if name == "more" else "odd-2": topic}},
+        )
     fits = {"count": 3, "assignments": [[1]]}
     yield "partitions assigned as many", "createPartitions", {"topics": {"odd-2": fits}}
     yield "partitions tried", "createPartitions", {"validateOnly": True, "topics": {"odd-1": {"count": 9}}}
@@ -131,15 +142,25 @@ def _ops(kind: str, name: str, *ops: tuple[str, str, str | None]) -> dict[str, A
     return {"type": kind, "name": name, "ops": [list(op) for op in ops]}
 
 
-def configs() -> Iterator[Step]:
-    """IncrementalAlterConfigs and DescribeConfigs of all kinds of resources."""
+def alterations() -> Iterator[Step]:
+    """IncrementalAlterConfigs of all kinds of resources."""
     good = [
         _ops("TOPIC", "mended", ("SET", "retention.ms", "1000000"), ("DELETE", "segment.bytes", "")),
         _ops("TOPIC", "odd-4", ("APPEND", "leader.replication.throttled.replicas", "5:1")),
         _ops("TOPIC", "odd-2", ("SUBTRACT", "cleanup.policy", "delete")),
-        _ops("BROKER", "1", ("SET", "log.cleaner.threads", "2"), ("SET", "leader.replication.throttled.rate", "9000000")),
+        _ops(
+            "BROKER",
+            "1",
+            ("SET", "log.cleaner.threads", "2"),
+            ("SET", "leader.replication.throttled.rate", "9000000"),
+        ),
         _ops("BROKER", "", ("SET", "message.max.bytes", "2000000"), ("SET", "log.retention.ms", "800000000")),
-        _ops("CLIENT_METRICS", "telemetry", ("SET", "metrics", "org.apache.kafka.,x"), ("SET", "interval.ms", "30000")),
+        _ops(
+            "CLIENT_METRICS",
+            "telemetry",
+            ("SET", "metrics", "org.apache.kafka.,x"),
+            ("SET", "interval.ms", "30000"),
+        ),
         _ops("GROUP", "team", ("SET", "consumer.session.timeout.ms", "50000")),
         _ops("GROUP", "shared", ("SET", "share.auto.offset.reset", "earliest")),
     ]
@@ -173,8 +194,15 @@ def configs() -> Iterator[Step]:
     }
     for name, resource in refused.items():
         yield f"alter refused {name}", "alterConfigs", {"resources": [resource]}
-    tried = [_ops("TOPIC", "mended", ("SET", "retention.ms", "7")), _ops("BROKER", "", ("SET", "log.retention.ms", "7"))]
+    tried = [
+        _ops("TOPIC", "mended", ("SET", "retention.ms", "7")),
+        _ops("BROKER", "", ("SET", "log.retention.ms", "7")),
+    ]
     yield "alter tried", "alterConfigs", {"validateOnly": True, "resources": tried}
+
+
+def described() -> Iterator[Step]:
+    """DescribeConfigs, of what is there and of what is not."""
     resources = [
         {"type": kind, "name": name}
         for kind, name in (
@@ -243,15 +271,40 @@ def acls() -> Iterator[Step]:
     """CreateAcls and DeleteAcls."""
     bindings: dict[str, dict[str, str]] = {
         "topic": {"resource": "TOPIC", "name": "t", "principal": "User:ann", "operation": "READ"},
-        "prefixed": {"resource": "TOPIC", "name": "t", "pattern": "PREFIXED", "principal": "User:b", "operation": "ALL"},
-        "group": {"resource": "GROUP", "name": "*", "principal": "User:*", "operation": "READ", "host": "10.0.0.1"},
-        "cluster": {"resource": "CLUSTER", "name": "kafka-cluster", "principal": "User:c", "operation": "CREATE"},
+        "prefixed": {
+            "resource": "TOPIC",
+            "name": "t",
+            "pattern": "PREFIXED",
+            "principal": "User:b",
+            "operation": "ALL",
+        },
+        "group": {
+            "resource": "GROUP",
+            "name": "*",
+            "principal": "User:*",
+            "operation": "READ",
+            "host": "10.0.0.1",
+        },
+        "cluster": {
+            "resource": "CLUSTER",
+            "name": "kafka-cluster",
+            "principal": "User:c",
+            "operation": "CREATE",
+        },
         "denied": {
-            **{"resource": "TRANSACTIONAL_ID", "name": "t", "principal": "User:CN=x", "operation": "WRITE"},
+            "resource": "TRANSACTIONAL_ID",
+            "name": "t",
+            "principal": "User:CN=x",
+            "operation": "WRITE",
             "permission": "DENY",
         },
         "user": {"resource": "USER", "name": "u", "principal": "User:f", "operation": "DESCRIBE_TOKENS"},
-        "refused cluster": {"resource": "CLUSTER", "name": "mine", "principal": "User:c", "operation": "CREATE"},
+        "refused cluster": {
+            "resource": "CLUSTER",
+            "name": "mine",
+            "principal": "User:c",
+            "operation": "CREATE",
+        },
         "refused operation": {"resource": "GROUP", "name": "g", "principal": "User:c", "operation": "WRITE"},
         "refused principal": {"resource": "TOPIC", "name": "t", "principal": "ann", "operation": "READ"},
         "refused empty": {"resource": "TOPIC", "name": "", "principal": "User:a", "operation": "READ"},

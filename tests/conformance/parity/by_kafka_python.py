@@ -32,7 +32,7 @@ from tests.conformance.parity.transcript import Transcript, Tree
 Note = Callable[[str, Callable[[], Any]], None]
 
 
-def tell(transcript: Transcript, _peer: AdminPeer) -> None:
+def tell(transcript: Transcript, peer: AdminPeer) -> None:
     """All of it."""
     admin = KafkaAdminClient(bootstrap_servers=transcript.place.bootstrap, request_timeout_ms=20_000)
 
@@ -45,6 +45,7 @@ def tell(transcript: Transcript, _peer: AdminPeer) -> None:
         _settings(admin, note)
         _entities(admin, note)
         _data(admin, note, transcript.place.data)
+        peer.settle(transcript.place.bootstrap)
         _looks(admin, note)
         note("delete", lambda: admin.delete_topics(["k-three", "nobody"], raise_errors=False))
         note("create again", lambda: admin.create_topics([NewTopic("k-three", 2, 1)]))
@@ -66,7 +67,11 @@ def _topics(admin: KafkaAdminClient, note: Note) -> None:
     note("partitions refused", lambda: admin.create_partitions(more, raise_errors=False))
     note("elect", lambda: admin.elect_leaders(0, {"k-one": [0, 9]}, raise_errors=False))
     note("elect all", lambda: admin.elect_leaders(0, raise_errors=False))
-    moves = {TopicPartition("k-one", 0): [1], TopicPartition("k-one", 1): [5], TopicPartition("k-one", 2): None}
+    moves = {
+        TopicPartition("k-one", 0): [1],
+        TopicPartition("k-one", 1): [5],
+        TopicPartition("k-one", 2): None,
+    }
     note("reassign", lambda: admin.alter_partition_reassignments(moves))
     note("reassignments", admin.list_partition_reassignments)
 
@@ -106,7 +111,10 @@ def _entities(admin: KafkaAdminClient, note: Note) -> None:
             ACLPermissionType.ALLOW,
             ResourcePattern(ResourceType.TOPIC, "k", pattern),
         )
-        for name, pattern in (("lit", ACLResourcePatternType.LITERAL), ("pre", ACLResourcePatternType.PREFIXED))
+        for name, pattern in (
+            ("lit", ACLResourcePatternType.LITERAL),
+            ("pre", ACLResourcePatternType.PREFIXED),
+        )
     ]
     note("acls made", lambda: admin.create_acls(new))
     anything = _acl_filter(ACLResourcePatternType.ANY)
@@ -124,14 +132,21 @@ def _entities(admin: KafkaAdminClient, note: Note) -> None:
 
 def _acl_filter(pattern: ACLResourcePatternType) -> ACLFilter:
     return ACLFilter(
-        None, None, ACLOperation.ANY, ACLPermissionType.ANY, ResourcePatternFilter(ResourceType.TOPIC, "k", pattern)
+        None,
+        None,
+        ACLOperation.ANY,
+        ACLPermissionType.ANY,
+        ResourcePatternFilter(ResourceType.TOPIC, "k", pattern),
     )
 
 
 def _data(admin: KafkaAdminClient, note: Note, directory: str) -> None:
     note("delete records", lambda: admin.delete_records({TopicPartition("k-one", 0): 5}))
     note("delete too many", lambda: admin.delete_records({TopicPartition("k-one", 0): 500}))
-    note("move", lambda: admin.alter_replica_log_dirs({("k-one", 0, 1): directory, ("k-one", 1, 1): "/no/such"}))
+    note(
+        "move",
+        lambda: admin.alter_replica_log_dirs({("k-one", 0, 1): directory, ("k-one", 1, 1): "/no/such"}),
+    )
     for spec in OffsetSpec:
         asked = {TopicPartition("k-one", 0): spec}
         note(f"offsets {spec.name}", lambda asked=asked: admin.list_partition_offsets(asked))  # type: ignore[misc]
@@ -145,11 +160,18 @@ def _looks(admin: KafkaAdminClient, note: Note) -> None:
     note("topic unknown", lambda: admin.describe_topics(["nobody"]))
     note("topic partitions", lambda: admin.describe_topic_partitions(["k-one", "k-two"]))
     note("config resources", admin.list_config_resources)
-    for kind, name in (("TOPIC", "k-one"), ("BROKER", "1"), ("GROUP", "k-group"), ("CLIENT_METRICS", "k-metrics")):
+    for kind, name in (
+        ("TOPIC", "k-one"),
+        ("BROKER", "1"),
+        ("GROUP", "k-group"),
+        ("CLIENT_METRICS", "k-metrics"),
+    ):
         resource = ConfigResource(ConfigResourceType[kind], name)
         note(
             f"configs {kind} {name}",
-            lambda resource=resource: admin.describe_configs([resource], include_synonyms=True, config_filter="all"),  # type: ignore[misc]
+            lambda resource=resource: admin.describe_configs(
+                [resource], include_synonyms=True, config_filter="all"
+            ),  # type: ignore[misc]
         )
     note("features", lambda: _without_epoch(admin.describe_features()))
     note("quorum", lambda: _without_offsets(admin.describe_metadata_quorum()))

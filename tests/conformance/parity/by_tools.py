@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,12 +25,16 @@ def tell(transcript: Transcript, peer: AdminPeer) -> None:
         (work / name).write_text(json.dumps(content))
 
     def run(step: str, tool: str, words: Words) -> None:
-        filled = [word.format(broker=place.bootstrap, work=work, data=place.data, properties=place.properties) for word in words]
+        filled = [
+            word.format(broker=place.bootstrap, work=work, data=place.data, properties=place.properties)
+            for word in words
+        ]
         transcript.note(f"tools/{step}", lambda: shown(peer.tool(tool, *filled)))
 
     for number, (tool, words) in enumerate(changes()):
         run(f"{tool} {number} {' '.join(words[:2])}", tool, (*server_flag(tool), *words))
     kafka_side.produce(place.bootstrap, "tool-a", 30)
+    peer.settle(place.bootstrap)
     for number, (tool, words) in enumerate(looks()):
         run(f"{tool} look {number} {' '.join(words[:2])}", tool, (*server_flag(tool), *words))
 
@@ -42,12 +47,15 @@ def server_flag(tool: str) -> Words:
 
 
 def shown(run: ToolRun) -> Tree:
-    """What a tool said: its lines, sorted, and of errors the classes. What depends on the metadata log's length is out."""
+    """What a tool said: how often each line, for much comes in the order of some hash, and the classes of errors.
+
+    What depends on the length of the metadata log is out.
+    """
     errors = sorted(set(_JAVA_ERROR.findall(run.err)))
     if run.status:
         return {"status": run.status, "errors": errors}
-    lines = [_LENGTHS.sub(r"\1 <offset>", _sorted(line.rstrip())) for line in run.out.splitlines()]
-    return {"status": run.status, "out": sorted(lines), "errors": errors}
+    lines = Counter(_LENGTHS.sub(r"\1 <offset>", _sorted(line.strip())) for line in run.out.splitlines())
+    return {"status": run.status, "out": dict(lines), "errors": errors}
 
 
 def _sorted(line: str) -> str:
@@ -63,9 +71,14 @@ def _in_order(value: Tree) -> Tree:
 
 def files() -> dict[str, object]:
     """What the tools read."""
-    moves = [{"topic": "tool-a", "partition": index, "replicas": [1], "log_dirs": ["any"]} for index in (0, 1)]
+    moves = [
+        {"topic": "tool-a", "partition": index, "replicas": [1], "log_dirs": ["any"]} for index in (0, 1)
+    ]
     return {
-        "delete-records.json": {"version": 1, "partitions": [{"topic": "tool-a", "partition": 0, "offset": 3}]},
+        "delete-records.json": {
+            "version": 1,
+            "partitions": [{"topic": "tool-a", "partition": 0, "offset": 3}],
+        },
         "topics.json": {"version": 1, "topics": [{"topic": "tool-a"}]},
         "moves.json": {"version": 1, "partitions": moves},
         "elections.json": {"partitions": [{"topic": "tool-a", "partition": 0}]},
@@ -75,7 +88,7 @@ def files() -> dict[str, object]:
 def changes() -> Iterator[tuple[str, Words]]:
     """Topics, configs, quotas, users, ACLs, features."""
     for words in (
-        "--create --topic tool-a --partitions 3 --replication-factor 1 --config retention.ms=99 --config cleanup.policy=delete",
+        "--create --topic tool-a --partitions 3 --config retention.ms=99 --config cleanup.policy=delete",
         "--create --topic tool-a",
         "--create --topic tool-a --if-not-exists",
         "--create --topic tool-b --replica-assignment 1,1",
@@ -93,7 +106,7 @@ def changes() -> Iterator[tuple[str, Words]]:
     ):
         yield "kafka-topics", tuple(words.split())
     for words in (
-        "--alter --entity-type topics --entity-name tool-a --add-config retention.bytes=1000000,cleanup.policy=[compact,delete]",
+        "--alter --entity-type topics --entity-name tool-a --add-config cleanup.policy=[compact,delete]",
         "--alter --entity-type topics --entity-name tool-a --delete-config retention.ms",
         "--alter --entity-type topics --entity-name tool-a --delete-config segment.ms",
         "--alter --entity-type topics --entity-name tool-a --add-config no.such.key=1",
@@ -104,7 +117,7 @@ def changes() -> Iterator[tuple[str, Words]]:
         "--alter --entity-type users --entity-name ann --add-config producer_byte_rate=1000000000",
         "--alter --entity-type users --entity-default --add-config consumer_byte_rate=1000000000",
         "--alter --entity-type clients --entity-name app --add-config request_percentage=500",
-        "--alter --entity-type users --entity-name ann --entity-type clients --entity-default --add-config producer_byte_rate=7000000000",
+        "--alter --entity-type users --entity-name b --entity-type clients --entity-default --add-config producer_byte_rate=9",
         "--alter --entity-type ips --entity-name 10.0.0.1 --add-config connection_creation_rate=100",
         "--alter --entity-type users --entity-name ann --add-config SCRAM-SHA-256=[iterations=4096,password=x]",
         "--alter --entity-type client-metrics --entity-name m1 --add-config interval.ms=60000,metrics=org.apache.kafka",
@@ -132,8 +145,11 @@ def changes() -> Iterator[tuple[str, Words]]:
         "upgrade --release-version 4.3 --dry-run",
     ):
         yield "kafka-features", tuple(words.split())
-    yield "kafka-client-metrics", tuple("--alter --name m2 --metrics org.apache.kafka. --interval 30000".split())
-    yield "kafka-client-metrics", tuple("--delete --name m1".split())
+    yield (
+        "kafka-client-metrics",
+        ("--alter", "--name", "m2", "--metrics", "org.apache.kafka.", "--interval", "30000"),
+    )
+    yield "kafka-client-metrics", ("--delete", "--name", "m1")
 
 
 def looks() -> Iterator[tuple[str, Words]]:
@@ -186,12 +202,18 @@ def looks() -> Iterator[tuple[str, Words]]:
     yield "kafka-get-offsets", ("--topic", "tool-a", "--time", "earliest")
     yield "kafka-get-offsets", ("--topic-partitions", "tool-a:0", "--time", "max-timestamp")
     yield "kafka-get-offsets", ("--topic", "nobody")
-    yield "kafka-reassign-partitions", ("--generate", "--topics-to-move-json-file", "{work}/topics.json", "--broker-list", "1")
+    yield (
+        "kafka-reassign-partitions",
+        ("--generate", "--topics-to-move-json-file", "{work}/topics.json", "--broker-list", "1"),
+    )
     yield "kafka-reassign-partitions", ("--execute", "--reassignment-json-file", "{work}/moves.json")
     yield "kafka-reassign-partitions", ("--verify", "--reassignment-json-file", "{work}/moves.json")
     yield "kafka-reassign-partitions", ("--list",)
     yield "kafka-leader-election", ("--election-type", "preferred", "--all-topic-partitions")
-    yield "kafka-leader-election", ("--election-type", "preferred", "--path-to-json-file", "{work}/elections.json")
+    yield (
+        "kafka-leader-election",
+        ("--election-type", "preferred", "--path-to-json-file", "{work}/elections.json"),
+    )
     yield "kafka-leader-election", ("--election-type", "unclean", "--topic", "tool-a", "--partition", "0")
     yield "kafka-cluster", ("cluster-id", "--bootstrap-server", "{broker}")
     yield "kafka-cluster", ("list-endpoints", "--bootstrap-server", "{broker}")

@@ -13,6 +13,7 @@ from tests.conformance.parity.transcript import Tree
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "differences.md"
 _ROW = re.compile(r"^\| `([^`]+)` \|(.*)\|(.*)\|(.*)\|$")
+_WHAT = re.compile(r": (?:expected|not expected|not there)")
 _CLIENTS_WORDS = re.compile(r"^(\[Error \d+\] \w+): .*")
 
 
@@ -59,7 +60,7 @@ def unexplained(found: Iterable[str], known: Iterable[Known]) -> tuple[list[str]
     used: set[str] = set()
     left = []
     for line in found:
-        where = line.partition(": ")[0]
+        where = _WHAT.split(line, maxsplit=1)[0]
         fitting = [pattern for pattern in patterns if fnmatchcase(where, pattern)]
         used.update(fitting)
         if not fitting:

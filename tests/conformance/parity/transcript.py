@@ -41,7 +41,7 @@ class Transcript:
         assert step not in self.answers, f"{step} comes twice"
         try:
             answer = ask()
-        except Exception as error:  # noqa: BLE001 (what a client makes of an answer is part of what is compared)
+        except Exception as error:
             answer = {"error": type(error).__name__, "message": str(error)}
         self.answers[step] = self._plain(answer)
 
@@ -54,7 +54,10 @@ class Transcript:
             return self._text(value)
         if isinstance(value, int) and not isinstance(value, bool) and _TIME_MS.fullmatch(str(value)):
             return "<time>"
-        if isinstance(value, int) and str(value) == self.place.bootstrap.rpartition(":")[2]:
+        if isinstance(value, int) and str(value) in (
+            self.place.controller,
+            self.place.bootstrap.rpartition(":")[2],
+        ):
             return "<port>"
         return value if isinstance(value, int | float | bool | None) else self._text(str(value))
 
