@@ -1,41 +1,29 @@
-"""TopicAnswers: what Metadata says of topics, in the bytes of the versions that clients ask in.
+"""TopicAnswers: what Metadata and CreateTopics say of topics, in the bytes of the versions that clients ask in.
 
 Every client asks for its topics again and again, and they hardly ever change; a topic of many partitions costs
-milliseconds to put together. An answer is kept as long as the image has the same topic.
+milliseconds to put together. An answer is kept as long as the image has the same topic. The settings of a new topic are
+as a rule those of the topic before.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from broker.metadata.image import MetadataImage
 from broker.metadata.topics import TopicImage
 from protocol.codec import element_encoder
 from protocol.messages.metadata import MetadataResponse
-from protocol.wire import Encoded
+from protocol.messages.topics import CreateTopicsResponse
+from protocol.wire import Encoded, EncodedArray
 
 Topic = MetadataResponse.MetadataResponseTopic
+TopicConfig = CreateTopicsResponse.CreatableTopicConfigs
 MakeTopic = Callable[[TopicImage], Topic]
 
 KINDS_KEPT: Final = 4
 """How many kinds of answers are kept: a kind is a version, with authorized operations or without."""
-
-
-class ManyTopics:
-    """Topics in a row, as an array of the message takes them: it asks how many there are, and writes what comes."""
-
-    __slots__ = ("_count", "data")
-
-    def __init__(self, count: int, data: Encoded) -> None:
-        self._count = count
-        self.data = data
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __iter__(self) -> Iterator[Encoded]:
-        return iter((self.data,))
 
 
 class _Kind:
@@ -47,7 +35,7 @@ class _Kind:
         self.encode = element_encoder(MetadataResponse, Topic, version)
         self.topics: dict[str, tuple[TopicImage, Encoded]] = {}
         self.all_of: Mapping[str, TopicImage] | None = None
-        self.all = ManyTopics(0, Encoded())
+        self.all = EncodedArray(0, Encoded())
 
     def one(self, topic: TopicImage, make: MakeTopic) -> Encoded:
         known = self.topics.get(topic.name)
@@ -57,10 +45,10 @@ class _Kind:
         self.topics[topic.name] = topic, data
         return data
 
-    def everything(self, topics: Mapping[str, TopicImage], make: MakeTopic) -> ManyTopics:
+    def everything(self, topics: Mapping[str, TopicImage], make: MakeTopic) -> EncodedArray:
         if self.all_of is not topics:
             data = Encoded(b"".join([self.one(topic, make) for topic in topics.values()]))
-            self.all, self.all_of = ManyTopics(len(topics), data), topics
+            self.all, self.all_of = EncodedArray(len(topics), data), topics
             for gone in self.topics.keys() - topics.keys():
                 del self.topics[gone]
         return self.all
@@ -69,9 +57,11 @@ class _Kind:
 class TopicAnswers:
     """Kept answers; those of the kinds that were asked for last."""
 
-    __slots__ = ("_kinds",)
+    __slots__ = ("_configs", "_configs_of", "_kinds")
 
     def __init__(self) -> None:
+        self._configs_of: object = None
+        self._configs: dict[int, EncodedArray] = {}
         self._kinds: OrderedDict[tuple[int, bool], _Kind] = OrderedDict()
 
     def one(self, topic: TopicImage, make: MakeTopic, version: int, *, with_operations: bool) -> Encoded:
@@ -80,9 +70,25 @@ class TopicAnswers:
 
     def everything(
         self, topics: Mapping[str, TopicImage], make: MakeTopic, version: int, *, with_operations: bool
-    ) -> ManyTopics:
+    ) -> EncodedArray:
         """The same of all topics of an image."""
         return self._kind(version, with_operations).everything(topics, make)
+
+    def default_configs(
+        self, image: MetadataImage, make: Callable[[], Sequence[TopicConfig]], version: int
+    ) -> EncodedArray:
+        """What `make` says of the settings of a topic that has none of its own.
+
+        They can change only along with some setting in the image.
+        """
+        if self._configs_of is not image.configs:
+            self._configs_of, self._configs = image.configs, {}
+        kept = self._configs.get(version)
+        if kept is None:
+            encode, configs = element_encoder(CreateTopicsResponse, TopicConfig, version), make()
+            data = Encoded(b"".join(encode(config) for config in configs))
+            kept = self._configs[version] = EncodedArray(len(configs), data)
+        return kept
 
     def _kind(self, version: int, with_operations: bool) -> _Kind:
         key = version, with_operations

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 Uuid: TypeAlias = bytes
 """Sixteen bytes, most significant first: topic ids, directory ids, member ids of KIP-848."""
@@ -47,6 +47,22 @@ class Encoded(bytes):
     """Elements of an array of structs that are encoded already, in the version in question; see `element_encoder`."""
 
     __slots__ = ()
+
+
+class EncodedArray:
+    """Many of them in one piece, in place of the list that a message takes: it asks how many, and writes what comes."""
+
+    __slots__ = ("_count", "data")
+
+    def __init__(self, count: int, data: Encoded) -> None:
+        self._count = count
+        self.data = data
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Encoded]:
+        return iter((self.data,))
 
 
 def uuid_to_string(uuid: Uuid) -> str:

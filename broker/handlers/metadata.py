@@ -11,7 +11,7 @@ from broker.metadata.topics import NO_LEADER, PartitionImage, TopicImage
 from broker.request import Pending, RequestContext, api
 from broker.services import AUTHORIZED_OPERATIONS_OMITTED, Broker
 from broker.topic_admin import check_topic_name, is_internal
-from broker.topic_answers import MakeTopic, ManyTopics
+from broker.topic_answers import MakeTopic
 from config.catalogue.log import AUTO_CREATE_TOPICS_ENABLE
 from config.catalogue.server import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from protocol.api_keys import ApiKey
@@ -24,7 +24,7 @@ from protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
 )
-from protocol.wire import ZERO_UUID, Encoded, Uuid
+from protocol.wire import ZERO_UUID, Encoded, EncodedArray, Uuid
 
 if TYPE_CHECKING:
     from protocol.messages.metadata import MetadataResponse as Response
@@ -82,7 +82,7 @@ def _missing(image: MetadataImage, asked: Iterable[MetadataRequest.MetadataReque
 
 def _all_topics(
     broker: Broker, version: int, request: MetadataRequest
-) -> ManyTopics | list[Response.MetadataResponseTopic]:
+) -> EncodedArray | list[Response.MetadataResponseTopic]:
     make, topics = _maker(broker, request), broker.image.topics
     if broker.replica_manager.has_offline_partitions:
         return [make(topic) for topic in topics.values()]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, cast
 
 from broker.controller import Decision
 from broker.metadata.image import MetadataImage
@@ -22,13 +22,14 @@ from protocol.messages.topics import (
     DeleteTopicsResponse,
 )
 from protocol.schema import Message
-from protocol.wire import ZERO_UUID, Uuid, uuid_to_string
+from protocol.wire import ZERO_UUID, EncodedArray, Uuid, uuid_to_string
 
 if TYPE_CHECKING:
     from broker.services import Broker
 
 _DELETION_DISABLED_SINCE: Final = 3
 _TOPIC_STATES_SINCE: Final = 6
+_CONFIGS_SINCE: Final = 5
 
 
 @api(ApiKey.CREATE_TOPICS, versions=(2, 7))
@@ -54,7 +55,9 @@ def create_topics(
         accepted = [topic for topic in outcomes.values() if isinstance(topic, NewTopic)]
         response = CreateTopicsResponse(
             topics=[
-                _created(broker, outcome) if isinstance(outcome, NewTopic) else _not_created(name, outcome)
+                _created(broker, context.api_version, outcome)
+                if isinstance(outcome, NewTopic)
+                else _not_created(name, outcome)
                 for name, outcome in outcomes.items()
             ]
         )
@@ -80,28 +83,40 @@ def _spec(topic: CreateTopicsRequest.CreatableTopic) -> TopicSpec:
     )
 
 
-def _created(broker: Broker, topic: NewTopic) -> CreateTopicsResponse.CreatableTopicResult:
+def _created(broker: Broker, version: int, topic: NewTopic) -> CreateTopicsResponse.CreatableTopicResult:
+    configs: EncodedArray | list[CreateTopicsResponse.CreatableTopicConfigs] = []
+    if topic.configs:
+        configs = _described(broker, topic.configs)
+    elif version >= _CONFIGS_SINCE:
+        configs = broker.topic_answers.default_configs(
+            broker.image, lambda: _described(broker, topic.configs), version
+        )
     return CreateTopicsResponse.CreatableTopicResult(
         name=topic.name,
         topic_id=topic.topic_id,
         error_message=None,
         num_partitions=len(topic.partitions),
         replication_factor=len(topic.partitions[0].replicas),
-        configs=[
-            CreateTopicsResponse.CreatableTopicConfigs(
-                name=entry.name,
-                value=topic.configs.get(entry.name, entry.value),
-                read_only=entry.read_only,
-                config_source=(
-                    ConfigSource.DYNAMIC_TOPIC_CONFIG
-                    if entry.name in topic.configs
-                    else source_of_topic_default(broker.config, entry.name)
-                ),
-                is_sensitive=entry.sensitive,
-            )
-            for entry in describe_topic_configs(broker.config, topic.configs)
-        ],
+        configs=cast("list[CreateTopicsResponse.CreatableTopicConfigs]", configs),
     )
+
+
+def _described(broker: Broker, own: Mapping[str, str]) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
+    """All settings of a topic that has these of its own."""
+    return [
+        CreateTopicsResponse.CreatableTopicConfigs(
+            name=entry.name,
+            value=own.get(entry.name, entry.value),
+            read_only=entry.read_only,
+            config_source=(
+                ConfigSource.DYNAMIC_TOPIC_CONFIG
+                if entry.name in own
+                else source_of_topic_default(broker.config, entry.name)
+            ),
+            is_sensitive=entry.sensitive,
+        )
+        for entry in describe_topic_configs(broker.config, own)
+    ]
 
 
 def _not_created(name: str, error: ApiError) -> CreateTopicsResponse.CreatableTopicResult:

@@ -99,7 +99,8 @@ class MetadataReplay:
         """The part to change: a copy of the base's, made at the first change."""
         found = self._maps.get(name)
         if found is None:
-            found = self._maps[name] = dict(getattr(self._base, name))
+            part: MappingProxyType[Any, Any] = getattr(self._base, name)
+            found = self._maps[name] = part.copy()  # which is many times as fast as dict(part)
         return found
 
     # ---- topics

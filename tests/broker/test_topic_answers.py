@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from broker.metadata.image import MetadataImage
 from broker.metadata.topics import PartitionImage, TopicImage
 from broker.topic_answers import KINDS_KEPT, TopicAnswers
-from protocol.codec import encode
+from protocol.codec import decode, encode
 from protocol.messages.metadata import MetadataResponse
+from protocol.messages.topic_records import ConfigRecord
+from protocol.messages.topics import CreateTopicsResponse
 
 Topic = MetadataResponse.MetadataResponseTopic
 
@@ -95,3 +98,35 @@ def test_topics_that_are_gone_are_forgotten() -> None:
     assert make.made == ["a", "b"]
     answers.one(a, make, 12, with_operations=False)
     assert make.made == ["a", "b", "a"]
+
+
+def test_settings_of_new_topics_are_kept_until_some_setting_changes() -> None:
+    answers, image, made = TopicAnswers(), MetadataImage.empty(), 0
+
+    def make() -> list[CreateTopicsResponse.CreatableTopicConfigs]:
+        nonlocal made
+        made += 1
+        return [
+            CreateTopicsResponse.CreatableTopicConfigs(name=name, value=str(made), config_source=5)
+            for name in ("a", "b")
+        ]
+
+    def told(image: MetadataImage, version: int) -> bytes:
+        result = CreateTopicsResponse.CreatableTopicResult(
+            name="t",
+            error_message=None,
+            configs=answers.default_configs(image, make, version),  # type: ignore[arg-type]
+        )
+        return encode(CreateTopicsResponse(topics=[result]), version)
+
+    for version in (5, 7):
+        first = told(image, version)
+        assert told(image, version) == first
+        values = [
+            entry.value for entry in decode(CreateTopicsResponse, version, first).topics[0].configs or ()
+        ]
+        assert values == [str(made)] * 2
+    assert made == 2
+    setting = ConfigRecord(resource_type=4, resource_name="", name="log.retention.ms", value="1")
+    told(image.apply([setting])[0], 7)
+    assert made == 3
