@@ -107,7 +107,7 @@ def _refused(resource: DescribeConfigsRequest.DescribeConfigsResource, error: Ap
 def _describe_topic(broker: Broker, name: str, names: Names) -> Iterable[Entry]:
     check_topic_name(name)
     if name not in broker.image.topics:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")  # what Kafka says, too
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
     overrides = broker.image.topic_config(name)
     return map(_entry, describe_topic_configs(broker.config, overrides, names))
 

@@ -117,7 +117,8 @@ def changes() -> Iterator[tuple[str, Words]]:
         "--alter --entity-type users --entity-name ann --add-config producer_byte_rate=1000000000",
         "--alter --entity-type users --entity-default --add-config consumer_byte_rate=1000000000",
         "--alter --entity-type clients --entity-name app --add-config request_percentage=500",
-        "--alter --entity-type users --entity-name b --entity-type clients --entity-default --add-config producer_byte_rate=9",
+        "--alter --entity-type users --entity-name b --entity-type clients --entity-default"
+        " --add-config request_percentage=7",
         "--alter --entity-type ips --entity-name 10.0.0.1 --add-config connection_creation_rate=100",
         "--alter --entity-type users --entity-name ann --add-config SCRAM-SHA-256=[iterations=4096,password=x]",
         "--alter --entity-type client-metrics --entity-name m1 --add-config interval.ms=60000,metrics=org.apache.kafka",
