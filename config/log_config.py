@@ -13,6 +13,7 @@ from config.catalogue import topic as t
 from config.keys import ConfigError, ConfigKey
 
 TOPIC_KEYS: Mapping[str, ConfigKey[Any]] = t.keys.by_name
+MAX_REMEMBERED_TOPICS = 20_000
 
 
 class BrokerValues(Protocol):
@@ -105,34 +106,37 @@ class LogConfig(NamedTuple):
 class LogConfigs:
     """The configuration of any topic on a broker whose own may change.
 
-    Topics without settings share one value, so that many of them cost nothing. `report(topic, error)` hears of each
-    setting that is left out.
+    Topics without settings share one value, and so do the partitions of one with: many of them cost nothing.
+    `report(topic, error)` hears of each setting that is left out.
     """
 
-    __slots__ = ("_broker", "_default", "_generation", "_report")
+    __slots__ = ("_broker", "_default", "_generation", "_known", "_report")
 
     def __init__(self, broker: LiveValues, report: Callable[[str, ConfigError], None]) -> None:
         self._broker = broker
         self._report = report
-        self._generation = broker.generation
-        self._default = LogConfig.of(broker, {})
+        self._begin()
 
-    @property
-    def default(self) -> LogConfig:
-        """What holds for a topic without settings, now."""
-        if self._generation != self._broker.generation:
-            self._generation = self._broker.generation
-            self._default = LogConfig.of(self._broker, {})
-        return self._default
+    def _begin(self) -> None:
+        self._generation = self._broker.generation
+        self._default = LogConfig.of(self._broker, {})
+        self._known: dict[str, tuple[Mapping[str, str], LogConfig]] = {}
 
     def of(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
-        """What holds for a topic with these settings of its own, now."""
+        """What holds for a topic with these settings of its own, now. Whoever changes them passes another mapping."""
+        if self._generation != self._broker.generation or len(self._known) > MAX_REMEMBERED_TOPICS:
+            self._begin()
         if not overrides:
-            return self.default
+            return self._default
+        known = self._known.get(topic)
+        if known is not None and known[0] is overrides:
+            return known[1]
         sound, errors = sound_topic_overrides(overrides)
         for error in errors:
             self._report(topic, error)
-        return LogConfig.of(self._broker, sound)
+        config = LogConfig.of(self._broker, sound)
+        self._known[topic] = (overrides, config)
+        return config
 
 
 def sound_topic_overrides(overrides: Mapping[str, str]) -> tuple[dict[str, str], list[ConfigError]]:

@@ -73,10 +73,11 @@ def message_about(setting: Setting, key: ConfigKey[Any] | None) -> ConfigMessage
         return _inert(setting, "it is only set while the broker runs, with kafka-configs")
     if note := _by_prefix(name, OPEN_PREFIXES):
         return _inert(setting, note)
-    if (listener_key := key_of_listener(name)) is not None and listener_key.name in LISTENER_KEYS:
-        return None
-    if listener_key is not None:
-        return _inert(setting, listener_key.use.note or "it acts for all listeners alike, without the prefix")
+    if (listener_key := key_of_listener(name)) is not None:
+        of_all = _inert(
+            setting, listener_key.use.note or "it acts for all listeners alike, without the prefix"
+        )
+        return None if listener_key.name in LISTENER_KEYS else of_all
     return ConfigMessage(MessageKind.UNKNOWN, name, _unknown(name), setting.place)
 
 

@@ -114,6 +114,17 @@ def test_topics_without_settings_share_what_holds_now() -> None:
     assert (own.max_message_bytes, own.retention_ms, reported) == (77, 5, [])
 
 
+def test_a_topics_partitions_share_what_holds_as_long_as_it_does() -> None:
+    broker, configs, reported = live()
+    overrides = {"retention.ms": "5", "nope": "1"}
+    first = configs.of("t", overrides)
+    assert configs.of("t", overrides) is first
+    assert reported == [("t", "nope")]
+    assert configs.of("t", {"retention.ms": "6"}).retention_ms == 6
+    apply_dynamic_settings(broker, {"message.max.bytes": "77"}, {})
+    assert configs.of("t", overrides) == first._replace(max_message_bytes=77)
+
+
 def test_what_a_topic_cannot_have_is_left_out_and_reported() -> None:
     _, configs, reported = live()
     config = configs.of("t", {"retention.ms": "x", "no.such.key": "1", "segment.ms": "9"})
