@@ -267,6 +267,13 @@ class FakeCluster:
             )
             for name in dict.fromkeys(topic for topic, _ in page)
         ]
+        topics += [
+            response.DescribeTopicPartitionsResponseTopic(
+                name=topic.name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+            for topic in request.topics
+            if topic.name not in self.topics
+        ]
         cursor = (
             response.Cursor(topic_name=following[0][0], partition_index=following[0][1])
             if following
