@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from protocol.api_keys import ApiKey
+from protocol.messages.metadata import MetadataRequest
 from protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -14,7 +15,15 @@ from protocol.messages.topics import (
 from protocol.wire import ZERO_UUID, Uuid
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.metadata import asking
-from tests.conformance.speaker import NO_ID, Speaker
+from tests.conformance.dialogues.words import (
+    fetch,
+    fetch_topic,
+    list_offsets,
+    named,
+    partition,
+    produce,
+)
+from tests.conformance.speaker import NO_ID, Speaker, batch
 
 
 def wish(
@@ -326,3 +335,21 @@ def by_name_and_by_id_at_once(client: Speaker) -> None:
     client.ask(delete(client, (None, ZERO_UUID)), noting=in_order)
     client.ask(delete(client, name, topic_id), noting=in_order)
     client.ask(delete(client, topic_id, topic_id), noting=in_order)
+
+
+@dialogue(ApiKey.DELETE_TOPICS, 6, 6)
+def a_name_comes_back_and_its_old_id_does_not(client: Speaker) -> None:
+    """What knows the old id is told in every API that goes by ids, and nothing happens to the new topic."""
+    name = client.create("a")
+    old = client.id_of(name)
+    client.write(name, batch(b"x"))
+    client.ask(delete(client, name), noting=in_order)
+    client.until(asking(name), lambda answer: answer.topics[0].error_code, 12)
+    client.create("a")
+    client.ask(delete(client, old), noting=in_order)
+    client.ask(MetadataRequest(topics=named(None, topic_id=old)), 12)
+    client.ask(produce(old, batch(b"y")), 13)
+    client.ask(fetch(fetch_topic(old, [partition(0, 0)])), 13)
+    client.ask(list_offsets(name, 0), 7)
+    client.ask(list_offsets(name, 0, epoch=1), 7)
+    client.note(client.write(name, batch(b"z")))
