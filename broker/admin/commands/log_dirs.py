@@ -64,7 +64,7 @@ def _show(out: Output, broker: int, found: LogDir, topics: set[str]) -> None:
     replicas = [each for each in found.replicas if not topics or each.partition.topic in topics]
     out.row(_row(broker, found, replicas))
     if found.error is not None:
-        out.line(f"broker {broker}: {found.path}: {found.error}")
+        out.line(f"broker {broker}: {found.error}")
         return
     size = sum(each.size for each in replicas)
     title = f"broker {broker}: {found.path}: {len(replicas)} replicas, {human_bytes(size)}"
