@@ -118,6 +118,21 @@ _declare(
     "kafka_log_logmanager",
     [],
     offlinelogdirectorycount="Log directories that have failed.",
+    cordonedlogdirectorycount="Log directories that get no new partitions (cordoned.log.dirs).",
+)
+_declare(
+    Kind.GAUGE,
+    "kafka_log_logmanager",
+    ["logDirectory"],
+    logdirectoryoffline="1 if the log directory has failed.",
+    logdirectorycordoned="1 if the log directory gets no new partitions.",
+)
+_declare(
+    Kind.GAUGE,
+    "kafka_server_replicaalterlogdirsmanager",
+    ["clientId"],
+    maxlag="How many records a replica that moves to another log directory is behind, of those the farthest.",
+    failedpartitionscount="Replicas whose move to another log directory has to wait because something failed.",
 )
 
 CLEANER_PREFIX: Final = "kafka_log_logcleaner"

@@ -168,9 +168,7 @@ def add_fetch_sessions(metrics: Metrics, cache: FetchSessionCache) -> None:
     metrics.add_value(f"{prefix}_numincrementalfetchpartitionscached", cache.partition_count)
 
 
-def add_partitions(
-    metrics: Metrics, partitions: Callable[[], Iterable[Partition]], offline_log_dirs: Callable[[], int]
-) -> None:
+def add_partitions(metrics: Metrics, partitions: Callable[[], Iterable[Partition]]) -> None:
     """Replicas on this broker, and their logs. `partitions` gives all of them."""
     for metric, counts in {
         "leadercount": lambda it: it.is_leader,
@@ -198,7 +196,6 @@ def add_partitions(
         "numlogsegments": lambda it: it.log.segment_count,
     }.items():
         metrics.add(f"kafka_log_log_{metric}", _each_of(partitions, read))
-    metrics.add_value("kafka_log_logmanager_offlinelogdirectorycount", offline_log_dirs)
 
 
 def add_late_transactions(

@@ -16,6 +16,8 @@ from broker.fetch_session import FetchManager
 from broker.http import HttpServer
 from broker.listeners import ListenError
 from broker.log_cleaner import LogCleaner
+from broker.log_dir_admin import LogDirAdmin
+from broker.log_dir_metrics import add_log_dirs
 from broker.metrics import Metrics
 from broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
 from broker.replica_manager import ReplicaManager
@@ -41,6 +43,7 @@ class Observed(Protocol):
     fetch_manager: FetchManager
     is_stopping: bool
     log_cleaner: LogCleaner
+    log_dirs: LogDirAdmin
     memory: RequestMemory
     replica_manager: ReplicaManager
     socket_server: SocketServer
@@ -65,7 +68,8 @@ class Observers:
             metrics, replicas.produce_purgatory, replicas.fetch_purgatory, replicas.delete_records_purgatory
         )
         metric_sources.add_fetch_sessions(metrics, server.fetch_manager.cache)
-        metric_sources.add_partitions(metrics, replicas.partitions, lambda: len(replicas.offline_log_dirs))
+        metric_sources.add_partitions(metrics, replicas.partitions)
+        add_log_dirs(metrics, replicas.log_manager, lambda: server.log_dirs.moves)
         timeout_ms = server.config[TRANSACTION_MAX_TIMEOUT_MS]
         metric_sources.add_late_transactions(metrics, replicas.partitions, server.env.now_ms, timeout_ms)
         metric_sources.add_disk_space(metrics, lambda: [it.space for it in replicas.log_manager.dirs])

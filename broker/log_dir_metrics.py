@@ -1,0 +1,40 @@
+"""Metrics of log directories and of the replicas that move between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from broker.log_dir_move import Move
+from broker.metrics import Metrics, Sample
+
+if TYPE_CHECKING:
+    from storage.log_dirs import LogDirs
+
+CLIENT_ID: Final = "ReplicaAlterLogDirs"
+
+
+def add_log_dirs(metrics: Metrics, log_dirs: LogDirs, moves: Callable[[], list[Move]]) -> None:
+    """`moves` gives those that are going on."""
+    prefix = "kafka_log_logmanager"
+    metrics.add_value(f"{prefix}_offlinelogdirectorycount", lambda: len(log_dirs.offline_dirs))
+    metrics.add_value(f"{prefix}_cordonedlogdirectorycount", lambda: len(log_dirs.cordoned))
+
+    def each(holds: Callable[[str], bool]) -> Callable[[], list[Sample]]:
+        def source() -> list[Sample]:
+            paths = [*(one.path for one in log_dirs.dirs), *log_dirs.offline_dirs]
+            return [((path,), int(holds(path))) for path in paths]
+
+        return source
+
+    metrics.add(f"{prefix}_logdirectoryoffline", each(lambda path: path in log_dirs.offline_dirs))
+    metrics.add(f"{prefix}_logdirectorycordoned", each(lambda path: path in log_dirs.cordoned))
+    for metric, read in {
+        "maxlag": lambda: max((move.lag for move in moves()), default=0),
+        "failedpartitionscount": lambda: sum(move.is_failing for move in moves()),
+    }.items():
+        metrics.add(f"kafka_server_replicaalterlogdirsmanager_{metric}", _one(read))
+
+
+def _one(read: Callable[[], float]) -> Callable[[], list[Sample]]:
+    return lambda: [((CLIENT_ID,), read())]
