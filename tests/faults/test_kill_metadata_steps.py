@@ -2,7 +2,7 @@
 
 A broker ends itself at one operation (`killed_broker`), the next one takes the directory over, and so on. After each
 end a change that was answered is there, and one that was not is there wholly or not at all: all partitions of a topic
-and all its settings, or neither.
+and all its settings, or neither. Apache Kafka, too, finds it so.
 
 BARNABAS_KILLS says how many ends there are; some 400 reach each operation once.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -27,9 +28,11 @@ from protocol.messages.metadata import MetadataRequest
 from protocol.messages.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 from protocol.schema import Message
 from protocol.wire import Uuid
+from tests.conformance.kafka_jars import require_classpath
 from tests.conformance.peer import ClosedError, Peer
 from tests.faults.conftest import nothing_to_regret
 from tests.faults.killed_broker import KILL_AT
+from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(7200)]
@@ -170,10 +173,64 @@ def live(peer: Peer, state: State, dice: Random) -> tuple[State, State | None]:
             answer: Any = peer.ask(request, version)
         except (ClosedError, ConnectionError):
             return state, after
-        results = getattr(answer, "topics", None) or getattr(answer, "results", None) or answer.responses
-        assert all(result.error_code == 0 for result in results), answer
+        check_answer(answer)
         state = after
     raise AssertionError("changes end with the broker only")
+
+
+def few_changes(peer: Peer, state: State, dice: Random) -> State:
+    """Some changes to a broker that lives on; all are answered."""
+    after = state
+    for _, change in zip(range(6), changes(dice), strict=False):
+        if fits(change, after):
+            request, version, after = change(after, dice)
+            check_answer(peer.ask(request, version))
+    return after
+
+
+def check_answer(answer: Any) -> None:
+    results = getattr(answer, "topics", None) or getattr(answer, "results", None) or answer.responses
+    assert all(result.error_code == 0 for result in results), answer
+
+
+def seen_soon(peer: Peer) -> State:
+    """What a broker says once all partitions have leaders again."""
+    deadline = time.monotonic() + LIMIT_MS / 1000
+    while True:
+        try:
+            return seen(peer)[0]
+        except AssertionError:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+@pytest.mark.conformance
+def test_kafka_takes_over_whatever_a_kill_has_left(tmp_path: Path) -> None:
+    seed = int(os.environ.get("BARNABAS_SEED") or 21)
+    print(f"BARNABAS_SEED={seed}")
+    dice = Random(seed)
+    kafka = ApacheKafka(tmp_path, require_classpath(), {"delete.topic.enable": "true"})
+    kafka.prepare()
+    state: State = {}
+    for number in range(max(KILLS // 5, 2)):
+        broker = KilledBroker(kafka.data_dir, SETTINGS)
+        broker.kill_at = dice.randrange(60, 300)
+        with broker:
+            peer = Peer("127.0.0.1", broker.port)
+            assert seen(peer)[0] == state
+            state, unanswered = live(peer, state, dice)
+            peer.close()
+            nothing_to_regret(broker)
+        with kafka:
+            peer = Peer("127.0.0.1", int(kafka.bootstrap.rpartition(":")[2]))
+            found = seen_soon(peer)
+            assert found in (state, unanswered), f"end {number}, at operation {broker.kill_at}"
+            state = few_changes(peer, found, dice)
+            peer.close()
+            if number % 2:
+                assert kafka.stop() == kafka.clean_status
+            else:
+                kafka.kill()
 
 
 def test_at_every_step(tmp_path: Path) -> None:
