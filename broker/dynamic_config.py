@@ -8,12 +8,13 @@ Source: kafka.server.metadata.DynamicConfigPublisher, ConfigHandler and DynamicB
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from broker.config_admin import CLUSTER_DEFAULT
 from broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataDelta, MetadataImage
 from config.broker_config import BrokerConfig
+from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS
 from config.catalogue.transactions import PRODUCER_ID_EXPIRATION_MS
 from config.dynamic import apply_dynamic_settings
 from config.keys import ConfigError
@@ -27,6 +28,7 @@ Reconfigure = Callable[[], None]
 """Looks at the broker's configuration and brings in line what follows from it; what goes wrong there it says itself."""
 
 _MAX_REMEMBERED: Final = 10_000
+_ALL_KEYS: Final = {**BROKER_KEYS, **DYNAMIC_BROKER_KEYS}
 
 
 class DynamicConfig:
@@ -45,8 +47,21 @@ class DynamicConfig:
         """Takes over the settings of this broker, and of the default of all."""
         of_cluster = image.configs.get((BROKER_RESOURCE, CLUSTER_DEFAULT), {})
         of_broker = image.configs.get((BROKER_RESOURCE, str(node_id)), {})
+        before = set(self._effective())
         for error in apply_dynamic_settings(self.config, of_cluster, of_broker):
             logger.error("%s; it is left out, and what is below it holds", error)
+        after = set(self._effective())
+        for line in sorted(after - before):
+            logger.info("%s", line)
+        for line in sorted(before - after):
+            logger.info("no more: %s", line)
+
+    def _effective(self) -> Iterator[str]:
+        """A line for each dynamic setting that holds."""
+        for setting in self.config.settings():
+            if setting.source.is_dynamic:
+                shown = "[hidden]" if _ALL_KEYS[setting.key].sensitive else setting.text
+                yield f"{setting.key}={shown}, by {setting.place}"
 
     def _say_unsound(self, topic: str, error: ConfigError) -> None:
         said = (topic, str(error))

@@ -37,6 +37,26 @@ def test_a_start_takes_over_what_can_stand_and_says_what_cannot(caplog: pytest.L
     assert "the cluster's dynamic default" in line
 
 
+def test_what_comes_and_goes_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    dynamic = DynamicConfig(BrokerConfig.of(None))
+    password = "listener.name.plaintext.ssl.key.password"
+    for text in ("5", "6", "6"):
+        dynamic.apply_broker(
+            after(
+                record(BROKER_RESOURCE, "", "message.max.bytes", text),
+                record(BROKER_RESOURCE, "1", password, "secret"),
+                record(BROKER_RESOURCE, "1", "unknown", "secret"),
+            )[0],
+            NODE_ID,
+        )
+    assert caplog.messages == [
+        "message.max.bytes=5, by the cluster's dynamic default",
+        "message.max.bytes=6, by the cluster's dynamic default",
+        "no more: message.max.bytes=5, by the cluster's dynamic default",
+    ]
+
+
 def test_a_topics_setting_that_cannot_stand_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     dynamic = DynamicConfig(BrokerConfig.of(None))
     image, _ = after(
