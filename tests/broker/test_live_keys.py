@@ -7,6 +7,7 @@ the log.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from broker import node_storage
+from broker import server as server_module
 from broker.log_recovery import LogLoading
 from broker.server import Server
 from config.catalogue import BROKER_KEYS, TOPIC_KEYS
@@ -242,3 +244,20 @@ async def test_recovery_has_as_many_threads_as_were_set(
     async with running(config_of(tmp_path, **STATIC)):
         await asyncio.sleep(0)
     assert asked == [2, 4]
+
+
+async def test_a_listener_whose_port_somebody_has_taken_keeps_no_broker_from_starting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {**STATIC, "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT"}
+    with socket.socket() as other:
+        other.bind((LOCALHOST, 0))
+        other.listen()
+        both = f"PLAINTEXT://{LOCALHOST}:0,INSIDE://{LOCALHOST}:{other.getsockname()[1]}"
+        async with running(config_of(tmp_path, **settings)) as server:
+            await alter(server.ports["PLAINTEXT"], "1", SET, {"listeners": both})
+            assert server.ports.keys() == {"PLAINTEXT"}
+        async with running(config_of(tmp_path, **settings)) as again:
+            assert again.ports.keys() == {"PLAINTEXT"}
+            assert "INSIDE" not in server_module._ready_line(again, None)
+    assert caplog.text.count("listener INSIDE is not opened there") == 2
