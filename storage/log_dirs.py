@@ -223,6 +223,28 @@ class LogDirs:
         directory = self._preferred.get((topic, partition))
         return directory if directory in self.dirs else None
 
+    # -- checkpoints --
+
+    def recovery_point_jobs(self) -> list[Callable[[], None]]:
+        """Saves how far each log is on stable storage: one job a directory, for a thread or to be called at once.
+
+        What is written is settled now, and an older job never overwrites a newer one. Each raises OSError; so below.
+        """
+        return [directory.recovery_point_job() for directory in self.dirs]
+
+    def log_start_offset_jobs(self) -> list[Callable[[], None]]:
+        """Saves the log start offsets that do not follow from the segments."""
+        return [directory.log_start_offset_job() for directory in self.dirs]
+
+    def high_watermark_jobs(self) -> list[Callable[[], None]]:
+        """Saves the high watermarks."""
+        return [directory.high_watermark_job() for directory in self.dirs]
+
+    def checkpoint_all(self) -> None:
+        """Writes all checkpoints at once. Raises OSError."""
+        for directory in self.dirs:
+            directory.checkpoint_all()
+
 
 def _check_agreement(found: Mapping[str, MetaProperties]) -> None:
     """Raises InconsistentMetadataError unless all directories are of one broker, and each is itself."""

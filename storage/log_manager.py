@@ -460,26 +460,6 @@ class LogManager(LogDirs):
         """Files and directories whose delay is over; the caller has them `run`, in a thread if it likes."""
         return self._deletions.take_due(self._env.now_ms() if now_ms is None else now_ms)
 
-    def recovery_point_jobs(self) -> list[Callable[[], None]]:
-        """Saves how far each log is on stable storage: one job a directory, for a thread or to be called at once.
-
-        What is written is settled now, and an older job never overwrites a newer one. Each raises OSError; so below.
-        """
-        return [directory.recovery_point_job() for directory in self.dirs]
-
-    def log_start_offset_jobs(self) -> list[Callable[[], None]]:
-        """Saves the log start offsets that do not follow from the segments."""
-        return [directory.log_start_offset_job() for directory in self.dirs]
-
-    def high_watermark_jobs(self) -> list[Callable[[], None]]:
-        """Saves the high watermarks."""
-        return [directory.high_watermark_job() for directory in self.dirs]
-
-    def checkpoint_all(self) -> None:
-        """Writes all checkpoints at once. Raises OSError."""
-        for directory in self.dirs:
-            directory.checkpoint_all()
-
     def remove_expired_producers(self) -> int:
         """Forgets producers that have been silent for producer.id.expiration.ms; how many."""
         now_ms = self._env.now_ms()
