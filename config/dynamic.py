@@ -11,7 +11,16 @@ from typing import Any
 
 from config import layers
 from config.broker_config import BrokerConfig
-from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, log, network, replication, server, tiering
+from config.catalogue import (
+    BROKER_KEYS,
+    DYNAMIC_BROKER_KEYS,
+    log,
+    metrics,
+    network,
+    replication,
+    server,
+    tiering,
+)
 from config.keys import ConfigError, ConfigKey, DynamicMode
 from config.layers import InvalidConfigError, Setting, Source
 
@@ -89,6 +98,7 @@ def check_dynamic_settings(
         [*layers.from_cluster_default(of_cluster), *layers.from_this_broker(of_broker)]
     )
     _check_worker_counts(config, candidate)
+    _check_classes(config, candidate)
     _check_listeners(config, candidate)
 
 
@@ -140,6 +150,16 @@ def _check_worker_counts(current: BrokerConfig, candidate: BrokerConfig) -> None
         low, high = max(before // 2, 1), max(before * 2, 1)
         if before != after and not low <= after <= high:
             raise key.error(str(after), f"from {low} to {high}, half and double of what it is now, {before}")
+
+
+def _check_classes(current: BrokerConfig, candidate: BrokerConfig) -> None:
+    """Kafka takes names of classes that it can load. There are none here but its own default, which does nothing."""
+    key = metrics.METRIC_REPORTERS
+    reporters: tuple[str, ...] = candidate[key]
+    if reporters != current[key] and not set(reporters) <= set(key.default):
+        raise key.error(
+            ",".join(reporters), "of classes that are there, and there is no JVM to load others into"
+        )
 
 
 def _check_listeners(current: BrokerConfig, candidate: BrokerConfig) -> None:

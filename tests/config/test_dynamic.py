@@ -57,6 +57,7 @@ def refusal(
         ("cordoned.log.dirs", "/nope", "among the log directories"),
         ("leader.replication.throttled.rate", "-1", "whole number"),
         ("listeners", "nonsense", "must be NAME://host:port"),
+        ("metric.reporters", "a.b.Reporter", "of classes that are there"),
     ],
 )
 def test_what_cannot_be_set(key: str, text: str, why: str) -> None:
@@ -75,6 +76,7 @@ def test_what_has_no_default_for_the_whole_cluster(key: str) -> None:
         ("listener.name.a.max.connections", "5"),
         ("no.such.key", "anything"),
         ("leader.replication.throttled.rate", "5"),
+        ("metric.reporters", ""),
     ],
 )
 @pytest.mark.parametrize("per_broker", [True, False])

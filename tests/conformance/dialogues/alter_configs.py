@@ -297,6 +297,8 @@ def what_no_broker_takes(client: Speaker) -> None:
         ("1", [("producer.id.expiration.ms", SET, "0")]),
         ("1", [("group.consumer.assignment.interval.ms", SET, "99999")]),
         ("1", [("leader.replication.throttled.rate", SET, "-1")]),
+        ("1", [("metric.reporters", SET, "a.b.Reporter")]),
+        ("1", [("metric.reporters", APPEND, "a.b.Reporter")]),
         ("1", [("log.cleaner.threads", APPEND, "2")]),
         ("1", [("nope", APPEND, "2")]),
         ("1", [("log.cleaner.backoff.ms", 7, "2")]),
