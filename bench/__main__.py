@@ -50,6 +50,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[argparse.Namespace], bool]]] = {
     ),
     "metadata": ("the metadata log: changes, start, snapshots", _module("bench_metadata_log")),
     "lookup": ("lookups by offset and by timestamp, beside Apache Kafka", _module("bench_lookup")),
+    "moves": ("a replica that moves between log directories, beside Apache Kafka", _module("bench_moves")),
     "partitions": (
         "ten thousand partitions made, described, started again, beside Apache Kafka",
         _module("bench_partitions"),
