@@ -91,6 +91,34 @@ _declare(
     preferredreplicaimbalancecount="Partitions in the cluster that are led by another than their first replica.",
 )
 
+RAFT_PREFIX: Final = "kafka_server_raft_metrics"
+_declare(
+    Kind.GAUGE,
+    RAFT_PREFIX,
+    [],
+    current_epoch="The epoch in which metadata records are appended.",
+    current_leader="The node that appends them.",
+    high_watermark="The offset up to which the metadata log is committed.",
+    log_end_offset="The offset that the next metadata record will have.",
+)
+
+SNAPSHOT_EMITTER_PREFIX: Final = "kafka_server_snapshotemitter"
+_declare(
+    Kind.GAUGE,
+    SNAPSHOT_EMITTER_PREFIX,
+    [],
+    latestsnapshotgeneratedbytes="Bytes of the last snapshot of the metadata that was written since the start.",
+    latestsnapshotgeneratedagems="Milliseconds since then, or since the start.",
+)
+
+METADATA_LOADER_PREFIX: Final = "kafka_server_metadataloader"
+_declare(
+    Kind.GAUGE,
+    METADATA_LOADER_PREFIX,
+    [],
+    currentmetadataversion="The level of metadata.version that is in force.",
+)
+
 _declare(
     Kind.GAUGE,
     "kafka_cluster_partition",

@@ -18,7 +18,9 @@ from broker.listeners import ListenError
 from broker.log_cleaner import LogCleaner
 from broker.log_dir_admin import LogDirAdmin
 from broker.log_dir_metrics import add_log_dirs
+from broker.metadata_metrics import add_metadata_log
 from broker.metrics import Metrics
+from broker.node_storage import NodeStorage
 from broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
 from broker.replica_manager import ReplicaManager
 from broker.request_memory import RequestMemory
@@ -47,6 +49,7 @@ class Observed(Protocol):
     memory: RequestMemory
     replica_manager: ReplicaManager
     socket_server: SocketServer
+    storage: NodeStorage
 
 
 class Observers:
@@ -76,6 +79,7 @@ class Observers:
         add_cleaner(metrics, server.log_cleaner, replicas.log_manager, server.env.now_ms)
         metric_sources.add_controller(metrics, lambda: server.controller.image)
         add_client_metrics(metrics, server.client_metrics)
+        add_metadata_log(metrics, server.storage.store, lambda: server.controller.image, server.env.now_ms)
         return metrics
 
     def serve_http(self, server: Observed) -> HttpServer | None:

@@ -117,6 +117,11 @@ class EmbeddedRaftLog:
         return self._log.log_end_offset + self._waiting_count
 
     @property
+    def high_watermark(self) -> int:
+        """The offset up to which everything is durable, and so, with one voter, committed."""
+        return self._log.high_watermark
+
+    @property
     def start_offset(self) -> int:
         """The first offset that is still in the log; what came before is in a snapshot."""
         return self._log.log_start_offset

@@ -115,6 +115,8 @@ class RaftSnapshots:
         self._bytes_since = 0
         self._demanded = 0
         self._last_ms = env.now_ms()
+        self.written_bytes = 0
+        self.written_ms = self._last_ms
         self.ids: list[SnapshotId] = []
         self._whole: set[SnapshotId] = set()  # those that were read, or written, to their end
         self._recover()
@@ -231,6 +233,7 @@ class RaftSnapshots:
         with self._lock:
             self.ids = sorted([*self.ids, snapshot_id])
             self._whole.add(snapshot_id)
+            self.written_bytes, self.written_ms = size, self._env.now_ms()
         logger.info("wrote snapshot %s, %d bytes", snapshot_id.file_name, size)
         return True
 

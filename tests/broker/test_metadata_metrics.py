@@ -1,0 +1,30 @@
+"""The metrics of the metadata log."""
+
+from __future__ import annotations
+
+from broker.metadata_metrics import add_metadata_log
+from broker.metrics import Metrics
+from tests.broker.metadata.raft_logs import Node, new_env
+from tests.broker.test_metric_sources import value
+
+
+def test_the_log_and_its_snapshots() -> None:
+    node = Node(new_env())
+    metrics = Metrics()
+    add_metadata_log(metrics, node.log, lambda: node.image, node.env.now_ms)
+    started_ms = node.env.time_ms
+    node.set("a", "1")
+    node.env.time_ms += 5000
+    assert value(metrics, "kafka_server_raft_metrics_current_epoch") == 1
+    assert value(metrics, "kafka_server_raft_metrics_current_leader") == 1
+    assert value(metrics, "kafka_server_raft_metrics_high_watermark") == 3
+    assert value(metrics, "kafka_server_raft_metrics_log_end_offset") == 3
+    assert value(metrics, "kafka_server_snapshotemitter_latestsnapshotgeneratedbytes") == 0
+    assert value(metrics, "kafka_server_snapshotemitter_latestsnapshotgeneratedagems") == 5000
+    assert value(metrics, "kafka_server_metadataloader_currentmetadataversion") == 30
+    node.snapshot()
+    (snapshot,) = node.log.snapshots.ids
+    size = node.env.size(node.log.snapshots.path(snapshot))
+    assert value(metrics, "kafka_server_snapshotemitter_latestsnapshotgeneratedbytes") == size
+    assert value(metrics, "kafka_server_snapshotemitter_latestsnapshotgeneratedagems") == 0
+    assert node.env.time_ms > started_ms
