@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import count
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.acl_admin import (
@@ -116,6 +116,7 @@ def fits(wanted: AclFilter, entry: Acl) -> bool:
     return all(plain) and wanted.resource_name in names_for_it.get(wanted.pattern_type, set())
 
 
+@settings(deadline=None)
 @given(st.lists(acls, unique=True, max_size=12), filters)
 def test_a_filter_finds_what_the_model_finds(entries: list[Acl], wanted: AclFilter) -> None:
     world = World()
@@ -123,6 +124,7 @@ def test_a_filter_finds_what_the_model_finds(entries: list[Acl], wanted: AclFilt
     assert world.found(wanted) == [entry for entry in entries if fits(wanted, entry)]
 
 
+@settings(deadline=None)
 @given(st.lists(acls, max_size=12), st.lists(filters, max_size=3))
 def test_deletion_takes_away_what_its_filters_find(entries: list[Acl], wanted: list[AclFilter]) -> None:
     world = World()

@@ -6,7 +6,7 @@ import math
 import zlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Histogram, Metric, NumberDataPoint, Summary
@@ -136,6 +136,7 @@ def test_a_bomb_is_not_unpacked() -> None:
 
 
 @pytest.mark.parametrize("codec", [*CompressionType, 5, -1, 99])
+@settings(deadline=None)
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_metrics_or_malformed(codec: int, data: bytes) -> None:
     try:
@@ -145,6 +146,7 @@ def test_any_bytes_are_metrics_or_malformed(codec: int, data: bytes) -> None:
     assert isinstance(found, Payload)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 200), st.integers(0, 255))
 def test_a_damaged_payload_is_metrics_or_malformed(at: int, byte: int) -> None:
     data = bytearray(payload(gauge(RATE, point(1.0, topic="t")), counter("c", point(2.0)), client_rack="a"))

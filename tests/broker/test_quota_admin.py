@@ -6,7 +6,7 @@ import math
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.metadata.image import MetadataImage, QuotaEntity
@@ -59,6 +59,7 @@ def components(draw: st.DrawFn) -> list[Component]:
     ]
 
 
+@settings(deadline=None)
 @given(entities, components(), st.booleans())
 def test_a_filter_finds_what_the_model_finds(
     entity: QuotaEntity, wanted: list[Component], strict: bool
