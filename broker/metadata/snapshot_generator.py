@@ -74,6 +74,7 @@ class SnapshotGenerator:
 
     def _write(self, image: MetadataImage) -> None:
         self._log.write_snapshot(image)
+        self._log.run_deletions()
 
     def _clean(self) -> None:
         self._log.write_waiting()

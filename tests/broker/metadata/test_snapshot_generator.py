@@ -97,6 +97,17 @@ def test_each_minute_old_ones_go() -> None:
     assert not any(name.endswith(".deleted") for name in house.node.env.listdir(DIRECTORY))
 
 
+def test_what_has_gone_is_removed_though_each_round_brings_a_snapshot() -> None:
+    house = House(retention_ms=0, delete_delay_ms=0, snapshot_interval_ms=1000)
+    for value in "abcd":
+        house.node.set("a", value)
+        house.generator.apply(house.node.image, MetadataDelta())
+        house.wait(1000)
+        house.runner.release_all()
+    assert len(house.snapshots) <= 2
+    assert not any(name.endswith(".checkpoint.deleted") for name in house.node.env.listdir(DIRECTORY))
+
+
 def test_a_failure_is_told_and_the_next_one_is_tried() -> None:
     house = House(snapshot_bytes=1000)
     house.change("x" * 1000)
