@@ -45,6 +45,8 @@ WAIT_CODES: Final = frozenset(
 )
 """Codes that pass by themselves, or by asking somebody else. Others, retriable or not, are for the caller."""
 
+SILENT_RETRIES: Final = 3
+"""What passes within a second is not told."""
 GROUP_COORDINATOR: Final = 0
 CONTROLLERS: Final = 2
 """The endpoint type of controllers in DescribeCluster."""
@@ -220,7 +222,7 @@ class AdminClient:
 
     def _pause(self, attempt: int, deadline: float, problem: str) -> None:
         """Waits before the next attempt: longer each time, and a fifth more or less, as Kafka's clients do."""
-        if problem not in self._told:
+        if attempt >= SILENT_RETRIES and problem not in self._told:
             self._told.add(problem)
             left_s = max(deadline - self._clock.now(), 0)
             self._on_wait(f"{problem}; trying for {left_s:.0f} s")

@@ -39,7 +39,7 @@ meant. Commands that Kafka's controllers can answer take `--bootstrap-controller
 a later release.
 
 A broker that does not answer is asked again until `default.api.timeout.ms` (60 s) are over, as Kafka's tools do;
-the reason is told at once, and Ctrl-C ends it.
+the reason is told within a second, and Ctrl-C ends it.
 
 Results are tables on a terminal. In a pipe they are lines: Kafka's own where its tools print such that programs
 read (`topics`, `configs`, `acls`, `features`, `get-offsets`, `reassign-partitions`, `metadata-quorum describe

@@ -78,7 +78,14 @@ def resources_of(client: AdminClient, kind: str) -> list[str]:
         return [*brokers, ""] if kind == BROKERS else brokers
     if kind == CLIENT_METRICS:
         return list_config_resources(client, ResourceType.CLIENT_METRICS)
-    return sorted({*list_config_resources(client, ResourceType.GROUP), *_groups(client)})
+    return sorted({*_groups_with_configs(client), *_groups(client)})
+
+
+def _groups_with_configs(client: AdminClient) -> list[str]:
+    try:
+        return list_config_resources(client, ResourceType.GROUP)
+    except UnsupportedApiError:
+        return []  # Apache Kafka before 4.1 does not tell
 
 
 def _groups(client: AdminClient) -> list[str]:

@@ -47,13 +47,14 @@ def test_the_newest_version_of_both(cluster: FakeCluster, client: AdminClient) -
 
 def test_what_passes_by_itself_is_asked_again(cluster: FakeCluster) -> None:
     busy = ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    cluster.on(ApiKey.LIST_GROUPS, busy, busy, ListGroupsResponse())
+    cluster.on(ApiKey.LIST_GROUPS, *[busy] * 5, ListGroupsResponse())
     client, clock, told = client_of(cluster.bootstrap)
     assert client.send(ListGroupsRequest()).error_code == 0
-    assert len(cluster.asked(ApiKey.LIST_GROUPS)) == 3
+    assert len(cluster.asked(ApiKey.LIST_GROUPS)) == 6
     assert 0.08 <= clock.pauses[0] <= 0.12
     assert 0.16 <= clock.pauses[1] <= 0.24
-    assert told == [f"the broker at {cluster.bootstrap} says COORDINATOR_LOAD_IN_PROGRESS; trying for 60 s"]
+    said = f"the broker at {cluster.bootstrap} says COORDINATOR_LOAD_IN_PROGRESS; trying for 59 s"
+    assert told == [said], "once, and not before it has taken a while"
     client.close()
 
 
@@ -80,7 +81,8 @@ def test_a_lost_connection_is_opened_again(cluster: FakeCluster) -> None:
     client, clock, told = client_of(cluster.bootstrap)
     client.send(ListGroupsRequest())
     assert len(cluster.asked(ApiKey.LIST_GROUPS)) == 2
-    assert len(clock.pauses) == len(told) == 1
+    assert len(clock.pauses) == 1
+    assert not told
     client.close()
 
 
@@ -107,7 +109,7 @@ def test_nobody_answers() -> None:
     with pytest.raises(NotReachableError, match=f"gave up after 60 s: nobody answers at {LOCALHOST}:{port}"):
         client.cluster()
     assert clock.time == pytest.approx(60)
-    assert told == [f"nobody answers at {LOCALHOST}:{port}: Connection refused; trying for 60 s"]
+    assert told == [f"nobody answers at {LOCALHOST}:{port}: Connection refused; trying for 59 s"]
 
 
 def test_hosts_that_there_are_not_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,10 +175,10 @@ def test_a_coordinator_that_is_not_there_yet(cluster: FakeCluster) -> None:
         coordinator = FindCoordinatorResponse.Coordinator(key="g", node_id=1, error_code=code)
         return FindCoordinatorResponse(coordinators=[coordinator])
 
-    cluster.on(ApiKey.FIND_COORDINATOR, found(ErrorCode.COORDINATOR_NOT_AVAILABLE), found(0))
+    cluster.on(ApiKey.FIND_COORDINATOR, *[found(ErrorCode.COORDINATOR_NOT_AVAILABLE)] * 4, found(0))
     client, _, told = client_of(cluster.bootstrap)
     assert client.coordinator_of("g") == 1
-    assert told == ["group 'g' has no coordinator: COORDINATOR_NOT_AVAILABLE; trying for 60 s"]
+    assert told == ["group 'g' has no coordinator: COORDINATOR_NOT_AVAILABLE; trying for 59 s"]
     cluster.on(ApiKey.FIND_COORDINATOR, found(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     with pytest.raises(ServerError, match="GROUP_AUTHORIZATION_FAILED"):
         client.coordinator_of("h")

@@ -170,6 +170,19 @@ def test_json(barnabas: Barnabas, configured: FakeCluster) -> None:
     assert found["synonyms"] == [{"name": "other", "value": "w", "source": "DEFAULT_CONFIG"}]
 
 
+def test_groups_of_brokers_that_do_not_tell_which_have_configurations(
+    barnabas: Barnabas, configured: FakeCluster
+) -> None:
+    group = ListGroupsResponse.ListedGroup(group_id="listed", protocol_type="consumer")
+    configured.on(ApiKey.LIST_GROUPS, ListGroupsResponse(groups=[group]))
+    line = ("configs", "--describe", "--entity-type", "groups")
+    assert "group g are" in barnabas(*line).stdout
+    configured.without(ApiKey.LIST_CONFIG_RESOURCES)
+    assert barnabas(*line).stdout.splitlines()[0] == "Dynamic configs for group listed are:"
+    configured.without(ApiKey.LIST_GROUPS)
+    assert barnabas(*line).stdout == ""
+
+
 # ---- --alter of resources
 
 
