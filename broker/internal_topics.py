@@ -108,8 +108,8 @@ def partition_for(key: str, partition_count: int) -> int:
 
 def is_share_partition(key: str) -> bool:
     """Whether `key` names a share group's partition: group:topic id:index. Source: SharePartitionKey.validate."""
-    group, _, rest = key.partition(":")
-    topic_id, _, index = rest.partition(":")
+    rest, _, index = key.rpartition(":")
+    group, _, topic_id = rest.rpartition(":")
     try:
         uuid_from_string(topic_id)
         int(index)

@@ -90,7 +90,7 @@ def test_every_key_has_a_partition() -> None:
         ("group:AAAAAAAAAAAAAAAAAAAAAA:x", False),
         ("group:short:0", False),
         (":AAAAAAAAAAAAAAAAAAAAAA:0", False),
-        ("a:b:AAAAAAAAAAAAAAAAAAAAAA:0", False),
+        ("a:b:AAAAAAAAAAAAAAAAAAAAAA:0", True),
     ],
 )
 def test_keys_of_share_groups_partitions(key: str, names_one: bool) -> None:
