@@ -18,12 +18,13 @@ from protocol.messages.metadata import DescribeTopicPartitionsRequest, DescribeT
 from protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from tests.conformance.handover.kafka_side import ask, create
 from tests.conformance.handover.sides import KAFKA, OURS, Broker, Directory
-from tests.conformance.kafka_jars import require_compiled
+from tests.conformance.kafka_jars import KAFKA_39, KAFKA_41, require_compiled
 from tests.support.apache_kafka import ApacheKafka
 
 pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(300)]
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+LONG = bool(os.environ.get("BARNABAS_HANDOVER_SEEDS"))
 RELEASES = ["3.3-IV3", "3.6-IV2", "3.9-IV0", "4.0-IV1"][
     : 4 if os.environ.get("BARNABAS_HANDOVER_SEEDS") else 1
 ]
@@ -137,6 +138,31 @@ def test_kafka_finds_leaders_after_a_kill_under_an_older_metadata_version(
     assert features(ours.bootstrap) == features_of(level)
     create(ours.bootstrap, {"third": {}})
     stopped(ours)
+
+
+@pytest.mark.skipif(not LONG, reason="four more starts of Kafka: with BARNABAS_HANDOVER_SEEDS only")
+@pytest.mark.parametrize("version", [KAFKA_39, KAFKA_41])
+def test_older_brokers_hand_over_and_take_back(directory: Directory, version: str) -> None:
+    ours, old = directory.broker(OURS), directory.broker(version)
+    old.start()
+    create(old.bootstrap, {"first": {}})
+    levels = features(old.bootstrap)
+    stopped(old)
+    ours.start()
+    assert (leaders(ours.bootstrap), features(ours.bootstrap)) == (led("first"), levels)
+    create(ours.bootstrap, {"second": {}})
+    stopped(ours)
+    old.start()
+    create(old.bootstrap, {"third": {}})
+    old.kill()
+    ours.start()
+    assert (leaders(ours.bootstrap), features(ours.bootstrap)) == (led("first", "second", "third"), levels)
+    ours.kill()
+    old.start()
+    create(old.bootstrap, {"fourth": {}})
+    stopped(old)
+    ours.start()
+    assert leaders(ours.bootstrap) == led("first", "second", "third", "fourth")
 
 
 def features_of(level: int) -> dict[str, int]:
