@@ -14,7 +14,7 @@ import click
 from broker.admin.client import AdminClient
 from broker.admin.errors import AdminError
 from broker.admin.output import Output
-from broker.admin.settings import DEFAULT_BOOTSTRAP, load_settings
+from broker.admin.settings import DEFAULT_BOOTSTRAP, load_settings, parse_bootstrap
 from broker.version import VERSION
 
 EXIT_FAILED: Final = 1
@@ -235,6 +235,14 @@ def _dashed(names: Iterable[str]) -> list[str]:
 # ---- the command at work
 
 
+def _check_servers(name: str, text: str | None) -> None:
+    try:
+        if text is not None:
+            parse_bootstrap(text)
+    except ValueError as error:
+        refuse(f"{_dash(name)}: {error}")
+
+
 @contextmanager
 def session(given: Given, *, timeout_ms: int | None = None) -> Iterator[tuple[AdminClient, Output]]:
     """A client and a way out, for as long as the command runs. Exits with EXIT_FAILED where a part of it failed."""
@@ -242,6 +250,11 @@ def session(given: Given, *, timeout_ms: int | None = None) -> Iterator[tuple[Ad
     controller = given.text("bootstrap-controller") if "bootstrap-controller" in given else None
     if controller is not None and given.has("bootstrap-server"):
         refuse("--bootstrap-controller cannot be used with --bootstrap-server")
+    for name, text in (
+        ("bootstrap-server", given.text("bootstrap-server")),
+        ("bootstrap-controller", controller),
+    ):
+        _check_servers(name, text)
     settings = load_settings(
         server=given.text("bootstrap-server"),
         controller=controller,

@@ -91,6 +91,8 @@ def created(code: int = 0, message: str | None = None) -> CreateTopicsResponse:
         "--describe --topic-id xxx",
         "--list nonsense",
         "--list --command-config /nowhere",
+        "--list --bootstrap-server nowhere",
+        "--list --bootstrap-server a:1 --bootstrap-server b:1",
     ],
 )
 def test_a_wrong_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
