@@ -92,12 +92,9 @@ class Node(NamedTuple):
 
 def configured_controller_listeners(config: BrokerConfig) -> list[Listener]:
     """The controller's listeners of a configuration, none of which is open; empty where it names none."""
-    return controller_listeners(
-        config[LISTENERS],
-        config[ADVERTISED_LISTENERS],
-        config[LISTENER_SECURITY_PROTOCOL_MAP],
-        config[CONTROLLER_LISTENER_NAMES] or (),
-    )
+    listeners, advertised = config[LISTENERS], config[ADVERTISED_LISTENERS]
+    names = config[CONTROLLER_LISTENER_NAMES]
+    return controller_listeners(listeners, advertised, config[LISTENER_SECURITY_PROTOCOL_MAP], names or ())
 
 
 def _reached_at(listener: Listener, ports: Mapping[str, int]) -> Listener:
