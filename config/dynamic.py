@@ -20,9 +20,13 @@ from config.catalogue import (
     replication,
     server,
     tiering,
+    tls,
+    topic,
 )
 from config.keys import ConfigError, ConfigKey, DynamicMode
 from config.layers import InvalidConfigError, Setting, Source
+from config.log_config import broker_value
+from config.values import ConfigType
 
 LISTENER_PREFIX = "listener.name."
 
@@ -66,6 +70,19 @@ _CLUSTER_WIDE_OF_LISTENERS = frozenset(
 )
 
 
+_CLASS_KEYS: tuple[ConfigKey[Any], ...] = (
+    metrics.METRIC_REPORTERS,
+    tls.PRINCIPAL_BUILDER_CLASS,
+    tls.SSL_ENGINE_FACTORY_CLASS,
+)
+
+_AS_THE_WHOLE = -2
+_LOCAL_RETENTION: tuple[tuple[ConfigKey[int], ConfigKey[int]], ...] = (
+    (tiering.LOG_LOCAL_RETENTION_MS, topic.RETENTION_MS),
+    (tiering.LOG_LOCAL_RETENTION_BYTES, topic.RETENTION_BYTES),
+)
+
+
 def dynamic_key(name: str) -> ConfigKey[Any] | None:
     """The key behind a name that can be set while the broker runs, a listener's prefix taken off; None for others."""
     key = BROKER_KEYS.get(base_name(name)) or DYNAMIC_BROKER_KEYS.get(name)
@@ -99,6 +116,8 @@ def check_dynamic_settings(
     )
     _check_worker_counts(config, candidate)
     _check_classes(config, candidate)
+    _check_limits(config, candidate)
+    _check_local_retention(config, candidate)
     _check_listeners(config, candidate)
 
 
@@ -153,13 +172,38 @@ def _check_worker_counts(current: BrokerConfig, candidate: BrokerConfig) -> None
 
 
 def _check_classes(current: BrokerConfig, candidate: BrokerConfig) -> None:
-    """Kafka takes names of classes that it can load. There are none here but its own default, which does nothing."""
-    key = metrics.METRIC_REPORTERS
-    reporters: tuple[str, ...] = candidate[key]
-    if reporters != current[key] and not set(reporters) <= set(key.default):
-        raise key.error(
-            ",".join(reporters), "of classes that are there, and there is no JVM to load others into"
-        )
+    """Kafka takes names of classes that it can load. There are none here but its own defaults, which do nothing."""
+    for key in _CLASS_KEYS:
+        named = candidate.value_of(key.name)
+        if named == current.value_of(key.name) or named == key.default:
+            continue
+        if key.type is ConfigType.CLASS or not set(named) <= set(key.default):
+            raise key.error(
+                key.format(named), "of classes that are there, and there is no JVM to load others into"
+            )
+
+
+def _check_limits(current: BrokerConfig, candidate: BrokerConfig) -> None:
+    """Who let nobody in could not take it back."""
+    for key in (network.MAX_CONNECTIONS, network.MAX_CONNECTION_CREATION_RATE):
+        names = [None, *(listener.name for listener in candidate.listeners)]
+        for name in names:
+            limit = candidate[key] if name is None else candidate.listener_value(name, key)
+            before = current[key] if name is None else current.listener_value(name, key)
+            if limit != before and limit < 1:
+                raise key.error(str(limit), "at least 1 where it is set while the broker runs")
+
+
+def _check_local_retention(current: BrokerConfig, candidate: BrokerConfig) -> None:
+    """What stays on the local disk of a tiered topic is no more than what is kept at all."""
+    for local, whole in _LOCAL_RETENTION:
+        limit, kept = candidate[local], broker_value(candidate, whole)
+        if limit == current[local] and kept == broker_value(current, whole):
+            continue
+        if limit != _AS_THE_WHOLE and kept >= 0 and not 0 <= limit <= kept:
+            raise local.error(
+                str(limit), f"from 0 to what is kept at all, {kept}, or {_AS_THE_WHOLE} for that"
+            )
 
 
 def _check_listeners(current: BrokerConfig, candidate: BrokerConfig) -> None:

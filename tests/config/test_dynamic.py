@@ -58,6 +58,13 @@ def refusal(
         ("leader.replication.throttled.rate", "-1", "whole number"),
         ("listeners", "nonsense", "must be NAME://host:port"),
         ("metric.reporters", "a.b.Reporter", "of classes that are there"),
+        ("principal.builder.class", "a.b.Builder", "of classes that are there"),
+        ("ssl.engine.factory.class", "a.b.Factory", "of classes that are there"),
+        ("max.connections", "0", "at least 1 where it is set"),
+        ("max.connection.creation.rate", "0", "at least 1 where it is set"),
+        ("listener.name.plaintext.max.connections", "0", "at least 1 where it is set"),
+        ("log.local.retention.ms", "-1", "from 0 to what is kept at all, 604800000"),
+        ("log.local.retention.ms", "604800001", "from 0 to what is kept at all, 604800000"),
     ],
 )
 def test_what_cannot_be_set(key: str, text: str, why: str) -> None:
@@ -77,6 +84,9 @@ def test_what_has_no_default_for_the_whole_cluster(key: str) -> None:
         ("no.such.key", "anything"),
         ("leader.replication.throttled.rate", "5"),
         ("metric.reporters", ""),
+        ("log.local.retention.ms", "604800000"),
+        ("log.local.retention.bytes", "-1"),
+        ("log.local.retention.bytes", "5"),
     ],
 )
 @pytest.mark.parametrize("per_broker", [True, False])
