@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import click
+import pytest
 from click.testing import Result
 
+from broker.admin.options import Given
 from broker.version import VERSION
 from protocol.api_keys import ApiKey
 from tests.broker.admin.fake_broker import FakeCluster
@@ -48,3 +51,21 @@ def test_a_command_alone_says_what_it_needs(barnabas: Barnabas) -> None:
     result = barnabas("topics")
     assert result.exit_code == 2
     assert "Exactly one of --list, --describe, --create, --alter, --delete is needed" in result.stderr
+
+
+def test_what_was_given_and_what_was_not() -> None:
+    given = Given({"partitions": 0, "topic": None, "list": False, "config": (), "describe": True})
+    assert given.has("partitions")
+    assert given.has("describe")
+    assert not any(map(given.has, ("topic", "list", "config")))
+    assert given.one_action("list", "describe") == "describe"
+    for refused in (
+        lambda: given.one_action("list", "topic"),
+        lambda: given.need("describe", "topic"),
+        lambda: given.forbid("describe", "list", "partitions"),
+        lambda: given.only_with("describe", "list", "topic"),
+    ):
+        with pytest.raises(click.UsageError, match="--"):
+            refused()
+    given.only_with("list", "topic")
+    given.forbid("describe", "list")
