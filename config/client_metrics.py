@@ -57,8 +57,11 @@ class ClientMetricsConfig(NamedTuple):
         return cls(values[resources.CLIENT_METRICS.name], interval_ms, parse_match(patterns))
 
     def matches(self, client: Mapping[str, str]) -> bool:
-        """Whether a client is asked, given what is known of it by MATCH_PARAMETERS: every pattern fits as a whole."""
-        return all(pattern.fullmatch(client.get(name, "")) for name, pattern in self.match.items())
+        """Whether a client is asked, given what is known of it by MATCH_PARAMETERS: every pattern fits as a whole.
+
+        Nothing fits what is not known.
+        """
+        return all(name in client and pattern.fullmatch(client[name]) for name, pattern in self.match.items())
 
 
 def effective_client_metrics_values(settings: Mapping[str, str]) -> dict[str, Any]:
@@ -90,4 +93,6 @@ def parse_match(patterns: Sequence[str]) -> dict[str, Pattern[str]]:
 
 def _bad_pattern(text: str) -> ConfigError:
     names = ", ".join(sorted(MATCH_PARAMETERS))
-    return resources.CLIENT_METRICS_MATCH.error(text, f"name=pattern, comma-separated, with a name of {names}")
+    return resources.CLIENT_METRICS_MATCH.error(
+        text, f"name=pattern, comma-separated, with a name of {names}"
+    )

@@ -157,6 +157,13 @@ def test_whom_a_pattern_fits(match: str, fits: bool) -> None:
     assert house.client().metrics() == (("a.",) if fits else ())
 
 
+def test_no_pattern_fits_a_client_without_a_name() -> None:
+    house = House()
+    house.set("one", metrics="a.", match="client_id=.*")
+    assert house.client(client_id=None).metrics() == ()
+    assert house.client(client_id="").metrics() == ("a.",)
+
+
 def test_addresses_are_written_as_java_writes_them() -> None:
     house = House()
     house.set("one", metrics="a.", match="client_source_address=2001:db8:0:0:0:0:0:7")
