@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from config.keys import ConfigError
-from config.listeners import Listener, build_listeners, check_inter_broker_listener, parse_protocol_map
+from config.listeners import (
+    Listener,
+    build_listeners,
+    check_inter_broker_listener,
+    controller_listeners,
+    parse_protocol_map,
+)
 
 MAP = "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT"
 
@@ -113,3 +119,15 @@ def test_listeners_are_equal_by_what_they_say() -> None:
     assert Listener("A", None, 1) == Listener("A", None, 1)
     assert Listener("A", None, 1) != Listener("A", None, 2)
     assert Listener("A", None, 1) != "A"
+
+
+def test_the_controllers_listeners_are_named_as_others_would_reach_them() -> None:
+    listeners = ["PLAINTEXT://:9092", "CONTROLLER://:9093", "SECURE://127.0.0.1:9094"]
+    advertised = ["PLAINTEXT://a:9092", "CONTROLLER://b:19093"]
+    protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL"
+    found = controller_listeners(listeners, advertised, protocols, ["controller", "SECURE", "OTHER"])
+    assert [(one.name, one.host, one.port, one.security_protocol) for one in found] == [
+        ("CONTROLLER", "b", 19093, "SASL_SSL"),
+        ("SECURE", "127.0.0.1", 9094, "PLAINTEXT"),
+    ]
+    assert controller_listeners(listeners, None, protocols, []) == []
