@@ -8,7 +8,7 @@ Source: kafka.server.metadata.DynamicConfigPublisher, ConfigHandler and DynamicB
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from broker.config_admin import CLUSTER_DEFAULT
@@ -47,21 +47,23 @@ class DynamicConfig:
         """Takes over the settings of this broker, and of the default of all."""
         of_cluster = image.configs.get((BROKER_RESOURCE, CLUSTER_DEFAULT), {})
         of_broker = image.configs.get((BROKER_RESOURCE, str(node_id)), {})
-        before = set(self._effective())
+        before = self._in_force()
         for error in apply_dynamic_settings(self.config, of_cluster, of_broker):
             logger.error("%s; it is left out, and what is below it holds", error)
-        after = set(self._effective())
-        for line in sorted(after - before):
-            logger.info("%s", line)
-        for line in sorted(before - after):
-            logger.info("no more: %s", line)
+        after = self._in_force()
+        for (key, place), shown in after.items():
+            if before.get((key, place)) != shown:
+                logger.info("%s=%s, by %s", key, shown, place)
+        for key, place in before.keys() - after.keys():
+            logger.info("%s is no more set by %s", key, place)
 
-    def _effective(self) -> Iterator[str]:
-        """A line for each dynamic setting that holds."""
-        for setting in self.config.settings():
-            if setting.source.is_dynamic:
-                shown = "[hidden]" if _ALL_KEYS[setting.key].sensitive else setting.text
-                yield f"{setting.key}={shown}, by {setting.place}"
+    def _in_force(self) -> dict[tuple[str, str], str]:
+        """The dynamic settings that hold, by key and place, as they may be shown."""
+        return {
+            (setting.key, setting.place): "[hidden]" if _ALL_KEYS[setting.key].sensitive else setting.text
+            for setting in self.config.settings()
+            if setting.source.is_dynamic
+        }
 
     def _say_unsound(self, topic: str, error: ConfigError) -> None:
         said = (topic, str(error))

@@ -41,7 +41,7 @@ def test_what_comes_and_goes_is_told(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     dynamic = DynamicConfig(BrokerConfig.of(None))
     password = "listener.name.plaintext.ssl.key.password"
-    for text in ("5", "6", "6"):
+    for text in ("5", "6", "6", None):
         dynamic.apply_broker(
             after(
                 record(BROKER_RESOURCE, "", "message.max.bytes", text),
@@ -53,7 +53,7 @@ def test_what_comes_and_goes_is_told(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == [
         "message.max.bytes=5, by the cluster's dynamic default",
         "message.max.bytes=6, by the cluster's dynamic default",
-        "no more: message.max.bytes=5, by the cluster's dynamic default",
+        "message.max.bytes is no more set by the cluster's dynamic default",
     ]
 
 
