@@ -253,7 +253,10 @@ class RealEnv:
             return [(entry.name, entry.is_dir()) for entry in entries]
 
     def mkdir(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        try:
+            os.mkdir(path)  # as a rule only this one is missing, and makedirs looks at those above it first
+        except (FileExistsError, FileNotFoundError):
+            os.makedirs(path, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)

@@ -353,7 +353,7 @@ class LogLoader:
 
     def _new_segment(self, base_offset: int) -> LogSegment:
         segment = self._segment(base_offset, 0)
-        segment.create_files()
+        segment.create_files(is_bare=not self._names or self._names == {PARTITION_METADATA})
         return segment
 
     def _read_end_offset(self) -> int:

@@ -92,9 +92,12 @@ class SegmentFiles:
         self.is_deleted = False
         self.was_used = False  # since `OpenSegments` looked last
 
-    def create_files(self, preallocate_bytes: int = 0) -> None:
-        """Makes the files of this new, empty segment; what lay there under the same names goes. Raises OSError."""
-        for suffix in SEGMENT_SUFFIXES:
+    def create_files(self, preallocate_bytes: int = 0, *, is_bare: bool = False) -> None:
+        """Makes the files of this new, empty segment; what lay there under the same names goes. Raises OSError.
+
+        `is_bare`: nothing lies there, as somebody knows.
+        """
+        for suffix in () if is_bare else SEGMENT_SUFFIXES:
             remove_if_exists(self._env, segment_path(self.directory, self.base_offset, suffix))
         # The .log comes last: a crash in between leaves indexes without a log, which loading removes.
         for index in self._new_indexes():
