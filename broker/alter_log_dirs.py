@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.blocking import BlockingRunner, Done, Work
-from broker.log_dir_move import Move, Phase
+from broker.log_dir_move import Move, Phase, may_pass, of_target
 from broker.log_setup import RateLimit
 from broker.partition import Partition
 from broker.request import Pending
@@ -29,12 +29,9 @@ from broker.timer import Timer, TimerHandle
 from protocol.errors import ErrorCode
 from protocol.records.errors import CorruptRecordError
 from storage.errors import (
-    DiskFullError,
     KafkaStorageError,
     LogDirError,
-    OutOfResourcesError,
     StorageError,
-    is_no_space,
 )
 from storage.future_log import SourceChangedError
 
@@ -57,9 +54,6 @@ MAX_INLINE_STEPS: Final = 3  # the tail of one segment, and the next one
 
 FLUSH_BYTES: Final = 32 << 20
 """After so many bytes a future log is flushed, so that little is left to flush when it has caught up."""
-
-_PASSES: Final = (DiskFullError, OutOfResourcesError)
-"""What says nothing against the disk: it is tried again."""
 
 
 class Hosts(Protocol):
@@ -171,7 +165,7 @@ class ReplicaAlterLogDirsManager:
             logger.error("%s cannot begin: %s", move, error)
         if not move.is_ended:
             self._end(move, ErrorCode.KAFKA_STORAGE_ERROR)
-            if not isinstance(error, _PASSES) and not _is_full(error):
+            if error is not None and not may_pass(error):
                 self._hosts.log_dir_failed(move.target.path, str(error))
         self._runner.submit(new.remove, lambda failure: None)
 
@@ -370,7 +364,7 @@ class ReplicaAlterLogDirsManager:
             return  # its directory is on its way out
         if isinstance(error, SourceChangedError):
             self._again(move)
-        elif isinstance(error, (*_PASSES, CorruptRecordError)) or _is_full(error):
+        elif may_pass(error):
             self._try_again(move, str(error))
         elif isinstance(error, LogDirError):
             self._hosts.log_dir_failed(error.log_dir, str(error))
@@ -427,7 +421,7 @@ class ReplicaAlterLogDirsManager:
                 checkpoint()
 
         def done(error: BaseException | None) -> None:
-            if not self._stepped(move, _of_target(error)):
+            if not self._stepped(move, of_target(error)):
                 return
             try:
                 future.complete_flush(job)
@@ -489,16 +483,5 @@ class ReplicaAlterLogDirsManager:
                     self._runner.submit(job, partial(self._synced, directory))
 
     def _synced(self, directory: LogDir, error: BaseException | None) -> None:
-        if isinstance(error, OSError) and not _is_full(error):
+        if isinstance(error, OSError) and not may_pass(error):
             self._hosts.log_dir_failed(directory.path, str(error))
-
-
-def _is_full(error: BaseException | None) -> bool:
-    return isinstance(error, OSError) and is_no_space(error)
-
-
-def _of_target(error: BaseException | None) -> BaseException | None:
-    """An error of the disk in flushing is the future log's own."""
-    if isinstance(error, OSError) and not _is_full(error):
-        return KafkaStorageError(str(error))
-    return error

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.partition import Partition
 from broker.request import Pending
 from protocol.errors import ErrorCode
+from protocol.records.errors import CorruptRecordError
+from storage.errors import (
+    DiskFullError,
+    KafkaStorageError,
+    OffsetsOutOfOrderError,
+    OutOfResourcesError,
+    UnexpectedAppendOffsetError,
+    is_no_space,
+)
 
 if TYPE_CHECKING:
     from storage.log_cleaner_manager import LogCleanerManager
@@ -80,3 +89,25 @@ class Move:
 
     def __str__(self) -> str:
         return f"the move of {self.partition} to {self.target.path}"
+
+
+_PASSES: Final = (
+    DiskFullError,
+    OutOfResourcesError,
+    # The log in use is damaged: retention, or somebody, may mend it, and then it moves.
+    CorruptRecordError,
+    OffsetsOutOfOrderError,
+    UnexpectedAppendOffsetError,
+)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether an error in copying says nothing against a disk, so that it is worth trying again."""
+    return isinstance(error, _PASSES) or (isinstance(error, OSError) and is_no_space(error))
+
+
+def of_target(error: BaseException | None) -> BaseException | None:
+    """An error in flushing as one of the future log's own disk."""
+    if isinstance(error, OSError) and not may_pass(error):
+        return KafkaStorageError(str(error))
+    return error
