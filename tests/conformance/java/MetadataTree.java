@@ -80,6 +80,9 @@ final class MetadataTree {
     }
 
     private static Object tree(MetadataNode node) {
+        if (node == null) {
+            return null;  // some names of quotas, which Kafka's own nodes do not find again
+        }
         if (!node.isDirectory()) {
             NodeStringifier text = new NodeStringifier(new MetadataNodeRedactionCriteria.Disabled());
             node.print(text);
