@@ -165,7 +165,7 @@ def describe_broker_configs(
         yield ConfigEntry(name, value, broker_synonyms(broker, name), key=key, read_only=read_only)
     for name, key in DYNAMIC_BROKER_KEYS.items():
         if broker.source(key).is_dynamic and (names is None or name in names):
-            yield _other_entry(broker, name, key, key.format(broker[key]))
+            yield _other_entry(broker, name, key, broker.layers(name)[0].text)
     for name, setting in broker.unknown.items():
         if names is None or name in names:
             key_ = key_of_listener(setting.key)
