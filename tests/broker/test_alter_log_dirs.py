@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from contextlib import suppress
 from random import Random
 
@@ -378,6 +379,9 @@ def test_the_rate_is_kept(node: MovingNode) -> None:
 
 # ---- crashes
 
+STRIDE = int(os.environ.get("BARNABAS_FAULT_STRIDE") or 11)
+"""A life is struck at every so many operations: which, moves with each change of the code. 1: at each."""
+
 
 def life(node: MovingNode) -> None:
     """A move with something to do at each step of it."""
@@ -411,7 +415,7 @@ def operations_of_a_life() -> int:
 
 @pytest.mark.parametrize("ending", ["kill", "power cut", "power cut in doubt"])
 def test_a_crash_at_every_operation(ending: str) -> None:
-    for operation in range(operations_of_a_life()):
+    for operation in range(0, operations_of_a_life(), STRIDE):
         env = FaultEnv()
         node = MovingNode(env)
         node.start()
@@ -436,7 +440,7 @@ def test_a_crash_at_every_operation(ending: str) -> None:
 
 
 def test_an_error_of_the_disk_at_every_operation() -> None:
-    for operation in range(operations_of_a_life()):
+    for operation in range(0, operations_of_a_life(), STRIDE):
         env = FaultEnv()
         node = MovingNode(env)
         node.start()
