@@ -196,14 +196,17 @@ class PartitionMetadataFile:
         """Makes the file in a directory that is new; somebody has to sync it later. Raises OSError.
 
         After a crash before that it is gone, or is not to be read, as nothing in the directory was worth anything yet.
+        A process that is killed leaves it whole or not at all: Apache Kafka does not start on one that is empty.
         """
         text = self._text(topic_id)
-        file = self._env.open(self.path, create=True)
+        temporary = f"{self.path}.tmp"
+        file = self._env.open(temporary, create=True)
         try:
             write_fully(file, (text,), 0, len(text))
             file.truncate(len(text))
         finally:
             file.close()
+        self._env.rename(temporary, self.path)
 
     @staticmethod
     def _text(topic_id: bytes) -> bytes:

@@ -1,5 +1,7 @@
 """The text files: byte for byte as Kafka's, read back, and refused when they make no sense."""
 
+from contextlib import suppress
+
 import pytest
 
 from storage.checkpoints import (
@@ -10,7 +12,7 @@ from storage.checkpoints import (
     PartitionMetadataFile,
 )
 from storage.errors import CorruptCheckpointError, InconsistentMetadataError
-from tests.storage.fault_env import FaultEnv
+from tests.storage.fault_env import FaultEnv, PowerCut, power_cut
 
 TOPIC_ID = bytes.fromhex("2d6d34628c9d41db1dcabadf12389d11")
 
@@ -108,6 +110,18 @@ def test_partition_metadata_is_kafkas(env: FaultEnv) -> None:
     file.write(TOPIC_ID)
     assert env.read_file(file.path) == b"version: 0\ntopic_id: LW00YoydQdsdyrrfEjidEQ"
     assert file.read() == TOPIC_ID
+
+
+def test_a_process_that_is_killed_leaves_partition_metadata_whole_or_not_at_all() -> None:
+    for operation in range(6):
+        env = FaultEnv()
+        env.mkdir("/d")
+        file = PartitionMetadataFile(env, "/d/partition.metadata")
+        env.inject(power_cut(operation))
+        with suppress(PowerCut):
+            file.write_unsynced(b"i" * 16)
+        env.kill()
+        assert PartitionMetadataFile(env, "/d/partition.metadata").read() in (None, b"i" * 16)
 
 
 @pytest.mark.parametrize(
