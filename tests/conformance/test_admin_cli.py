@@ -194,13 +194,13 @@ def test_quotas_and_users(tools: Tools) -> None:
         (
             "--user alice --alter --add-config producer_byte_rate=1024,consumer_byte_rate=2048",
             "--user alice --client c1 --alter --add-config request_percentage=200.5",
-            "--user-defaults --client-defaults --alter --add-config request_percentage=50",
+            "--user-defaults --client-defaults --alter --add-config request_percentage=5000",
             "--entity-type users --entity-name bob --entity-type clients --entity-default --alter"
             " --add-config request_percentage=51",
             "--client c2 --alter --add-config controller_mutation_rate=5",
-            "--client-defaults --alter --add-config producer_byte_rate=7",
-            "--ip 127.0.0.1 --alter --add-config connection_creation_rate=7",
-            "--ip-defaults --alter --add-config connection_creation_rate=9",
+            "--client-defaults --alter --add-config producer_byte_rate=70000000",
+            "--ip 127.0.0.1 --alter --add-config connection_creation_rate=70000",
+            "--ip-defaults --alter --add-config connection_creation_rate=90000",
             "--user alice --alter --add-config SCRAM-SHA-256=[iterations=8192,password=secret]",
             "--user bob --alter --add-config SCRAM-SHA-512=[password=secret]",
             "--user alice --alter --delete-config consumer_byte_rate",
