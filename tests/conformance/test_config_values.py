@@ -1,0 +1,114 @@
+"""What every key takes while a broker runs: the same values are granted and refused, with the same codes, by both."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from config.catalogue import BROKER_KEYS, CLIENT_METRICS_KEYS, DYNAMIC_BROKER_KEYS, GROUP_KEYS, TOPIC_KEYS
+from config.keys import DynamicMode
+from protocol.messages.configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from protocol.messages.topics import CreateTopicsRequest
+from tests.conformance.kafka_jars import require_classpath
+from tests.conformance.peer import Peer
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.broker_process import BrokerProcess
+
+pytestmark = [pytest.mark.conformance, pytest.mark.timeout(600)]
+
+TOPIC, BROKER, METRICS, GROUP = 2, 4, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+VERSION = 1
+NAME = "t"
+AT_ONCE = 50
+
+VALUES = ("", "0", "-1", "5", "x", "99999999999", " 7 ")
+MORE_VALUES = (
+    "-2",
+    "1",
+    "2",
+    "1.5",
+    "true",
+    "0.5",
+    "9223372036854775808",
+    "a,b",
+    "PT1H",
+    "latest",
+    "1e3",
+    "*",
+    "0:1",
+)
+"""With BARNABAS_CONFIG_VALUES=all."""
+
+OURS_ALONE = {"allow.everyone.if.no.acl.found", "super.users"}
+"""Kafka leaves them to its authorizer and takes them as it takes any name; here they are read at the start."""
+
+
+class Ask(NamedTuple):
+    """One key of one resource, what to do with it, and a value."""
+
+    kind: int
+    name: str
+    key: str
+    operation: int
+    value: str | None
+
+
+def asks() -> Iterator[Ask]:
+    values = VALUES + (MORE_VALUES if os.environ.get("BARNABAS_CONFIG_VALUES") == "all" else ())
+    for key in TOPIC_KEYS:
+        yield from (Ask(TOPIC, NAME, key, how, value) for value in values for how in (SET, APPEND, SUBTRACT))
+    for key, known in {**BROKER_KEYS, **DYNAMIC_BROKER_KEYS}.items():
+        if key.startswith("barnabas.") or key in OURS_ALONE:
+            continue
+        wanted = values if known.dynamic is not DynamicMode.READ_ONLY else values[:1]
+        for name in ("1", ""):
+            yield from (Ask(BROKER, name, key, SET, value) for value in wanted)
+            yield Ask(BROKER, name, key, DELETE, None)
+    for key in GROUP_KEYS:
+        yield from (Ask(GROUP, NAME, key, SET, value) for value in values)
+    for key in CLIENT_METRICS_KEYS:
+        yield from (Ask(METRICS, NAME, key, SET, value) for value in values)
+
+
+def request(ask: Ask) -> IncrementalAlterConfigsRequest:
+    """Only validated, so that no answer hangs on one before it."""
+    config = IncrementalAlterConfigsRequest.AlterableConfig(
+        name=ask.key, config_operation=ask.operation, value=ask.value
+    )
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=ask.kind, resource_name=ask.name, configs=[config]
+    )
+    return IncrementalAlterConfigsRequest(resources=[resource], validate_only=True)
+
+
+def codes(port: int, wanted: Sequence[Ask]) -> dict[Ask, int]:
+    """The error code of each, many in flight at a time."""
+    found: dict[Ask, int] = {}
+    with Peer("127.0.0.1", port) as peer:
+        topic = CreateTopicsRequest.CreatableTopic(name=NAME, num_partitions=1, replication_factor=1)
+        peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
+        for start in range(0, len(wanted), AT_ONCE):
+            some = wanted[start : start + AT_ONCE]
+            for ask in some:
+                peer.say(request(ask), VERSION)
+            for ask in some:
+                answer = peer.hear(request(ask), VERSION)
+                assert isinstance(answer, IncrementalAlterConfigsResponse)
+                found[ask] = answer.responses[0].error_code
+    return found
+
+
+def test_every_key_takes_what_kafkas_takes(tmp_path: Path) -> None:
+    wanted = list(asks())
+    settings = {"node.id": "1"}
+    with ApacheKafka(tmp_path / "kafka", require_classpath(), settings) as kafka:
+        expected = codes(kafka.port, wanted)
+    with BrokerProcess(tmp_path / "barnabas", {**settings, "barnabas.profile": "kafka"}) as barnabas:
+        ours = codes(barnabas.port, wanted)
+    assert len(set(expected.values())) > 2
+    assert {ask: (ours[ask], code) for ask, code in expected.items() if ours[ask] != code} == {}
