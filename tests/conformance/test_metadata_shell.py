@@ -1,0 +1,132 @@
+"""Kafka's metadata shell and its dump tool read our metadata log and our snapshots, and see in them what we see."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.admin_peer import AdminPeer
+from tests.conformance.handover.cluster_view import unlike
+from tests.conformance.handover.history import Cluster, Turn
+from tests.conformance.handover.image_tree import comparable, image_of, tree_of
+from tests.conformance.handover.sides import OURS, Directory
+from tests.conformance.kafka_jars import require_classpath, require_shell
+
+pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(600)]
+
+SHELL_LIMIT_S = 60
+MANY_SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "5000"}
+
+
+@pytest.fixture(scope="module")
+def peer() -> Iterator[AdminPeer]:
+    """Kafka's reading of metadata, and its dump tool."""
+    running = AdminPeer()
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def left(peer: AdminPeer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Directory]:
+    """A directory that Barnabas has worked in for two starts, with snapshots as it went along."""
+    directory = Directory(tmp_path_factory.mktemp("ours"))
+    broker = directory.broker(OURS)
+    broker.overrides.update(MANY_SNAPSHOTS)
+    cluster = Cluster(seed=7)
+    try:
+        for number in range(2):
+            broker.start()
+            Turn(cluster, number, peer, broker.bootstrap).play(directory.data, ours=True, forgets=False)
+            peer.forget(broker.bootstrap)
+            assert broker.stop() == broker.clean_status
+        yield directory
+    finally:
+        directory.end()
+
+
+def assert_same_tree(kafka: dict[str, Any], log_dir: Path) -> None:
+    """What Kafka reads is the image that ours has."""
+    ours = tree_of(image_of(log_dir))
+    shown = comparable(kafka)
+    quotas = shown.pop("clientQuotas")
+    assert set(_leaves(quotas)) <= set(ours.pop("clientQuotas"))
+    found = list(unlike(shown, ours))
+    assert not found, "\n".join(found)
+
+
+def _leaves(tree: Any) -> Iterator[str]:
+    if isinstance(tree, dict):
+        for one in tree.values():
+            yield from _leaves(one)
+    elif tree is not None:
+        yield _number(tree)
+
+
+def _number(text: str) -> str:
+    """A Java double as Python writes it."""
+    return str(float(text))
+
+
+def test_kafka_reads_the_log_and_each_snapshot_as_we_do(left: Directory, peer: AdminPeer) -> None:
+    assert len(left.snapshots()) > 2
+    assert_same_tree(peer.tree(left.metadata_files())["tree"], left.data)
+    segments = [path for path in left.metadata_files() if path.suffix == ".log"]
+    whole = peer.tree(segments)["tree"]
+    for snapshot in left.snapshots():  # from any of them on, the log leads to the same
+        found = list(unlike(_known(peer.tree([snapshot, *segments])["tree"]), _known(whole)))
+        assert not found, "\n".join(found)
+
+
+def _known(tree: dict[str, Any]) -> dict[str, Any]:
+    """What Kafka replays rightly from a log without its snapshots: not the credentials (ScramDelta.apply)."""
+    return {name: part for name, part in tree.items() if name != "scram"}
+
+
+def test_the_metadata_shell_shows_our_snapshots(left: Directory, peer: AdminPeer) -> None:
+    """As a process of its own: of each part of the tree, what Kafka's classes read of it before."""
+    snapshot = left.snapshots()[-1]
+    tree = peer.tree([snapshot])["tree"]
+    text = shell(snapshot, "tree", "/")
+    names = {match[1] for match in re.finditer(r"^ *(.+):$", text, re.MULTILINE)}
+    assert {"image", *tree} <= names
+    for name in ("configs", "topics", "features", "acls"):
+        lines = {line.strip() for line in text.splitlines()}
+        assert set(_texts(tree[name])) <= lines, name
+
+
+def _texts(tree: Any) -> Iterator[str]:
+    for name, one in tree.items():
+        yield f"{name}:"
+        if isinstance(one, dict):
+            yield from _texts(one)
+        elif one:
+            yield one
+
+
+def shell(snapshot: Path, *words: str) -> str:
+    """What kafka-metadata-shell prints."""
+    classpath = os.pathsep.join([require_classpath(), require_shell()])
+    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF", "-cp", classpath]
+    done = subprocess.run(
+        [*command, "org.apache.kafka.shell.MetadataShell", "--snapshot", str(snapshot), *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=SHELL_LIMIT_S,
+    )
+    return done.stdout
+
+
+def test_the_dump_tool_decodes_every_record(left: Directory, peer: AdminPeer) -> None:
+    for path in left.metadata_files():
+        done = peer.tool("kafka-dump-log", "--cluster-metadata-decoder", "--files", str(path))
+        assert done.status == 0
+        payloads = re.findall(r'payload: \{"type":"(\w+)"', done.out)
+        assert len(payloads) == sum(peer.tree([path])["records"].values())
+        assert "skipping" not in done.out.lower()
