@@ -21,6 +21,8 @@ from tests.conformance.handover.sides import KAFKA, OLD_KAFKA, OURS, Directory
 pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(900)]
 
 SEEDS = int(os.environ.get("BARNABAS_HANDOVER_SEEDS", "1"))
+"""How many histories; from two on there are more orders of brokers, too."""
+
 STOP, KILL = "stop", "kill"
 
 
@@ -41,10 +43,16 @@ def directory(tmp_path: Path) -> Iterator[Directory]:
 
 
 ROUNDS = [
-    pytest.param((KAFKA, OURS), (STOP,), id="kafka-first"),
-    pytest.param((OURS, KAFKA), (STOP, STOP, KILL), id="ours-first-and-kills"),
-    pytest.param((OLD_KAFKA, OURS, KAFKA, OURS), (STOP,), id="kafka-4.1"),
+    pytest.param((KAFKA, OURS) * 3 + (KAFKA,), (STOP,), id="kafka-first"),
+    pytest.param((OURS, KAFKA) * 3 + (OURS,), (STOP, STOP, KILL), id="ours-first-and-kills"),
+    pytest.param((OLD_KAFKA, OURS, KAFKA, OURS, OLD_KAFKA), (STOP,), id="kafka-4.1"),
 ]
+if SEEDS > 1:
+    ROUNDS += [
+        pytest.param((OLD_KAFKA, OURS) * 3 + (OLD_KAFKA,), (KILL, STOP), id="kafka-4.1-and-kills"),
+        pytest.param((KAFKA, OURS) * 3 + (KAFKA,), (KILL,), id="only-kills"),
+    ]
+"""Who comes after whom, and how the turns end, one after the other and again from the first."""
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -52,7 +60,7 @@ ROUNDS = [
 def test_three_rounds(
     sides: tuple[str, ...], ends: tuple[str, ...], seed: int, directory: Directory, peer: AdminPeer
 ) -> None:
-    Journey(directory, peer, seed).go([sides[number % len(sides)] for number in range(7)], ends)
+    Journey(directory, peer, seed).go(sides, ends)
 
 
 class Journey:
@@ -66,7 +74,7 @@ class Journey:
         self.coordinated: dict[str, Any] | None = None
         self._is_one_version = True
 
-    def go(self, sides: list[str], ends: tuple[str, ...]) -> None:
+    def go(self, sides: tuple[str, ...], ends: tuple[str, ...]) -> None:
         """A turn for each side; `ends` says in turn how they end. The last only looks."""
         self._is_one_version = OLD_KAFKA not in sides
         for number, side in enumerate(sides):

@@ -361,8 +361,7 @@ class Turn:
 
     def coordinate(self) -> None:
         """A group that commits, transactions that end either way, and one that does not end."""
-        for group in ("readers", f"readers-{self.number}"):
-            kafka_side.commit_offsets(self._bootstrap, group)
+        kafka_side.commit_offsets(self._bootstrap, "readers" if self.number < 2 else f"readers-{self.number}")
         kafka_side.transact(self._bootstrap, TRANSACTIONS, rounds=2)
         kafka_side.open_transaction(self._bootstrap)
 
