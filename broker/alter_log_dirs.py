@@ -116,9 +116,7 @@ class ReplicaAlterLogDirsManager:
 
     def begin(self, partition: Partition, target: LogDir) -> Pending[ErrorCode]:
         """Begins a move, or finds it going on; the answer comes when the future log is there."""
-        key = (partition.topic, partition.index)
-        known = self._moves.get(key)
-        if known is not None:
+        if (known := self._moves.get((partition.topic, partition.index))) is not None:
             return known.begun
         move = self._add(partition, target)
         try:
@@ -174,8 +172,7 @@ class ReplicaAlterLogDirsManager:
     def cancel(self, key: PartitionId) -> Pending[None]:
         """Ends a move before its end, if there is one; completed when its files are on their way out."""
         gone: Pending[None] = Pending()
-        move = self._moves.get(key)
-        if move is None:
+        if (move := self._moves.get(key)) is None:
             gone.complete(None)
             return gone
         logger.info("%s is called off", move)
@@ -225,17 +222,34 @@ class ReplicaAlterLogDirsManager:
             self._report(partition, directory_id)
 
     async def stop(self) -> None:
-        """Nothing more is begun; returns when no thread works on a future log. The next start goes on."""
+        """Nothing more is begun; returns when no thread works on a future log. The next start goes on.
+
+        What the metadata are being told of comes to its end: until then both logs have to be appended to.
+        """
         self._is_stopping = True
         if self._handle is not None:
             self._handle.cancel()
         for move in self.moves:
-            self._part(move)
-        if self._busy:
+            if move.phase is Phase.MIRROR:
+                self._part(move)
+        if self._has_work:
             self._all_idle = asyncio.get_running_loop().create_future()
             await self._all_idle
 
+    @property
+    def _has_work(self) -> bool:
+        return self._busy > 0 or any(move.phase is Phase.COMMIT for move in self.moves)
+
+    def _maybe_idle(self) -> None:
+        if self._all_idle is not None and not self._has_work:
+            self._all_idle.set_result(None)
+            self._all_idle = None
+
     # ---- copying
+
+    def reconfigure(self) -> None:
+        """The rate may be another one: whoever waits looks again."""
+        self._pump()
 
     def _copy(self, move: Move, future: UnifiedLog) -> None:
         move.future = future
@@ -339,9 +353,7 @@ class ReplicaAlterLogDirsManager:
         if move.on_idle is not None:
             then, move.on_idle = move.on_idle, None
             then()
-        if self._all_idle is not None and not self._busy:
-            self._all_idle.set_result(None)
-            self._all_idle = None
+        self._maybe_idle()
 
     def _again(self, move: Move) -> None:
         self._ready.append(move)
@@ -442,13 +454,12 @@ class ReplicaAlterLogDirsManager:
         assert directory_id is not None, f"{move.target.path} has no id"
 
         def committed(is_done: bool) -> None:
-            if self._is_stopping or move.is_ended:
-                return
             if move.phase is Phase.COMMIT and is_done:
                 self._replace(move)
-            elif not is_done:
+            elif not (is_done or move.is_ended):
                 self._part(move)
                 self._try_again(move, "the metadata cannot be changed")
+            self._maybe_idle()
 
         self._report(move.partition, directory_id).add_done_callback(committed)
 

@@ -95,6 +95,10 @@ class LogDirAdmin:
         """Goes on with the moves that the last stop, or crash, has met."""
         self._moves.start()
 
+    def reconfigure(self) -> None:
+        """Goes by a rate that has changed at once."""
+        self._moves.reconfigure()
+
     async def stop(self) -> None:
         """Interrupts the moves; the next start goes on with them."""
         await self._moves.stop()

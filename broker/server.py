@@ -155,6 +155,7 @@ class Server:
         self.housekeeping = Housekeeping(
             config, storage.log_manager, self.replica_manager, self._runner, loop
         )
+        self.log_dirs = self._log_dirs(storage)
         self.cordoned_dirs = CordonedLogDirs(config, storage.log_manager, self.controller, storage.node_id)
         self.followers.append(self._dynamic_config(storage).apply)
         self.followers.append(self.cordoned_dirs.apply)
@@ -165,7 +166,6 @@ class Server:
         storage.store.on_failure = lambda: loop.call_soon_threadsafe(
             self._log_dir_failed, storage.metadata_dir
         )
-        self.log_dirs = self._log_dirs(storage)
         broker = Broker(
             config=config,
             node_id=storage.node_id,
@@ -212,6 +212,7 @@ class Server:
             ),
             self.log_cleaner.reconfigure,
             self.cordoned_dirs.reconfigure,
+            self.log_dirs.reconfigure,
         )
 
     def _log_dirs(self, storage: NodeStorage) -> LogDirAdmin:
@@ -372,7 +373,8 @@ def _ready_line(server: Server, http: HttpServer | None) -> str:
     addresses = ", ".join(
         f"{listener.host or '0.0.0.0'}:{server.ports[listener.name]}"
         for listener in server.config.listeners
-        if listener.name in server.ports  # one that was set while a broker ran may have lost its port to somebody
+        if listener.name
+        in server.ports  # one that was set while a broker ran may have lost its port to somebody
     )
     data = ", ".join(os.path.abspath(path) for path in server.config.log_dirs)
     metrics = ""

@@ -50,9 +50,12 @@ class MovingNode:
 
     def start(self, *, limit_bytes_per_second: int = 1 << 62) -> None:
         env = self.env
+        self.limit_bytes_per_second = limit_bytes_per_second
         self.timer = ManualTimer()
         self.copying = HeldRunner()
         self.failed_dirs: list[str] = []
+        self.holds_metadata = False
+        self.held_reports: list[Pending[bool]] = []
         self.log_manager = LogManager(
             env, LOG_DIRS, lambda _topic: self.config, assigned_dir=lambda _topic, _index: self.assigned_id()
         )
@@ -78,7 +81,7 @@ class MovingNode:
             runner=self.copying,
             timer=self.timer,
             quota=ReplicationQuota(
-                lambda: limit_bytes_per_second, samples=2, window_s=1.0, clock=self.timer.time
+                lambda: self.limit_bytes_per_second, samples=2, window_s=1.0, clock=self.timer.time
             ),
             report=self._report,
             backoff_s=lambda: 1.0,
@@ -122,6 +125,9 @@ class MovingNode:
 
     def _report(self, partition: Partition, directory_id: bytes) -> Pending[bool]:
         reported: Pending[bool] = Pending()
+        if self.holds_metadata:
+            self.held_reports.append(reported)
+            return reported
         try:
             write_atomically(self.env, METADATA, directory_id)
         except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 from contextlib import suppress
@@ -223,6 +224,38 @@ def test_a_stop_in_the_middle_and_the_next_start(node: MovingNode) -> None:
     node.check()
 
 
+async def test_a_stop_while_the_metadata_are_told(node: MovingNode) -> None:
+    """They may name the new directory after it, so whatever is appended until the end has to be there too."""
+    node.append(5)
+    node.holds_metadata = True
+    node.move("/b")
+    node.finish()
+    assert node.phase is Phase.COMMIT
+    stopping = asyncio.ensure_future(node.moves.stop())
+    await asyncio.sleep(0)
+    assert not stopping.done()
+    node.append(2)
+    future = node.log_manager.get_future_log(*KEY)
+    assert future is not None
+    assert future.log_end_offset == 7
+    node.held_reports[0].complete(True)
+    await stopping
+    assert node.place == "/b"
+    node.check()
+
+
+async def test_a_stop_while_a_thread_copies(node: MovingNode) -> None:
+    node.append(30)
+    node.move("/b")
+    node.step()
+    stopping = asyncio.ensure_future(node.moves.stop())
+    await asyncio.sleep(0)
+    assert not stopping.done()
+    node.step()
+    await stopping
+    assert (node.place, node.step()) == ("/a", False)
+
+
 # ---- what fails
 
 
@@ -375,6 +408,19 @@ def test_the_rate_is_kept(node: MovingNode) -> None:
         node.finish()
     assert node.timer.time() - began_s >= (size - first) / 2_000 / 2
     node.check()
+
+
+def test_a_rate_that_changes_holds_at_once(node: MovingNode) -> None:
+    node.env.kill()
+    node.start(limit_bytes_per_second=100)
+    node.append(60, size=200)
+    node.move("/b")
+    node.finish()
+    assert len(node.moves.moves) == 1
+    node.limit_bytes_per_second = 1 << 40
+    node.moves.reconfigure()
+    node.finish()
+    assert node.place == "/b"
 
 
 # ---- crashes
