@@ -1,7 +1,7 @@
 """The broker's loggers as a resource that can be described and altered while it runs (KIP-412, BROKER_LOGGER).
 
-Their names are ours, `barnabas.<part>`, and `root` as in Kafka: the level of all that have none of their own. Levels have
-Kafka's names. Nothing of it outlasts the process. Source: RuntimeLoggerManager and LoggingController.
+Their names are ours, `barnabas.<part>`, and `root` as in Kafka: the level of all that have none of their own. Levels
+have Kafka's names. Nothing of it outlasts the process. Source: RuntimeLoggerManager and LoggingController.
 """
 
 from __future__ import annotations
