@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from broker.admin.shapes import json_object
+from broker.admin.errors import AdminError, ServerError
+from broker.admin.shapes import ResultRow, json_object
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,6 +48,16 @@ class Output:
         """One object of a line, where JSON is wanted; nothing otherwise."""
         if self.as_json:
             click.echo(json.dumps(json_object(row), ensure_ascii=False))
+
+    def result(
+        self, what: str, name: str, action: str, error: AdminError | None = None, message: str | None = None
+    ) -> None:
+        """What became of something that was to be changed, where JSON is wanted."""
+        code = None
+        if error is not None:
+            code = error.name if isinstance(error, ServerError) else "FAILED"
+            message = str(error.args[0])
+        self.row(ResultRow(what, name, action, code, message))
 
     def line(self, text: str = "") -> None:
         """A line for people and for programs that read text; nothing where JSON is wanted."""

@@ -8,7 +8,7 @@ import click
 
 from broker.admin.calls.cluster import describe_cluster, unregister_broker
 from broker.admin.options import AdminCommand, Given, admin_group, connection_options, flag, option, session
-from broker.admin.shapes import ClusterRow, NodeRow, ResultRow
+from broker.admin.shapes import ClusterRow, NodeRow
 
 
 @admin_group("cluster", short_help="Show the cluster's id and who is in it; take a broker out.")
@@ -67,5 +67,5 @@ def unregister(ctx: click.Context, /, **values: Any) -> None:
     broker = given.number("id") or 0
     with session(given) as (client, out):
         unregister_broker(client, broker)
-        out.row(ResultRow("broker", str(broker), "unregister", None, None))
+        out.result("broker", str(broker), "unregister")
         out.line(f"Broker {broker} is no longer registered.")

@@ -37,7 +37,6 @@ from broker.admin.options import (
     session,
 )
 from broker.admin.output import Output
-from broker.admin.shapes import ResultRow
 
 QUOTA_TYPES: Final = {USERS: USER, CLIENTS: CLIENT_ID, IPS: IP}
 CLIENT_QUOTAS: Final = frozenset(
@@ -143,7 +142,7 @@ def alter(
     name = entities.names[0]
     whose = f"config for {plain_name(head)} {name}" if name else f"default config for {head} in the cluster"
     out.line(f"Completed updating {whose}.")
-    out.row(ResultRow(plain_name(head), name, "alter", None, None))
+    out.result(plain_name(head), name, "alter")
 
 
 def _check_loggers(client: AdminClient, broker: str, names: list[str]) -> None:

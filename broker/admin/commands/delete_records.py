@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from broker.admin.calls.offsets import delete_records as delete_before
-from broker.admin.errors import AdminError, ServerError
+from broker.admin.errors import AdminError
 from broker.admin.files import read_partitions
 from broker.admin.options import FILE, Given, admin_command, connection_options, option, session
-from broker.admin.shapes import ResultRow
 
 
 @admin_command("delete-records", short_help="Delete the records of partitions before an offset.")
@@ -33,11 +32,9 @@ def delete_records(**values: Any) -> None:
         out.line("Records delete operation completed:")
         for partition, result in results.items():
             if isinstance(result, AdminError):
-                code = result.name if isinstance(result, ServerError) else None
-                out.row(ResultRow("partition", str(partition), "delete-records", code, str(result.args[0])))
+                out.result("partition", str(partition), "delete-records", result)
                 out.failed(str(result))
             else:
-                out.row(
-                    ResultRow("partition", str(partition), "delete-records", None, f"low watermark {result}")
-                )
+                message = f"low watermark {result}"
+                out.result("partition", str(partition), "delete-records", message=message)
                 out.line(f"partition: {partition}\tlow_watermark: {result}")

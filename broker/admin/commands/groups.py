@@ -19,7 +19,7 @@ from broker.admin.calls.topics import describe_topics
 from broker.admin.client import AdminClient
 from broker.admin.commands.group_offsets import SCENARIOS, Reset, read_scope
 from broker.admin.commands.group_report import describe_groups
-from broker.admin.errors import AdminError, ServerError, UnsupportedApiError
+from broker.admin.errors import AdminError, UnsupportedApiError
 from broker.admin.options import (
     FILE,
     Given,
@@ -277,7 +277,7 @@ def delete(client: AdminClient, out: Output, given: Given) -> None:
     deleted = []
     for group in chosen(client, given):
         error = delete_group(client, group)
-        out.row(ResultRow("group", group, "delete", _code(error), _message(error)))
+        out.result("group", group, "delete", error)
         if error is None:
             deleted.append(group)
         else:
@@ -317,7 +317,7 @@ def _tell_offsets(out: Output, group: str, results: dict[TopicPartition, AdminEr
         rows.append(
             (each.topic, each.partition if each.partition >= 0 else None, "Error" if error else "Successful")
         )
-        out.row(ResultRow("offset", str(each), "delete", _code(error), _message(error)))
+        out.result("offset", str(each), "delete", error)
         if error is not None:
             out.failed(f"group {group!r}, {each.topic if each.partition < 0 else each}: {error}")
     out.table(("TOPIC", "PARTITION", "STATUS"), rows)
@@ -340,13 +340,5 @@ def validate_regex(given: Given) -> None:
         out.row(ResultRow("regex", pattern, "validate", "INVALID_REGULAR_EXPRESSION", str(error)))
         out.line(f"The regular expression `{pattern}` is invalid: {error}.")
         raise click.exceptions.Exit(1) from None
-    out.row(ResultRow("regex", pattern, "validate", None, None))
+    out.result("regex", pattern, "validate")
     out.line(f"The regular expression `{pattern}` is valid.")
-
-
-def _code(error: AdminError | None) -> str | None:
-    return error.name if isinstance(error, ServerError) else None
-
-
-def _message(error: AdminError | None) -> str | None:
-    return None if error is None else str(error.args[0])

@@ -9,7 +9,6 @@ from broker.admin.files import read_partitions
 from broker.admin.options import FILE, Given, admin_command, connection_options, flag, option, refuse, session
 from broker.admin.output import Output
 from broker.admin.partitions import TopicPartition
-from broker.admin.shapes import ResultRow
 from protocol.errors import ErrorCode
 
 TYPES: Final = {"preferred": 0, "unclean": 1}
@@ -61,7 +60,7 @@ def _tell(out: Output, kind: str, results: dict[TopicPartition, Any]) -> None:
         if error is not None and error.code == ErrorCode.ELECTION_NOT_NEEDED
     )
     for each, error in sorted(results.items(), key=lambda item: item[0]):
-        out.row(ResultRow("partition", str(each), "elect", error and error.name, error and error.message))
+        out.result("partition", str(each), "elect", error)
     if elected:
         out.line(
             f"Successfully completed leader election ({kind}) for partitions {', '.join(map(str, elected))}"

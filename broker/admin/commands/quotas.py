@@ -19,7 +19,7 @@ from broker.admin.calls.quotas import DEFAULT as DEFAULT_ENTITY
 from broker.admin.commands.config_report import entity_text
 from broker.admin.options import Given, admin_command, connection_options, flag, option, refuse, session
 from broker.admin.output import Output
-from broker.admin.shapes import QuotaRow, ResultRow
+from broker.admin.shapes import QuotaRow
 
 QUOTAS: Final = {
     "producer-byte-rate": "bytes a second that may be produced",
@@ -151,5 +151,5 @@ def _tell(out: Output, entity: dict[str, str | None], changes: dict[str, float |
     if not changes:
         out.line(f"{whose} has no quotas.")
     for key, value in changes.items():
-        out.row(ResultRow("quota", whose, "delete" if value is None else "alter", None, key))
+        out.result("quota", whose, "delete" if value is None else "alter", message=key)
         out.line(f"{key} of {whose} is {'taken back' if value is None else _number(value)}.")

@@ -29,7 +29,7 @@ from broker.admin.reassignment import (
     spread,
     throttles,
 )
-from broker.admin.shapes import ReassignmentRow, ResultRow
+from broker.admin.shapes import ReassignmentRow
 from protocol.errors import ErrorCode
 
 ACTIONS: Final = ("generate", "execute", "verify", "cancel", "list")
@@ -382,10 +382,7 @@ def _moving_dirs(client: AdminClient, targets: Mapping[Replica, str]) -> dict[Re
 def _tell(out: Output, results: Mapping[TopicPartition, AdminError | None], action: str) -> bool:
     """Whether all went well."""
     for each, error in sorted(results.items()):
-        code = error.name if isinstance(error, ServerError) else None
-        out.row(
-            ResultRow("partition", str(each), action, code, None if error is None else str(error.args[0]))
-        )
+        out.result("partition", str(each), action, error)
         if error is not None:
             out.failed(f"{each}: {error}")
     return not any(results.values())

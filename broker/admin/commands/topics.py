@@ -31,7 +31,7 @@ from broker.admin.options import (
 )
 from broker.admin.output import Output
 from broker.admin.patterns import TopicPattern
-from broker.admin.shapes import ResultRow, TopicRow
+from broker.admin.shapes import TopicRow
 from protocol.errors import ErrorCode
 from protocol.wire import ZERO_UUID, Uuid, uuid_from_string, uuid_to_string
 
@@ -173,11 +173,11 @@ def create(client: AdminClient, out: Output, given: Given) -> None:
         created = create_topic(client, new)
     except ServerError as error:
         if error.code == ErrorCode.TOPIC_ALREADY_EXISTS and given.has("if-not-exists"):
-            out.row(ResultRow("topic", name, "create", None, "it was there already"))
+            out.result("topic", name, "create", message="it was there already")
             return
         raise
     out.line(f"Created topic {created.name}.")
-    out.row(ResultRow("topic", created.name, "create", None, uuid_to_string(created.topic_id)))
+    out.result("topic", created.name, "create", message=uuid_to_string(created.topic_id))
 
 
 def _configs(texts: tuple[str, ...]) -> dict[str, str]:
@@ -304,7 +304,6 @@ def delete(client: AdminClient, out: Output, given: Given, pattern: TopicPattern
 def _tell(out: Output, results: dict[str, AdminError | None], action: str) -> None:
     """Kafka's tool says nothing of what went well."""
     for name, error in results.items():
-        code = error.name if isinstance(error, ServerError) else None
-        out.row(ResultRow("topic", name, action, code, None if error is None else error.args[0]))
+        out.result("topic", name, action, error)
         if error is not None:
             out.failed(f"topic {name!r}: {error}")

@@ -32,7 +32,6 @@ from broker.admin.options import (
     session,
 )
 from broker.admin.output import Output
-from broker.admin.shapes import ResultRow
 
 MECHANISMS: Final = tuple(each.label for each in ScramMechanism if each)
 
@@ -67,7 +66,7 @@ def users(**values: Any) -> None:
         if credential is not None:
             alter_users(client, [credential])
             out.line(f"User {credential.user} can authenticate with {credential.mechanism.label}.")
-            out.row(ResultRow("user", credential.user, "alter", None, credential.mechanism.label))
+            out.result("user", credential.user, "alter", message=credential.mechanism.label)
         elif action == "delete":
             delete(client, out, given.texts("user"), mechanism)
         else:
@@ -142,7 +141,7 @@ def delete(
         for each in there if mechanism is None else [mechanism]:
             alter_users(client, [], [OldCredential(name, each)])
             out.line(f"User {name} cannot authenticate with {each.label} any more.")
-            out.row(ResultRow("user", name, "delete", None, each.label))
+            out.result("user", name, "delete", message=each.label)
 
 
 def _tell_missing(out: Output, names: tuple[str, ...], found: list[ScramUser]) -> None:
