@@ -34,7 +34,7 @@ _LEGAL: Final = frozenset(string.ascii_letters + string.digits + "._-")
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 
-MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+MAX_RECORDS_PER_USER_OP: Final = 10_000
 """As in Kafka: one request is one atomic batch of records, and has to stay one that can be written."""
 
 USE_DEFAULT: Final = -1
@@ -136,11 +136,11 @@ def new_topics(
     """
     specs = list(specs)
     brokers = Brokers.of(image, defaults.brokers)
-    partition_count = sum(_partition_count(spec, defaults) for spec in specs)
+    record_count = sum(_record_count(spec, defaults) for spec in specs)
     outcomes: dict[str, NewTopic | ApiError] = {}
     for spec in specs:
         try:
-            _check_partition_count(partition_count)
+            _check_record_count(record_count)
             _check_name_is_free(image, spec.name)
             topic = _new_topic(spec, defaults, brokers, new_topic_id)
             outcomes[spec.name] = refusal or topic
@@ -158,17 +158,18 @@ def _check_name_is_free(image: MetadataImage, name: str) -> None:
     _check_collision(image.topics, name)
 
 
-def _partition_count(spec: TopicSpec, defaults: TopicDefaults) -> int:
-    if spec.assignments:
-        return len(spec.assignments)
-    return defaults.partition_count if spec.partition_count == USE_DEFAULT else spec.partition_count
+def _record_count(spec: TopicSpec, defaults: TopicDefaults) -> int:
+    """How many records the topic takes: its own, one for each setting and one for each partition."""
+    count = len(spec.assignments) or spec.partition_count
+    return 1 + len(spec.configs) + max(0, defaults.partition_count if count == USE_DEFAULT else count)
 
 
-def _check_partition_count(partition_count: int) -> None:
-    if partition_count > MAX_PARTITIONS_PER_REQUEST:
+def _check_record_count(record_count: int) -> None:
+    if record_count > MAX_RECORDS_PER_USER_OP:
         raise ApiError(
             ErrorCode.POLICY_VIOLATION,
-            f"One request may create {MAX_PARTITIONS_PER_REQUEST} partitions in all, not {partition_count}.",
+            f"One request may lead to {MAX_RECORDS_PER_USER_OP} records (topics, settings, partitions), not "
+            f"{record_count}.",
         )
 
 

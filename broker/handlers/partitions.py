@@ -18,7 +18,7 @@ from broker.partition_admin import (
 )
 from broker.partition_change import Election
 from broker.request import Pending, RequestContext, api
-from broker.topic_admin import MAX_PARTITIONS_PER_REQUEST
+from broker.topic_admin import MAX_RECORDS_PER_USER_OP
 from broker.topic_placement import Brokers
 from config.log_config import LogConfig
 from protocol.api_keys import ApiKey
@@ -70,7 +70,7 @@ def create_partitions(
         records: list[PartitionRecord] = []
         for topic in topics:
             try:
-                records += _new_partitions(broker, image, topic, MAX_PARTITIONS_PER_REQUEST - len(records))
+                records += _new_partitions(broker, image, topic, MAX_RECORDS_PER_USER_OP - len(records))
             except ApiError as error:
                 results.append(_partitions_result(topic.name, error))
             else:
@@ -93,7 +93,7 @@ def _new_partitions(
     if topic.count - len(known.partitions) > limit:
         raise ApiError(
             ErrorCode.POLICY_VIOLATION,
-            f"One request may create {MAX_PARTITIONS_PER_REQUEST} partitions in all.",
+            f"One request may create {MAX_RECORDS_PER_USER_OP} partitions in all.",
         )
     assignments = None
     if topic.assignments is not None:

@@ -9,7 +9,7 @@ import pytest
 from broker.metadata.image import TOPIC_RESOURCE, MetadataImage
 from broker.topic_admin import (
     CLUSTER_METADATA_TOPIC,
-    MAX_PARTITIONS_PER_REQUEST,
+    MAX_RECORDS_PER_USER_OP,
     NewTopic,
     TopicDefaults,
     TopicSpec,
@@ -180,10 +180,10 @@ def test_settings_that_cannot_stand(configs: dict[str, str | None]) -> None:
     assert refused(TopicSpec("t", configs=configs)) is ErrorCode.INVALID_CONFIG
 
 
-def test_one_request_makes_so_many_partitions_and_no_more() -> None:
-    most = MAX_PARTITIONS_PER_REQUEST - 3
+def test_one_request_makes_so_many_topics_and_partitions_and_no_more() -> None:
+    most = MAX_RECORDS_PER_USER_OP - 7
     specs = [
-        TopicSpec("a", partition_count=most),
+        TopicSpec("a", partition_count=most, configs={"retention.ms": "1"}),
         TopicSpec("b"),
         TopicSpec("c", assignments=[(0, [1]), (1, [1])]),
     ]

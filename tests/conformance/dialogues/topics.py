@@ -267,6 +267,10 @@ def too_many_partitions(client: Speaker) -> None:
         noting=_without_id,
     )
     client.ask(create(wish(client.topic("a"), 2**31 - 1)), noting=outcomes)
+    for count in (9_999, 10_000):  # the topic is a record too
+        client.ask(create(wish(client.topic("a"), count), validate_only=True), noting=_without_id)
+    own: dict[str, str | None] = {"retention.ms": "1"}
+    client.ask(create(wish(client.topic("a"), 9_999, configs=own), validate_only=True), noting=_without_id)
 
 
 # ---- DeleteTopics
