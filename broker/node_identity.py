@@ -35,12 +35,14 @@ class Identity(NamedTuple):
     was_formatted: bool
 
 
-def settle_identity(log_manager: LogManager, config: BrokerConfig, env: Env) -> Identity:
+def settle_identity(
+    log_manager: LogManager, metadata_dir: MetadataDir, config: BrokerConfig, env: Env
+) -> Identity:
     """Cluster id and node id: those that the directories hold, else those configured, or new ones.
 
     Raises InvalidConfigError where the configuration contradicts the directories, StorageError.
     """
-    stored = log_manager.load_meta_properties()
+    stored = log_manager.load_meta_properties() or metadata_dir.load_own()
     node_id = config.settle_node_id(None if stored is None else stored.node_id, log_manager.dirs[0].path)
     if stored is None:
         cluster_id = config.cluster_id or uuid_to_string(random_uuid(env.random_bytes))
@@ -87,6 +89,10 @@ class MetadataDir:
         if self._own is not None:
             self._own.unlock()
 
+    def load_own(self) -> MetaProperties | None:
+        """Whose a directory of the metadata alone is. Raises InconsistentMetadataError, OSError."""
+        return None if self._own is None else self._own.load_meta_properties()
+
     def find(self, identity: Identity) -> LogDir:
         """The directory, formatted. Raises NoLogDirError, InconsistentMetadataError, MetadataLogError, OSError."""
         candidates = [directory for directory in self._manager.dirs if directory.path == self._wanted]
@@ -106,7 +112,7 @@ class MetadataDir:
 
     def _adopt(self, directory: LogDir, identity: Identity) -> None:
         """Holds a directory of the metadata alone against the others, and formats it where it is new."""
-        found = directory.load_meta_properties()
+        found = self.load_own()
         if found is None:
             write_bootstrap(self._env, directory.path, bootstrap_records(default_levels(LATEST_PRODUCTION)))
             directory_id = uuid_to_string(random_uuid(self._env.random_bytes))

@@ -120,7 +120,7 @@ class NodeStorage:
     def _open_metadata(self, config: BrokerConfig) -> None:
         self.log_manager.lock_dirs()
         self._metadata_dir.lock()
-        identity = settle_identity(self.log_manager, config, self._env)
+        identity = settle_identity(self.log_manager, self._metadata_dir, config, self._env)
         self.cluster_id, self.node_id = identity.cluster_id, identity.node_id
         format_new_dirs(self.log_manager, identity, self._env)
         directory = self._metadata_dir.find(identity)

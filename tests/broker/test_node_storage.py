@@ -223,6 +223,16 @@ def test_the_metadata_may_have_a_directory_of_their_own(tmp_path: Path) -> None:
     again.close()
 
 
+def test_the_directory_of_the_metadata_says_whose_new_ones_are(tmp_path: Path) -> None:
+    data, metadata = tmp_path / "data", tmp_path / "metadata"
+    first = opened(data, f"metadata.log.dir={metadata}", "node.id=5")
+    first.close()
+    rmtree(data)
+    again = opened(data, f"metadata.log.dir={metadata}")
+    assert (again.cluster_id, again.node_id) == (first.cluster_id, 5)
+    again.close()
+
+
 def test_metadata_of_another_cluster_are_refused(tmp_path: Path) -> None:
     opened(tmp_path / "a").close()
     opened(tmp_path / "b").close()
