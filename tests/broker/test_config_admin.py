@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker import config_admin
@@ -122,6 +122,7 @@ OPERATIONS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(OPERATIONS)
 def test_one_operation_after_the_other_follows_a_model(operations: list[tuple[AlterOperation, str]]) -> None:
     known, model = image(), None

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from config.alteration import AlterOperation, altered, split
@@ -60,6 +60,7 @@ WORDS = st.sampled_from("abcde")
 OPERATIONS = st.lists(st.tuples(st.sampled_from([APPEND, SUBTRACT]), st.lists(WORDS, min_size=1, max_size=3)))
 
 
+@settings(deadline=None)
 @given(st.lists(WORDS, unique=True, min_size=1), OPERATIONS)
 def test_lists_without_repetition_follow_a_model_of_ordered_sets(
     default: list[str], operations: list[tuple[AlterOperation, list[str]]]

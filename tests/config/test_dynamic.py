@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from config.broker_config import BrokerConfig
@@ -248,6 +248,7 @@ KEYS = ("message.max.bytes", "log.index.interval.bytes", "max.connections")
 TEXTS = st.dictionaries(st.sampled_from(KEYS), st.integers(0, 9).map(str) | st.just("x"))
 
 
+@settings(deadline=None)
 @given(TEXTS.filter(lambda texts: "x" not in texts.values()), st.lists(st.tuples(TEXTS, TEXTS), max_size=5))
 def test_values_follow_a_model_of_three_layers(
     static: dict[str, str], changes: list[tuple[dict[str, str], dict[str, str]]]
