@@ -248,6 +248,8 @@ class NodeStorage:
         threads = CLOSING_THREADS_PER_DIR * max(len(self.log_manager.dirs), 1)
         try:
             self.store.close()
+        except (StorageError, OSError) as error:  # its directory has failed, which may be why the broker stops
+            logger.warning("the metadata log was not closed in order: %s", error)
         finally:
             self.log_manager.shutdown(
                 self.broker_epoch, run_all=lambda work: run_all_in_threads(work, threads)
