@@ -75,6 +75,29 @@ def test_new_partitions_are_shared_out_and_written_down(tmp_path: Path) -> None:
     again.close()
 
 
+def test_what_is_decided_and_not_made_yet_counts(tmp_path: Path) -> None:
+    """Several topics are created at once: all are decided before the logs of the first are there."""
+    storage = opened(tmp_path)
+    deciding = assignment(storage)
+    ids = {one.directory_id: one.path[-1] for one in storage.log_manager.dirs}
+    where = []
+    records = []
+    for number in range(6):
+        new = record(0)
+        new.topic_id = bytes([number + 1]) * 16
+        deciding.assign([TopicRecord(name=f"t{number}", topic_id=new.topic_id), new])
+        where.append(ids[new.directories[0]])
+        records += [TopicRecord(name=f"t{number}", topic_id=new.topic_id), new]
+    assert sorted(where) == list("aaabbb")
+    image, delta = storage.image.apply(records)
+    deciding.apply(image, delta)
+    again = record(0)
+    again.topic_id = b"x" * 16
+    deciding.assign([again])
+    assert ids[again.directories[0]] == "a"  # nothing is counted any more, and no log was made
+    storage.close()
+
+
 def test_only_this_nodes_replicas_are_placed(tmp_path: Path) -> None:
     storage = opened(tmp_path)
     ours, others = record(0, replicas=(2, 1)), record(1, replicas=(2,))

@@ -156,3 +156,37 @@ def test_a_bug_in_the_work_is_not_taken_for_a_failing_disk(
     flusher.flush(records)
     with pytest.raises(ZeroDivisionError):
         disk.fail(ZeroDivisionError())
+
+
+def test_a_log_that_is_held_is_not_synced_until_it_is_released(tmp_path: Path, story: Story) -> None:
+    runner = HeldRunner()
+    flusher = LogFlusher(runner, story.flushed, story.failed)
+    it = log(tmp_path)
+    it.append_as_leader(batch("one"), 0)
+    flusher.flush(it)
+    flusher.hold(it)
+    it.append_as_leader(batch("two"), 0)
+    flusher.flush(it)
+    runner.release_all()
+    assert story.lines == ["t-0 is durable up to 1"]  # what was under way; the next one waits
+    assert flusher.is_flushing(it)
+    flusher.release(it)
+    runner.release_all()
+    assert story.lines[1:] == ["t-0 is durable up to 2"]
+    assert not flusher.is_flushing(it)
+
+
+def test_whoever_waits_for_a_log_waits_for_the_one_that_takes_its_place(tmp_path: Path, story: Story) -> None:
+    runner = HeldRunner()
+    flusher = LogFlusher(runner, story.flushed, story.failed)
+    before, after = log(tmp_path / "a"), log(tmp_path / "b")
+    flusher.hold(before)
+    for one in (before, after):
+        one.append_as_leader(batch("one"), 0)
+    flusher.flush(before)
+    flusher.replace(before, after)
+    runner.release_all()
+    assert (before.recovery_point, after.recovery_point) == (0, 1)
+    assert not flusher.is_flushing(before)
+    flusher.replace(before, after)
+    assert runner.held == 0

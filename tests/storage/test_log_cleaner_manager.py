@@ -312,6 +312,19 @@ def test_pauses_are_counted(house: Compacted) -> None:
         house.cleaner.resume_cleaning(house.key)
 
 
+def test_retention_goes_on_while_a_log_is_paused(house: Compacted) -> None:
+    """A replica that moves to another log directory is paused for as long as that takes."""
+    log = house.log
+    found = house.grab()
+    log.update_config(log.config._replace(cleanup_policy=frozenset({"delete"})))
+    assert not house.cleaner.may_retain(log)
+    house.cleaner.abort_and_pause_cleaning(house.key)
+    house.cleaner.done_cleaning(found, None)
+    assert house.cleaner.may_retain(log)
+    house.cleaner.resume_cleaning(house.key)
+    assert house.cleaner.may_retain(log)
+
+
 # -- with what else happens to a log --
 
 
