@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,7 +68,7 @@ class AdminPeer:
             stderr=subprocess.DEVNULL,
             encoding="utf-8",
         )
-        self._settled = 0
+        self._settled: Counter[str] = Counter()
 
     def close(self) -> None:
         """Ends the process."""
@@ -98,9 +99,9 @@ class AdminPeer:
 
         What it changes for that is a subscription to client metrics named "settled".
         """
-        self._settled += 1
+        self._settled[bootstrap] += 1
         resource = {"type": "CLIENT_METRICS", "name": "settled"}
-        value = str(60_000 + self._settled)
+        value = str(60_000 + self._settled[bootstrap])
         self.ask(bootstrap, "alterConfigs", resources=[{**resource, "ops": [["SET", "interval.ms", value]]}])
         deadline = time.monotonic() + SETTLING_LIMIT_S
         while True:

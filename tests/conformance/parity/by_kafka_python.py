@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
-
-from kafka import KafkaAdminClient, TopicPartition
-from kafka.admin import (
-    ACL,
-    ACLFilter,
-    ACLOperation,
-    ACLPermissionType,
-    ACLResourcePatternType,
-    ConfigResource,
-    ConfigResourceType,
-    NewTopic,
-    OffsetSpec,
-    ResourcePattern,
-    ResourcePatternFilter,
-    ResourceType,
-    ScramMechanism,
-    UserScramCredentialDeletion,
-    UserScramCredentialUpsertion,
-)
 
 from tests.conformance.admin_peer import AdminPeer
 from tests.conformance.handover import kafka_side
 from tests.conformance.parity.differences import without_words
 from tests.conformance.parity.transcript import Transcript, Tree
+from tests.interop.clients.kafka_python import KafkaAdminClient, TopicPartition
+
+with warnings.catch_warnings():
+    # It loads its message definitions with a deprecated function of the standard library.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.admin import (
+        ACL,
+        ACLFilter,
+        ACLOperation,
+        ACLPermissionType,
+        ACLResourcePatternType,
+        ConfigResource,
+        ConfigResourceType,
+        NewTopic,
+        OffsetSpec,
+        ResourcePattern,
+        ResourcePatternFilter,
+        ResourceType,
+        ScramMechanism,
+        UserScramCredentialDeletion,
+        UserScramCredentialUpsertion,
+    )
 
 Note = Callable[[str, Callable[[], Any]], None]
 
@@ -41,6 +45,8 @@ def tell(transcript: Transcript, peer: AdminPeer) -> None:
 
     try:
         _topics(admin, note)
+        peer.settle(transcript.place.bootstrap)
+        _leaders(admin, note)
         kafka_side.produce(transcript.place.bootstrap, "k-one", 20)
         _settings(admin, note)
         _entities(admin, note)
@@ -65,6 +71,9 @@ def _topics(admin: KafkaAdminClient, note: Note) -> None:
     note("partitions", lambda: admin.create_partitions({"k-one": 4}))
     more = {"k-two": {"count": 3, "assignments": [[1], [1]]}, "nobody": 3, "k-three": 1}
     note("partitions refused", lambda: admin.create_partitions(more, raise_errors=False))
+
+
+def _leaders(admin: KafkaAdminClient, note: Note) -> None:
     note("elect", lambda: admin.elect_leaders(0, {"k-one": [0, 9]}, raise_errors=False))
     note("elect all", lambda: admin.elect_leaders(0, raise_errors=False))
     moves = {
