@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -211,6 +212,38 @@ def test_directories_prepared_in_a_thread_are_used(env: FaultEnv) -> None:
     log = manager.get_or_create_log("u", 0, TOPIC_ID)
     assert log.topic_id == TOPIC_ID
     assert append(log, b"x") == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whose_a_new_log_is_outlasts_a_power_cut_once_it_was_flushed(env: FaultEnv, seed: int) -> None:
+    manager = new_manager(env)
+    manager.prepare_logs([("t", partition, TOPIC_ID) for partition in range(2)]).run()
+    flushed, idle = (manager.get_or_create_log("t", partition, TOPIC_ID) for partition in range(2))
+    append(flushed, b"x")
+    flushed.flush()
+    env.crash(Random(seed))
+    manager = new_manager(env)
+    log = manager.get_log("t", 0)
+    assert log is not None
+    assert (log.topic_id, read_values(log)) == (TOPIC_ID, {0: b"x"})
+    other = manager.get_log("t", idle.partition)
+    assert other is not None
+    assert other.topic_id in (None, TOPIC_ID)  # nothing in it was promised to anybody
+    assert append(manager.get_or_create_log("t", 1, TOPIC_ID), b"y") == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_deletion_that_was_synced_outlasts_a_power_cut(env: FaultEnv, seed: int) -> None:
+    """Otherwise what is left of the old log could be taken for the first of the next topic of that name."""
+    manager = new_manager(env)
+    manager.prepare_logs([("t", 0, TOPIC_ID)]).run()
+    append(manager.get_or_create_log("t", 0, TOPIC_ID), b"old")
+    manager.delete_log("t", 0)
+    manager.sync_dirs()
+    manager.prepare_logs([("t", 0, bytes(15) + b"\1")])  # and then the power goes, before it is made
+    env.crash(Random(seed))
+    manager = new_manager(env)
+    assert manager.get_log("t", 0) is None
 
 
 def test_deleting_renames_now_and_removes_later(env: FaultEnv) -> None:
