@@ -62,7 +62,10 @@ class Place:
             key=lambda line: line if line.startswith("Formatting ") else ""
         )  # Kafka's order is that of a hash table
         told = re.sub(r"^(Exception in thread \S+ )?(java|org)\.[\w.]+: ", "", self._plain(err)).splitlines()
-        return Outcome(status, lines, told[0] if told else "", self._tree())
+        first = (
+            re.sub("ROOT/[ab]", "ROOT/DIR", told[0]) if told else ""
+        )  # of several, Kafka's hash table tells one
+        return Outcome(status, lines, first, self._tree())
 
     def _plain(self, text: str) -> str:
         text = text.replace(str(self.root), "ROOT")
