@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conformance.kafka_jars import require_classpath, require_compiled
-from tests.interop.clients.confluent import ConfluentKafka
+from tests.interop.clients.confluent import AdminClient, ConfluentKafka
 from tests.interop.clients.java import SOURCE, JavaClients
 from tests.interop.clients.lines import LineClientError
 from tests.interop.conftest import TopicFactory
@@ -51,6 +51,16 @@ def test_java_and_librdkafka_read_each_other(
     assert_same(java.produce(name, 3, count, codec), other.consume(bootstrap, name, 3, count))
     name = topic(3)
     assert_same(other.produce(bootstrap, name, other.workload(count, 3), codec), java.consume(name, 3, count))
+
+
+def test_a_name_that_comes_back_is_written_and_read_at_once(
+    java: JavaClients, admin: AdminClient, topic: TopicFactory
+) -> None:
+    name, count = topic(3), 3000
+    for _ in range(3):
+        assert_same(java.produce(name, 3, count, "none"), java.consume(name, 3, count))
+        admin.delete_topics([name])[name].result(TOOL_LIMIT_S)
+        java.create(name, 3)
 
 
 def test_the_admin_client_creates_a_topic_once(java: JavaClients) -> None:

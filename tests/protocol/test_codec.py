@@ -10,7 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from protocol import reference
-from protocol.codec import decode, decoder, decoder_source, encode, encoder, encoder_source, join_chunks
+from protocol.codec import (
+    decode,
+    decoder,
+    decoder_source,
+    element_encoder,
+    encode,
+    encoder,
+    encoder_source,
+    join_chunks,
+)
 from protocol.errors import ProtocolError
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
@@ -23,7 +32,7 @@ from protocol.messages.produce import ProduceRequest
 from protocol.messages.quotas import AlterClientQuotasRequest
 from protocol.messages.transaction_state import TransactionLogValue
 from protocol.schema import Message
-from protocol.wire import Chunk
+from protocol.wire import Chunk, Encoded, EncodedArray
 from tests.protocol.samples import every_version, random_message, version_id
 from tests.protocol.strategies import messages, messages_of
 
@@ -471,3 +480,23 @@ def test_ten_times_as_fast_as_the_construct_codec() -> None:
     from bench.bench_codec import LEAST_FACTOR, run
 
     assert {row["message"]: row["factor"] for row in run() if row["factor"] < LEAST_FACTOR} == {}
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_elements_that_are_encoded_ahead_are_written_as_they_are(version: int) -> None:
+    """In place of one struct, or of many in one piece."""
+    topics = [
+        MetadataResponse.MetadataResponseTopic(
+            name=name,
+            partitions=[
+                MetadataResponse.MetadataResponsePartition(partition_index=index) for index in range(count)
+            ],
+        )
+        for name, count in (("a", 0), ("b", 200))
+    ]
+    expected = encode(MetadataResponse(topics=topics), version)
+    ahead = element_encoder(MetadataResponse, MetadataResponse.MetadataResponseTopic, version)
+    encoded: Any = [topics[0], ahead(topics[1])]
+    assert encode(MetadataResponse(topics=encoded), version) == expected
+    encoded = EncodedArray(2, Encoded(b"".join(map(ahead, topics))))
+    assert encode(MetadataResponse(topics=encoded), version) == expected
