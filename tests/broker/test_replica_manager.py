@@ -91,6 +91,7 @@ def test_an_id_that_nobody_knows_is_an_error_of_its_own(node: Node) -> None:
 
 
 def test_a_partition_without_a_log_is_offline_until_it_gets_one(node: Node) -> None:
+    node.env.errno = errno.ENOSPC  # any other error would take the whole log directory offline
     node.env.broken.add("mkdir")
     with pytest.raises(OSError, match="mkdir"):
         node.create()
