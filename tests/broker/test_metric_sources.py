@@ -238,7 +238,10 @@ async def test_every_declared_metric_of_other_parts_has_a_source() -> None:
     with_tests_of_their_own = (
         "kafka_log_logcleaner",
         "kafka_log_logmanager",
+        "kafka_server_metadataloader",
+        "kafka_server_raft",
         "kafka_server_replicaalterlogdirs",
+        "kafka_server_snapshotemitter",
         "barnabas_compaction",
         "barnabas_client_metrics",
     )

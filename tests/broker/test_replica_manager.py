@@ -90,6 +90,16 @@ def test_an_id_that_nobody_knows_is_an_error_of_its_own(node: Node) -> None:
     assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_ID
 
 
+def test_an_error_of_the_disk_while_a_log_is_made_takes_its_directory_offline(node: Node) -> None:
+    node.env.broken.add("mkdir")
+    node.commit(*creation("u", U), prepared=False)
+    assert len(node.failed_dirs) == 1
+    assert node.manager.is_offline("u", 0)
+    node.env.broken.clear()
+    node.elect(U, HERE)
+    assert errors(node.append(("u", 0, batch("a")))) == [ErrorCode.KAFKA_STORAGE_ERROR]
+
+
 def test_a_partition_without_a_log_is_offline_until_it_gets_one(node: Node) -> None:
     node.env.errno = errno.ENOSPC  # any other error would take the whole log directory offline
     node.env.broken.add("mkdir")
