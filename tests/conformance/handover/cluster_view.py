@@ -39,7 +39,9 @@ def carried(view: View, *, one_version: bool = True) -> dict[str, Any]:
     kept = {name: part for name, part in view.items() if name not in (*COORDINATED, "quorum")}
     kept["features"] = view["features"]["finalized"]
     kept["quorum"] = {key: view["quorum"][key] for key in ("leader", "voters", "observers", "nodes")}
-    stored = {resource: _stored(resource, entries, one_version) for resource, entries in view["configs"].items()}
+    stored = {
+        resource: _stored(resource, entries, one_version) for resource, entries in view["configs"].items()
+    }
     kept["configs"] = {resource: entries for resource, entries in stored.items() if entries or one_version}
     kept["offsets"] = {
         partition: {name: _EPOCH.sub("", text) for name, text in found.items()}
