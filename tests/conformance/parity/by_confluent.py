@@ -13,7 +13,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import (
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs do not export what it documents
     AclBinding,
     AclBindingFilter,
     AclOperation,
@@ -38,11 +38,13 @@ from tests.conformance.handover import kafka_side
 from tests.conformance.parity.transcript import Transcript, Tree
 
 LIMIT_S = 20.0
+SPECS: Any = OffsetSpec
+ANYTHING: Any = None
 
 
 def tell(transcript: Transcript, peer: AdminPeer) -> None:
     """All of it."""
-    admin = AdminClient({"bootstrap.servers": transcript.place.bootstrap, "log_level": 0})
+    admin: Any = AdminClient({"bootstrap.servers": transcript.place.bootstrap, "log_level": 0})
 
     def note(step: str, ask: Callable[[], Tree]) -> None:
         transcript.note(f"confluent/{step}", ask)
@@ -81,8 +83,8 @@ def tell(transcript: Transcript, peer: AdminPeer) -> None:
         ResourceType.TOPIC,
         "c",
         ResourcePatternType.ANY,
-        None,
-        None,
+        ANYTHING,
+        ANYTHING,
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
@@ -91,7 +93,7 @@ def tell(transcript: Transcript, peer: AdminPeer) -> None:
     note("create again", lambda: _outcome(admin.create_topics([NewTopic("c-three", 2)])))
 
 
-def _look(admin: AdminClient, note: Callable[[str, Callable[[], Tree]], None]) -> None:
+def _look(admin: Any, note: Callable[[str, Callable[[], Tree]], None]) -> None:
     note("list", lambda: _listed(admin))
     note(
         "cluster", lambda: _plain(admin.describe_cluster(include_authorized_operations=True).result(LIMIT_S))
@@ -101,7 +103,7 @@ def _look(admin: AdminClient, note: Callable[[str, Callable[[], Tree]], None]) -
     for kind, name in (("TOPIC", "c-one"), ("TOPIC", "nobody"), ("BROKER", "1"), ("GROUP", "c-group")):
         resource = ConfigResource(ResourceType[kind], name)
         note(f"configs {kind} {name}", lambda resource=resource: _outcome(admin.describe_configs([resource])))  # type: ignore[misc]
-    for spec in (OffsetSpec.earliest(), OffsetSpec.latest(), OffsetSpec.max_timestamp()):
+    for spec in (SPECS.earliest(), SPECS.latest(), SPECS.max_timestamp()):
         asked = {TopicPartition("c-one", 0): spec, TopicPartition("c-one", 1): spec}
         for isolation in IsolationLevel:
             note(
@@ -113,7 +115,13 @@ def _look(admin: AdminClient, note: Callable[[str, Callable[[], Tree]], None]) -
     note("users", lambda: _outcome(admin.describe_user_scram_credentials(["carl", "nobody"])))
     note("all users", lambda: _plain(admin.describe_user_scram_credentials().result(LIMIT_S)))
     anything = AclBindingFilter(
-        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+        ResourceType.ANY,
+        ANYTHING,
+        ResourcePatternType.ANY,
+        ANYTHING,
+        ANYTHING,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
     )
     note("acls", lambda: sorted(map(repr, admin.describe_acls(anything).result(LIMIT_S))))
 
