@@ -24,6 +24,7 @@ from broker.request import (
 from protocol.api_keys import ApiKey, request_header_version
 from protocol.codec import decode, encode, join_chunks
 from protocol.errors import ErrorCode, ProtocolError
+from protocol.messages.acls import DescribeAclsRequest
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.headers import RequestHeader
@@ -195,13 +196,22 @@ def test_a_client_from_the_future_hears_how_to_go_on(apis: KafkaApis, version: i
 # ---- any bytes at all
 
 
+_ANY = 1
+_VALID: dict[int, Message] = {
+    ApiKey.DESCRIBE_ACLS: DescribeAclsRequest(
+        resource_type_filter=_ANY, pattern_type_filter=_ANY, operation=_ANY, permission_type=_ANY
+    )
+}
+"""The requests whose defaults stand for what is unknown, which ends the connection as it does in Kafka."""
+
+
 def whole_requests() -> list[bytes]:
-    """A request of every API and version, with nothing in it but its defaults."""
+    """A request of every API and version, with nothing in it but its defaults, as far as those may be sent."""
     handlers.register_all()
     from protocol.api_keys import request_type
 
     return [
-        frame(request_type(key)(), version)
+        frame(_VALID.get(key) or request_type(key)(), version)
         for key, handler in REGISTRY.items()
         for version in range(handler.versions[0], handler.versions[1] + 1)
     ]

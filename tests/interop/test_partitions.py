@@ -137,7 +137,9 @@ def test_records_on_their_way_arrive_though_the_topic_is_made_anew(
     held: list[int] = []
     while not held or held[-1] != number - 1:
         assert time.monotonic() < until + LIMIT_S
-        held += [int(message.value()) for message in consumer.consume(1000, 0.5) if message.error() is None]
+        held += [
+            int(message.value() or b"") for message in consumer.consume(1000, 0.5) if message.error() is None
+        ]
     consumer.close()
     assert held == sorted(held)
     assert set(held) <= set(acknowledged)
@@ -174,5 +176,5 @@ def _read(consumer: Consumer, count: int) -> list[str]:
         assert time.monotonic() < deadline, values
         message = consumer.poll(0.5)
         if message is not None and message.error() is None:
-            values.append(message.value().decode())
+            values.append((message.value() or b"").decode())
     return values
