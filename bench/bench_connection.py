@@ -12,13 +12,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from broker.connection import Connection, ConnectionContext
-from broker.connection_quotas import ConnectionQuotas
 from broker.log_setup import RateLimit
+from broker.network.connection import Connection, ConnectionContext
+from broker.network.connection_quotas import ConnectionQuotas
+from broker.network.request_memory import RequestMemory
+from broker.network.socket_server import SocketServer, SocketSettings
 from broker.probes import ListenerProbe, SocketServerProbe
 from broker.request import ConnectionInfo
-from broker.request_memory import RequestMemory
-from broker.socket_server import SocketServer, SocketSettings
 from protocol.framing import size_prefix
 from protocol.wire import Chunk
 

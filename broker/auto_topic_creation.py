@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from broker.controller import Decision
-from broker.internal_topics import creatable_topic
+from broker.controller.embedded import Decision
+from broker.controller.internal_topics import creatable_topic
+from broker.controller.topic_admin import new_topics
 from broker.metadata.image import MetadataImage
 from broker.request import Pending
-from broker.topic_admin import new_topics
 from protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 
-from broker.controller import Controller, Decision
-from broker.log_dir_admin import absolute_path
+from broker.controller.embedded import Controller, Decision
+from broker.controller.log_dir_admin import absolute_path
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.versions import CORDONED_LOG_DIRS as SUPPORTED_SINCE
 from config.broker_config import BrokerConfig

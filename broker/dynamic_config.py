@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from broker.config_admin import CLUSTER_DEFAULT
+from broker.controller.config_admin import CLUSTER_DEFAULT
 from broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataDelta, MetadataImage
 from config.broker_config import BrokerConfig
 from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS

@@ -14,8 +14,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.listeners import USE_SYSTEM_BUFFER, bind
 from broker.metrics import Metrics
+from broker.network.listeners import USE_SYSTEM_BUFFER, bind
 from broker.on_loop import OnLoop
 
 if TYPE_CHECKING:

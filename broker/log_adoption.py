@@ -10,8 +10,8 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping
 
+from broker.controller.producer_ids import BLOCK_SIZE
 from broker.metadata.topics import PartitionImage
-from broker.producer_ids import BLOCK_SIZE
 from protocol.messages.topic_records import ProducerIdsRecord, TopicRecord
 from protocol.schema import Message
 from protocol.wire import ZERO_UUID, Uuid, random_uuid

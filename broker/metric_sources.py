@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from broker.fetch_session import FetchSessionCache
     from broker.metadata.image import MetadataImage
     from broker.metadata.topics import PartitionImage
+    from broker.network.request_memory import RequestMemory
+    from broker.network.socket_server import SocketServer
     from broker.partition import Partition
     from broker.purgatory import DelayedOperationPurgatory
-    from broker.request_memory import RequestMemory
-    from broker.socket_server import SocketServer
     from storage.disk_space import DiskSpace
 
 _CONSUMER_FETCHES = "FetchConsumer"

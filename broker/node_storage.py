@@ -20,6 +20,16 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from broker.controller.registration import (
+    Node,
+    broker_registration,
+    configured_controller_listeners,
+    controller_registration,
+    in_batches,
+    shutdown_changes,
+    start_changes,
+    unfencing,
+)
 from broker.dynamic_config import DynamicConfig
 from broker.features import check_levels
 from broker.log_adoption import adopted_topics
@@ -31,16 +41,6 @@ from broker.metadata.raft_snapshots import RaftLogSettings
 from broker.metadata.versions import supported_levels
 from broker.node_identity import MetadataDir, format_new_dirs, settle_identity
 from broker.quorum import MetadataQuorum
-from broker.registration import (
-    Node,
-    broker_registration,
-    configured_controller_listeners,
-    controller_registration,
-    in_batches,
-    shutdown_changes,
-    start_changes,
-    unfencing,
-)
 from config.broker_config import BrokerConfig
 from config.catalogue.barnabas import BARNABAS_LOG_DIR_MIN_FREE_BYTES
 from config.catalogue.controller import CONTROLLER_QUORUM_BOOTSTRAP_SERVERS, CONTROLLER_QUORUM_VOTERS
@@ -248,7 +248,10 @@ class NodeStorage:
         threads = CLOSING_THREADS_PER_DIR * max(len(self.log_manager.dirs), 1)
         try:
             self.store.close()
-        except (StorageError, OSError) as error:  # its directory has failed, which may be why the broker stops
+        except (
+            StorageError,
+            OSError,
+        ) as error:  # its directory has failed, which may be why the broker stops
             logger.warning("the metadata log was not closed in order: %s", error)
         finally:
             self.log_manager.shutdown(

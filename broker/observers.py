@@ -8,23 +8,23 @@ from typing import Final, Protocol
 
 from broker import metric_sources
 from broker.cleaner_metrics import add_cleaner
-from broker.client_metrics import ClientMetricsManager
-from broker.client_metrics_metrics import add_client_metrics
 from broker.compaction import Compaction
-from broker.controller import Controller
+from broker.controller.embedded import Controller
+from broker.controller.log_dir_admin import LogDirAdmin
 from broker.fetch_session import FetchManager
 from broker.http import HttpServer
-from broker.listeners import ListenError
 from broker.log_cleaner import LogCleaner
-from broker.log_dir_admin import LogDirAdmin
 from broker.log_dir_metrics import add_log_dirs
 from broker.metadata_metrics import add_metadata_log
 from broker.metrics import Metrics
+from broker.network.listeners import ListenError
+from broker.network.request_memory import RequestMemory
+from broker.network.socket_server import SocketServer
 from broker.node_storage import NodeStorage
 from broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
 from broker.replica_manager import ReplicaManager
-from broker.request_memory import RequestMemory
-from broker.socket_server import SocketServer
+from broker.telemetry.client_metrics import ClientMetricsManager
+from broker.telemetry.client_metrics_metrics import add_client_metrics
 from config.broker_config import BrokerConfig
 from config.catalogue.barnabas import BARNABAS_HTTP_HOST, BARNABAS_HTTP_PORT
 from config.catalogue.transactions import TRANSACTION_MAX_TIMEOUT_MS

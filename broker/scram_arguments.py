@@ -12,7 +12,13 @@ from binascii import Error as Base64Error
 from collections.abc import Callable
 from typing import Final
 
-from broker.scram_admin import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, Upsertion, credential_record
+from broker.controller.scram_admin import (
+    MAX_ITERATIONS,
+    MECHANISMS,
+    MIN_ITERATIONS,
+    Upsertion,
+    credential_record,
+)
 from protocol.messages.cluster_records import UserScramCredentialRecord
 
 _BY_NAME: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}

@@ -14,34 +14,34 @@ from typing import Any, Final
 
 from broker import log_setup
 from broker.blocking import ThreadRunner, Work
-from broker.client_metrics import ClientMetricsManager
-from broker.client_metrics_store import ClientMetricsStore
-from broker.connection_quotas import ConnectionLimitsUpdate, ConnectionQuotas, limits_of
-from broker.controller import Controller
+from broker.controller.directory_assignment import DirectoryAssignment, report_directory
+from broker.controller.embedded import Controller
+from broker.controller.log_dir_admin import LogDirAdmin, copying_threads, new_log_dir_admin
+from broker.controller.producer_ids import ProducerIdManager
+from broker.controller.topic_admin import TopicDefaults
 from broker.cordoned_dirs import CordonedLogDirs
-from broker.directory_assignment import DirectoryAssignment, report_directory
 from broker.dynamic_config import DynamicConfigPublisher
 from broker.fetch_session import FetchManager, FetchSessionCache
 from broker.host_lookup import HostLookup
 from broker.housekeeping import Housekeeping
 from broker.http import HttpServer
 from broker.kafka_apis import KafkaApis
-from broker.listeners import ListenError
 from broker.log_cleaner import LogCleaner
-from broker.log_dir_admin import LogDirAdmin, copying_threads, new_log_dir_admin
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.loader import MetadataLoader, Publisher
 from broker.metadata.log import MetadataLogError
 from broker.metadata.snapshot_generator import SnapshotGenerator
+from broker.network.connection_quotas import ConnectionLimitsUpdate, ConnectionQuotas, limits_of
+from broker.network.listeners import ListenError
+from broker.network.request_memory import RequestMemory
+from broker.network.socket_server import SocketServer, SocketSettings
 from broker.node_storage import NodeStorage
 from broker.observers import Observers
-from broker.producer_ids import ProducerIdManager
 from broker.purgatory import DelayedOperationPurgatory
 from broker.replica_manager import ReplicaManager
-from broker.request_memory import RequestMemory
 from broker.services import Broker, Endpoint
-from broker.socket_server import SocketServer, SocketSettings
-from broker.topic_admin import TopicDefaults
+from broker.telemetry.client_metrics import ClientMetricsManager
+from broker.telemetry.client_metrics_store import ClientMetricsStore
 from broker.unenforced import UnenforcedNotices
 from broker.version import VERSION
 from broker.worker_pool import WorkerPool

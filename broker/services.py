@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from broker.client_metrics import ClientMetricsManager
-from broker.controller import Controller
+from broker.controller.embedded import Controller
+from broker.controller.log_dir_admin import LogDirAdmin
+from broker.controller.producer_ids import ProducerIdManager
+from broker.controller.topic_admin import TopicDefaults
 from broker.fetch_session import FetchManager
 from broker.host_lookup import HostNames
-from broker.log_dir_admin import LogDirAdmin
 from broker.metadata.image import MetadataImage
-from broker.producer_ids import ProducerIdManager
 from broker.quorum import MetadataQuorum
 from broker.replica_manager import ReplicaManager
 from broker.request import ConnectionInfo
-from broker.topic_admin import TopicDefaults
+from broker.telemetry.client_metrics import ClientMetricsManager
 from broker.topic_answers import TopicAnswers
 from config.broker_config import BrokerConfig
 from protocol.wire import Uuid

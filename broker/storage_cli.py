@@ -206,8 +206,8 @@ def _initial_voters(
 
 
 def _standalone(config: BrokerConfig, node_id: int) -> InitialVoter:
+    from broker.controller.registration import configured_controller_listeners
     from broker.quorum import InitialVoter
-    from broker.registration import configured_controller_listeners
     from broker.scram_arguments import FormatterError
     from config.catalogue.server import PROCESS_ROLES
     from protocol.wire import random_uuid

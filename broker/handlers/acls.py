@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.acl_admin import (
+from broker.controller.acl_admin import (
     Acl,
     AclFilter,
     by_resource,
@@ -15,7 +15,7 @@ from broker.acl_admin import (
     delete,
     matching,
 )
-from broker.controller import Decision
+from broker.controller.embedded import Decision
 from broker.metadata.image import MetadataImage
 from broker.request import Pending, RequestContext, api
 from config.catalogue.server import AUTHORIZER_CLASS_NAME, STANDARD_AUTHORIZER

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from broker.config_admin import Alteration, ConfigAdmin, Wish, check_form, repeated_resources
-from broker.controller import Decision
+from broker.controller.config_admin import Alteration, ConfigAdmin, Wish, check_form, repeated_resources
+from broker.controller.embedded import Decision
 from broker.loggers import alter_loggers
 from broker.metadata.image import BROKER_LOGGER_RESOURCE, MetadataImage
 from broker.request import Pending, RequestContext, api

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from broker.config_admin import CLUSTER_DEFAULT
+from broker.controller.config_admin import CLUSTER_DEFAULT
+from broker.controller.topic_admin import check_topic_name
 from broker.loggers import logger_levels
 from broker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
@@ -19,7 +20,6 @@ from broker.metadata.image import (
     MetadataImage,
 )
 from broker.request import RequestContext, api
-from broker.topic_admin import check_topic_name
 from config.describe import (
     ConfigEntry,
     ConfigSource,

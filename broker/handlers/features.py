@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.controller import Decision
-from broker.feature_admin import FeatureRules, FeatureUpdate, UpgradeType, update_features
+from broker.controller.embedded import Decision
+from broker.controller.feature_admin import FeatureRules, FeatureUpdate, UpgradeType, update_features
 from broker.features import supported
 from broker.metadata.versions import KRAFT_VERSION
 from broker.request import Pending, RequestContext, api

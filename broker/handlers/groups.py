@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from broker.auto_topic_creation import create_topics_on_demand
-from broker.internal_topics import (
+from broker.controller.internal_topics import (
     GROUP,
     SHARE,
     TOPIC_OF_KEY_TYPE,

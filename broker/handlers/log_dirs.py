@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from broker.log_dir_admin import LogDirDescription, PartitionId
+from broker.controller.log_dir_admin import LogDirDescription, PartitionId
 from broker.metadata.versions import CORDONED_LOG_DIRS
 from broker.request import Pending, RequestContext, api
 from protocol.api_keys import ApiKey

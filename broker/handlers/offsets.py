@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.controller.topic_admin import is_internal
 from broker.error_map import MAPPED_ERRORS, error_code_of
 from broker.partition import Partition
 from broker.partition_io import DeletionResult
 from broker.request import Pending, RequestContext, api
-from broker.topic_admin import is_internal
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.offsets import (

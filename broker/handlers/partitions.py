@@ -6,20 +6,20 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from broker.controller import Decision
-from broker.metadata.image import MetadataImage
-from broker.metadata.topics import PartitionImage
-from broker.partition_admin import (
+from broker.controller.embedded import Decision
+from broker.controller.partition_admin import (
     cancel_reassignment,
     elect_leader,
     new_partitions,
     reassign,
     reassignments,
 )
-from broker.partition_change import Election
+from broker.controller.partition_change import Election
+from broker.controller.topic_admin import MAX_RECORDS_PER_USER_OP
+from broker.controller.topic_placement import Brokers
+from broker.metadata.image import MetadataImage
+from broker.metadata.topics import PartitionImage
 from broker.request import Pending, RequestContext, api
-from broker.topic_admin import MAX_RECORDS_PER_USER_OP
-from broker.topic_placement import Brokers
 from config.log_config import LogConfig
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.controller.topic_admin import check_topic_name
 from broker.error_map import MAPPED_ERRORS, error_code_of
 from broker.request import RequestContext, api
-from broker.topic_admin import check_topic_name
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError
 from protocol.messages.producers import DescribeProducersRequest, DescribeProducersResponse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.controller import Decision
+from broker.controller.embedded import Decision
 from broker.request import Pending, RequestContext, api
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.controller import Decision
+from broker.controller.embedded import Decision
+from broker.controller.quota_admin import Outcomes, QuotaAlteration, QuotaFilter, alter_quotas, hosts_in
 from broker.metadata.image import MetadataImage, QuotaEntity
-from broker.quota_admin import Outcomes, QuotaAlteration, QuotaFilter, alter_quotas, hosts_in
 from broker.request import Pending, RequestContext, api
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode

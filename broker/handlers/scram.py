@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from broker.controller import Decision
+from broker.controller.embedded import Decision
+from broker.controller.scram_admin import Change, Deletion, Description, Upsertion, alter, describe
 from broker.metadata.image import MetadataImage
 from broker.request import Pending, RequestContext, api
-from broker.scram_admin import Change, Deletion, Description, Upsertion, alter, describe
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.security import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.client_metrics import ACCEPTED_COMPRESSION_TYPES, Push
 from broker.request import Pending, RequestContext, api
+from broker.telemetry.client_metrics import ACCEPTED_COMPRESSION_TYPES, Push
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError
 from protocol.messages.telemetry import (

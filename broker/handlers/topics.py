@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, cast
 
-from broker.controller import Decision
+from broker.controller.embedded import Decision
+from broker.controller.topic_admin import NewTopic, TopicSpec, config_removals, new_topics, removal_record
 from broker.metadata.image import MetadataImage
 from broker.request import Pending, RequestContext, api
-from broker.topic_admin import NewTopic, TopicSpec, config_removals, new_topics, removal_record
 from config.catalogue.server import DELETE_TOPIC_ENABLE
 from config.describe import ConfigSource, describe_topic_configs, source_of_topic_default
 from protocol.api_keys import ApiKey

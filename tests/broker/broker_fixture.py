@@ -13,25 +13,25 @@ from itertools import count
 from pathlib import Path
 
 from broker.blocking import BlockingRunner, InlineRunner, Work
-from broker.client_metrics import ClientMetricsManager
-from broker.client_metrics_store import ClientMetricsStore
-from broker.controller import Controller
+from broker.controller.directory_assignment import DirectoryAssignment, report_directory
+from broker.controller.embedded import Controller
+from broker.controller.log_dir_admin import new_log_dir_admin
+from broker.controller.producer_ids import ProducerIdManager
+from broker.controller.topic_admin import TopicDefaults
 from broker.cordoned_dirs import CordonedLogDirs
-from broker.directory_assignment import DirectoryAssignment, report_directory
 from broker.dynamic_config import DynamicConfigPublisher
 from broker.fetch_session import FetchManager, FetchSessionCache
 from broker.kafka_apis import KafkaApis
-from broker.log_dir_admin import new_log_dir_admin
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.loader import MetadataLoader
 from broker.node_storage import NodeStorage
 from broker.probes import BrokerTopicProbe, RequestProbe
-from broker.producer_ids import ProducerIdManager
 from broker.purgatory import DelayedOperationPurgatory
 from broker.replica_manager import ReplicaManager
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
 from broker.services import Broker, Endpoint
-from broker.topic_admin import TopicDefaults
+from broker.telemetry.client_metrics import ClientMetricsManager
+from broker.telemetry.client_metrics_store import ClientMetricsStore
 from config.broker_config import BrokerConfig
 from config.catalogue.barnabas import BARNABAS_CLIENT_METRICS_MAX_SERIES
 from config.catalogue.log import NUM_PARTITIONS

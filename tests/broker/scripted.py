@@ -6,12 +6,12 @@ client << "one"             and has received this answer, and no more
 
 from __future__ import annotations
 
-from broker.connection import Connection, ConnectionContext
-from broker.in_flight import Answer
 from broker.log_setup import RateLimit
+from broker.network.connection import Connection, ConnectionContext
+from broker.network.in_flight import Answer
+from broker.network.request_memory import RequestMemory
 from broker.probes import ListenerProbe
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
-from broker.request_memory import RequestMemory
 from protocol.errors import ProtocolError
 from protocol.framing import Framer, size_prefix
 from protocol.wire import Chunk, RecordsChunk

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import pytest
 
 from broker.http import HttpServer
-from broker.listeners import ListenError
 from broker.metrics import Metrics
+from broker.network.listeners import ListenError
 from broker.on_loop import LoopSilentError, OnLoop
 
 LEADERS = "kafka_server_replicamanager_leadercount"

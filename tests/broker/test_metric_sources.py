@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from broker import metric_sources
-from broker.connection_quotas import ConnectionQuotas
 from broker.fetch_session import FetchSessionCache
 from broker.metadata.image import MetadataImage
 from broker.metadata.topics import TopicImage
 from broker.metric_families import FAMILIES
 from broker.metrics import Metrics, snapshot_at_once
+from broker.network.connection_quotas import ConnectionQuotas
+from broker.network.request_memory import RequestMemory
+from broker.network.socket_server import SocketServer, SocketSettings
 from broker.partition import Partition
 from broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
 from broker.purgatory import DelayedOperation, DelayedOperationPurgatory
-from broker.request_memory import RequestMemory
-from broker.socket_server import SocketServer, SocketSettings
 from storage.disk_space import DiskSpace
 from tests.broker.fakes import ManualTimer
 from tests.broker.logs import ManualEnv, batch, log_manager, partition_image

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from broker import server as server_module
-from broker.controller import Decision
-from broker.listeners import ListenError
+from broker.controller.embedded import Decision
+from broker.network.listeners import ListenError
 from broker.server import EXIT_FAILED, EXIT_STOPPED, EXIT_USAGE, Server, run
 from config.broker_config import BrokerConfig
 from config.layers import InvalidConfigError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from broker.controller import Decision
+from broker.controller.embedded import Decision
 from broker.metadata.image import MetadataImage
 from broker.server import Server
 from protocol.messages.topic_records import ConfigRecord

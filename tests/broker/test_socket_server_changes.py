@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from broker.connection_quotas import ConnectionLimits
+from broker.network.connection_quotas import ConnectionLimits
 from tests.broker.socket_house import Address, Client, Run, house
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, ElectionType, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as Partition
-from confluent_kafka.admin import NewPartitions
+from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]  # its stubs do not export it
 
 from tests.interop.clients.confluent import AdminClient, NewTopic
 from tests.interop.conftest import TopicFactory

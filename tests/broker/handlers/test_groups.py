@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.internal_topics import GROUP, TRANSACTION
+from broker.controller.internal_topics import GROUP, TRANSACTION
 from protocol.errors import ErrorCode
 from protocol.messages.groups import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, InProcessBroker

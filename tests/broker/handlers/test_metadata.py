@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.controller import Decision
+from broker.controller.embedded import Decision
 from broker.handlers.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from broker.replica_manager import log_dir_of
 from broker.services import AUTHORIZED_OPERATIONS_OMITTED

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.controller import Decision
+from broker.controller.embedded import Decision
+from broker.controller.topic_admin import TopicSpec, new_topics
 from broker.handlers import offsets
-from broker.topic_admin import TopicSpec, new_topics
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 from protocol.messages.topic_records import PartitionChangeRecord

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.producer_ids import BLOCK_SIZE
+from broker.controller.producer_ids import BLOCK_SIZE
 from protocol.errors import ErrorCode
 from protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 from tests.broker.broker_fixture import WAITS, InProcessBroker

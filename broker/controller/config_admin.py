@@ -1,0 +1,266 @@
+"""The rules of altering configurations: pure functions from an image and a wish to ConfigRecords, or to an ApiError.
+
+A wish is about one resource and is done as a whole or not at all; one request's wishes are decided each by itself.
+Source: org.apache.kafka.controller.ConfigurationControlManager, kafka.server.ConfigAdminManager and
+ControllerConfigurationValidator. Loggers are altered elsewhere (loggers.py): nothing of them is kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from broker.controller.topic_admin import check_topic_name
+from broker.metadata.image import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    ConfigResource,
+    MetadataImage,
+)
+from config.alteration import AlterOperation, altered
+from config.broker_config import BrokerConfig
+from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS
+from config.catalogue.log import MIN_INSYNC_REPLICAS
+from config.client_metrics import ClientMetricsConfig, IntervalOutOfRangeError, UnknownClientMetricsKeyError
+from config.dynamic import check_dynamic_settings, sound_settings
+from config.group_config import validate_group_overrides
+from config.keys import ConfigError, ConfigKey
+from config.layers import InvalidConfigError
+from config.log_config import validate_topic_overrides
+from config.values import ConfigType
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.topic_records import ConfigRecord
+
+MAX_RECORDS_PER_REQUEST: Final = 10_000
+"""As in Kafka: one request is one atomic batch of records, and has to stay one that can be written."""
+
+ELR_FEATURE: Final = "eligible.leader.replicas.version"
+CLUSTER_DEFAULT: Final = ""
+ALTERABLE_RESOURCES: Final = (TOPIC_RESOURCE, BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
+
+_NOTHING: Final[Mapping[str, str]] = {}
+
+
+class Alteration(NamedTuple):
+    """One key of a wish, with the operation by its number on the wire; a value is None where none was sent."""
+
+    key: str
+    operation: int
+    value: str | None
+
+
+class Wish(NamedTuple):
+    """What is to become of one resource. `replaces`: what is not in `alterations` is to go (AlterConfigs)."""
+
+    resource: ConfigResource
+    alterations: Sequence[Alteration]
+    replaces: bool = False
+
+
+Outcome = list[ConfigRecord] | ApiError
+
+
+def repeated_resources(resources: Iterable[ConfigResource]) -> set[ConfigResource]:
+    """The resources that are named more than once; no wish about one of them is granted."""
+    return {resource for resource, count in Counter(resources).items() if count > 1}
+
+
+def check_form(wish: Wish) -> None:
+    """Whether a wish is well-formed, whatever its resource. Raises ApiError(INVALID_REQUEST)."""
+    counts = Counter(alteration.key for alteration in wish.alterations)
+    twice = [key for key, count in counts.items() if count > 1]
+    if twice:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Named more than once: {', '.join(twice)}.")
+    empty = [
+        key
+        for key, operation, value in wish.alterations
+        if value is None and operation != AlterOperation.DELETE
+    ]
+    if empty:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Without a value: {', '.join(empty)}.")
+
+
+class ConfigAdmin:
+    """The rules, for the broker with this configuration and id."""
+
+    __slots__ = ("_config", "_node_id")
+
+    def __init__(self, config: BrokerConfig, node_id: int) -> None:
+        self._config = config
+        self._node_id = node_id
+
+    def decide(self, image: MetadataImage, wishes: Sequence[Wish]) -> list[Outcome]:
+        """For each wish the records that grant it, or why it is not granted."""
+        repeated = repeated_resources(wish.resource for wish in wishes)
+        twice = ApiError(ErrorCode.INVALID_REQUEST, "Each resource may be named once in a request.")
+        outcomes = [twice if wish.resource in repeated else self._decide(image, wish) for wish in wishes]
+        count = sum(len(outcome) for outcome in outcomes if not isinstance(outcome, ApiError))
+        if count > MAX_RECORDS_PER_REQUEST:
+            refusal = ApiError(
+                ErrorCode.POLICY_VIOLATION,
+                f"One request may change {MAX_RECORDS_PER_REQUEST} settings in all, not {count}.",
+            )
+            return [outcome if isinstance(outcome, ApiError) else refusal for outcome in outcomes]
+        return outcomes
+
+    def _decide(self, image: MetadataImage, wish: Wish) -> Outcome:
+        try:
+            check_form(wish)
+            self._check_resource(wish)
+            stored = image.configs.get(wish.resource, _NOTHING)
+            changes = _changes(wish, stored)
+            self._check_broker(image, wish, stored)
+            self._check_result(image, wish.resource, _after(stored, changes))
+            if image.features.get(ELR_FEATURE, 0) > 0:
+                _check_min_isr(wish.resource, changes)
+        except ApiError as error:
+            return error
+        kind, name = wish.resource
+        # A broker is told again of what it has: that is how it is made to read files anew (KAFKA-14136).
+        return [
+            ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
+            for key, value in changes.items()
+            if kind == BROKER_RESOURCE or stored.get(key) != value
+        ]
+
+    # ---- which resources there are
+
+    def _check_resource(self, wish: Wish) -> None:
+        kind, name = wish.resource
+        if kind not in ALTERABLE_RESOURCES:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"Resources of type {kind} cannot be altered; types are {ALTERABLE_RESOURCES}.",
+            )
+        if kind == BROKER_RESOURCE and name != CLUSTER_DEFAULT:
+            check_broker_id(name, self._node_id)
+
+    def _check_broker(self, image: MetadataImage, wish: Wish, stored: Mapping[str, str]) -> None:
+        """Kafka's broker looks at changes of its own settings before its controller does, with other words."""
+        kind, name = wish.resource
+        if kind != BROKER_RESOURCE:
+            return
+        per_broker = name != CLUSTER_DEFAULT
+        sound = _NOTHING if wish.replaces else sound_settings(stored, per_broker=per_broker)
+        texts = _after(sound, _changes(wish, sound))
+        other = (BROKER_RESOURCE, CLUSTER_DEFAULT if per_broker else str(self._node_id))
+        try:
+            check_dynamic_settings(
+                self._config, texts, image.configs.get(other, _NOTHING), per_broker=per_broker
+            )
+        except (ConfigError, InvalidConfigError) as error:
+            raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+    def _check_result(
+        self, image: MetadataImage, resource: ConfigResource, settings: Mapping[str, str]
+    ) -> None:
+        """Whether all the settings that the resource would have can stand together."""
+        kind, name = resource
+        try:
+            if kind == TOPIC_RESOURCE:
+                self._check_topic(image, name, settings)
+            elif kind == CLIENT_METRICS_RESOURCE:
+                _check_client_metrics(name, settings)
+            elif kind == GROUP_RESOURCE:
+                self._check_group(name, settings)
+        except ConfigError as error:
+            raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+    def _check_topic(self, image: MetadataImage, name: str, settings: Mapping[str, str]) -> None:
+        if not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "There is no default of all topics to be altered.")
+        check_topic_name(name)
+        validate_topic_overrides(settings, self._config)
+        if name not in image.topics:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+
+    def _check_group(self, name: str, settings: Mapping[str, str]) -> None:
+        if not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "There is no default of all groups to be altered.")
+        validate_group_overrides(settings, self._config)
+
+
+def check_broker_id(name: str, node_id: int) -> None:
+    """Raises ApiError(INVALID_REQUEST) unless `name` is the id of this broker."""
+    try:
+        is_this = int(name) == node_id
+    except ValueError:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"A broker's id is a whole number, and '{name}' is none."
+        ) from None
+    if not is_this:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"This is broker {node_id}; '{name}' has to be asked itself."
+        )
+
+
+def _check_client_metrics(name: str, settings: Mapping[str, str]) -> None:
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "A subscription to client metrics needs a name.")
+    try:
+        ClientMetricsConfig.of(settings)
+    except (UnknownClientMetricsKeyError, IntervalOutOfRangeError) as error:
+        raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+
+def _check_min_isr(resource: ConfigResource, changes: Mapping[str, str | None]) -> None:
+    """While ELR is on, min.insync.replicas is one value for the whole cluster, and topics may have their own (KIP-966).
+
+    Which replicas are eligible is decided by it, and must not depend on the broker that is asked.
+    """
+    kind, name = resource
+    if kind != BROKER_RESOURCE or MIN_INSYNC_REPLICAS.name not in changes:
+        return
+    if name != CLUSTER_DEFAULT:
+        what = "cannot be set or removed for one broker"
+    elif changes[MIN_INSYNC_REPLICAS.name] is None:
+        what = "cannot be removed from the whole cluster's default"
+    else:
+        return
+    raise ApiError(ErrorCode.INVALID_CONFIG, f"{MIN_INSYNC_REPLICAS.name} {what} while {ELR_FEATURE} is on.")
+
+
+# ---- what a wish changes
+
+
+def _changes(wish: Wish, stored: Mapping[str, str]) -> dict[str, str | None]:
+    """The new value of each key that the wish names or removes; None: unset. Raises ApiError."""
+    changes = {
+        alteration.key: _new_value(wish.resource[0], alteration, stored.get(alteration.key))
+        for alteration in wish.alterations
+    }
+    if wish.replaces:
+        changes |= {key: None for key in stored if key not in changes}
+    return changes
+
+
+def _new_value(kind: int, alteration: Alteration, current: str | None) -> str | None:
+    try:
+        operation = AlterOperation(alteration.operation)
+    except ValueError:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"There is no operation {alteration.operation}.") from None
+    key = _key_of(kind, alteration.key)
+    if operation.is_of_lists and (key is None or key.type is not ConfigType.LIST):
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"{operation.name} needs a list, and {alteration.key} is none that is altered so.",
+        )
+    default = None if key is None else key.format(key.default)
+    return altered(operation, current, alteration.value, default)
+
+
+def _key_of(kind: int, name: str) -> ConfigKey[Any] | None:
+    """The key whose type counts for APPEND and SUBTRACT: Kafka's controller knows those of topics and brokers only."""
+    if kind == TOPIC_RESOURCE:
+        return TOPIC_KEYS.get(name)
+    if kind == BROKER_RESOURCE:
+        return BROKER_KEYS.get(name) or DYNAMIC_BROKER_KEYS.get(name)
+    return None
+
+
+def _after(stored: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    merged = {**stored, **changes}
+    return {key: value for key, value in merged.items() if value is not None}

@@ -1,0 +1,97 @@
+"""In which log directory each replica lies, as the metadata have it: of new ones decided here, of moved ones told.
+
+After the next start that tells a log which is lost from one that lies in a directory which has failed. Kafka's
+controller leaves the choice to the broker, which reports it (AssignReplicasToDirs); the node being both, one record is
+enough, and it is there before anything is made.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from broker.controller.embedded import Controller, Decision
+from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.metadata.topics import PartitionImage
+from broker.partition import Partition
+from broker.request import Pending
+from protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord, TopicRecord
+from protocol.schema import Message
+from protocol.wire import ZERO_UUID, Uuid
+from storage.errors import KafkaStorageError
+from storage.log_dir import LogDir
+from storage.log_manager import LogManager
+
+logger = logging.getLogger("barnabas.replica_manager")
+
+
+class DirectoryAssignment:
+    """Chooses the directories of this node's new replicas.
+
+    Several operations are decided before the logs of the first are there, so it counts what it has decided until the
+    image comes that has it (`apply`).
+    """
+
+    def __init__(self, node_id: int, log_manager: LogManager, image: Callable[[], MetadataImage]) -> None:
+        """`image` gives the newest one, for the names of topics that get more partitions."""
+        self._node_id = node_id
+        self._log_manager = log_manager
+        self._image = image
+        self._decided: dict[tuple[Uuid, int], LogDir] = {}
+
+    def assign(self, records: Sequence[Message]) -> None:
+        """Fills in `directories` of the records of new partitions that have a replica here."""
+        new = [
+            record
+            for record in records
+            if isinstance(record, PartitionRecord) and self._node_id in record.replicas
+        ]
+        if not new:
+            return
+        try:
+            chosen = self._log_manager.choose_directories(len(new), Counter(self._decided.values()))
+        except KafkaStorageError as error:
+            logger.error("new partitions have no place: %s", error)
+            return
+        names = {record.topic_id: record.name for record in records if isinstance(record, TopicRecord)}
+        for record, default in zip(new, chosen, strict=True):
+            name = names.get(record.topic_id) or self._image().topic_names.get(record.topic_id, "")
+            directory = self._log_manager.preferred(name, record.partition_id) or default
+            self._decided[record.topic_id, record.partition_id] = directory
+            image = PartitionImage.of(record)
+            record.directories = image.with_directory(self._node_id, directory.directory_id or ZERO_UUID)
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """The logs of these topics are made, or will not be."""
+        if not self._decided:
+            return
+        there = {image.topics[name].topic_id for name in delta.created_topics | set(delta.changed_topics)}
+        gone = there | set(delta.deleted_topics)
+        self._decided = {key: directory for key, directory in self._decided.items() if key[0] not in gone}
+
+
+def report_directory(
+    controller: Controller, node_id: int, partition: Partition, directory_id: Uuid
+) -> Pending[bool]:
+    """Has the metadata say in which directory this node's replica of a partition lies; False when they cannot.
+
+    Also where the partition is gone. Kafka's AssignReplicasToDirs.
+    """
+
+    def decide(image: MetadataImage) -> Decision[bool]:
+        topic = image.topics.get(partition.topic)
+        found = None if topic is None else topic.partitions.get(partition.index)
+        if topic is None or found is None or topic.topic_id != partition.topic_id:
+            return Decision(False)
+        if node_id not in found.replicas or found.directory_of(node_id) == directory_id:
+            return Decision(node_id in found.replicas)
+        record = PartitionChangeRecord(partition_id=partition.index, topic_id=topic.topic_id)
+        record.directories = found.with_directory(node_id, directory_id)
+        return Decision(True, [record])
+
+    def failed(error: BaseException) -> bool:
+        logger.error("%s: the metadata cannot say in which directory it lies: %s", partition, error)
+        return False
+
+    return controller.submit(decide, failed)

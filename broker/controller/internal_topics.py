@@ -1,0 +1,132 @@
+"""The topics in which coordinators keep their state: what they are made like, and which partition has which key.
+
+Pure functions. Source: kafka.server.DefaultAutoTopicCreationManager (creatableTopic), GroupCoordinatorService,
+TransactionStateManager and ShareCoordinatorService (their topics' configs and partitionFor).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from broker.controller.topic_admin import TopicSpec
+from config.broker_config import BrokerConfig
+from config.catalogue import groups, share, transactions
+from config.keys import ConfigKey
+from config.replicas import replicas_of
+from protocol.wire import uuid_from_string
+
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+TRANSACTION_STATE: Final = "__transaction_state"
+SHARE_GROUP_STATE: Final = "__share_group_state"
+
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+"""FindCoordinator's key types."""
+
+TOPIC_OF_KEY_TYPE: Final = {
+    GROUP: CONSUMER_OFFSETS,
+    TRANSACTION: TRANSACTION_STATE,
+    SHARE: SHARE_GROUP_STATE,
+}
+"""Where the coordinators of a kind keep their state; whoever leads the key's partition coordinates."""
+
+
+class _Making(NamedTuple):
+    """Which keys of the broker's configuration an internal topic is made by, and its own settings."""
+
+    partition_count: ConfigKey[int]
+    replication_factor: ConfigKey[int]
+    configs: Callable[[BrokerConfig, int], dict[str, str]]
+
+
+def _offsets_configs(config: BrokerConfig, _: int) -> dict[str, str]:
+    return {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(config[groups.OFFSETS_TOPIC_SEGMENT_BYTES]),
+    }
+
+
+def _transaction_configs(config: BrokerConfig, brokers: int) -> dict[str, str]:
+    return {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": str(replicas_of(config, transactions.TRANSACTION_STATE_LOG_MIN_ISR, brokers)),
+        "segment.bytes": str(config[transactions.TRANSACTION_STATE_LOG_SEGMENT_BYTES]),
+        "unclean.leader.election.enable": "false",
+    }
+
+
+def _share_configs(config: BrokerConfig, brokers: int) -> dict[str, str]:
+    min_isr = replicas_of(config, share.SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR, brokers)
+    return {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "min.insync.replicas": str(min_isr),
+        "retention.ms": "-1",
+        "segment.bytes": str(config[share.SHARE_COORDINATOR_STATE_TOPIC_SEGMENT_BYTES]),
+    }
+
+
+_MAKINGS: Final = {
+    CONSUMER_OFFSETS: _Making(
+        groups.OFFSETS_TOPIC_NUM_PARTITIONS, groups.OFFSETS_TOPIC_REPLICATION_FACTOR, _offsets_configs
+    ),
+    TRANSACTION_STATE: _Making(
+        transactions.TRANSACTION_STATE_LOG_NUM_PARTITIONS,
+        transactions.TRANSACTION_STATE_LOG_REPLICATION_FACTOR,
+        _transaction_configs,
+    ),
+    SHARE_GROUP_STATE: _Making(
+        share.SHARE_COORDINATOR_STATE_TOPIC_NUM_PARTITIONS,
+        share.SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR,
+        _share_configs,
+    ),
+}
+
+
+def creatable_topic(name: str, config: BrokerConfig, brokers: int) -> TopicSpec:
+    """How a topic is made that nobody asked for with counts of its own: an internal one by keys of its own.
+
+    `brokers` is how many are there: no replication factor and no number of replicas in sync counts as more.
+    """
+    making = _MAKINGS.get(name)
+    if making is None:
+        return TopicSpec(name)
+    return TopicSpec(
+        name,
+        partition_count=config[making.partition_count],
+        replication_factor=replicas_of(config, making.replication_factor, brokers),
+        configs=making.configs(config, brokers),
+    )
+
+
+def partition_for(key: str, partition_count: int) -> int:
+    """The partition of a coordinators' topic that a group, a transactional id or a share partition's key belongs to."""
+    return abs_of_java(java_hash(key)) % partition_count
+
+
+def is_share_partition(key: str) -> bool:
+    """Whether `key` names a share group's partition: group:topic id:index. Source: SharePartitionKey.validate."""
+    rest, _, index = key.rpartition(":")
+    group, _, topic_id = rest.rpartition(":")
+    try:
+        uuid_from_string(topic_id)
+        int(index)
+    except ValueError:
+        return False
+    return bool(group.strip())
+
+
+def java_hash(text: str) -> int:
+    """java.lang.String.hashCode: over UTF-16, in 32 bits with a sign."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    result = 0
+    for at in range(0, len(units), 2):
+        result = (31 * result + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    return result - (1 << 32) if result >= 1 << 31 else result
+
+
+def abs_of_java(number: int) -> int:
+    """org.apache.kafka.common.utils.Utils.abs: the lowest of all ints has no counterpart, and counts as 0."""
+    return 0 if number == -(1 << 31) else abs(number)

@@ -1,0 +1,209 @@
+"""The rules of administering partitions: more of them, their leaders, and where their replicas lie.
+
+Pure functions from an image and a wish to records, or to an ApiError. What needs other brokers is decided as Kafka's
+controller decides it: a replica can be moved to a broker that is registered and not there, and the move stays open
+until that broker comes, or until it is cancelled.
+Source: org.apache.kafka.controller.ReplicationControlManager (createPartitions, electLeaders,
+alterPartitionReassignments, listPartitionReassignments).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from broker.controller.partition_change import CanLead, Election, Target, partition_change
+from broker.controller.topic_placement import (
+    Brokers,
+    Replicas,
+    check_assignment,
+    check_can_begin,
+    new_partition,
+    placed,
+)
+from broker.metadata.image import MetadataImage
+from broker.metadata.topics import NO_LEADER, PartitionImage, TopicImage
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord
+
+IsUsable = Callable[[str, PartitionImage, int], bool]
+"""Whether a node's replica of a partition (topic's name, partition, node id) could lead now."""
+
+
+def topic_of(image: MetadataImage, name: str) -> TopicImage:
+    """Raises ApiError(UNKNOWN_TOPIC_OR_PARTITION)."""
+    topic = image.topics.get(name)
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+    return topic
+
+
+def partition_of(image: MetadataImage, name: str, index: int) -> tuple[TopicImage, PartitionImage]:
+    """Raises ApiError(UNKNOWN_TOPIC_OR_PARTITION)."""
+    topic = topic_of(image, name)
+    partition = topic.partitions.get(index)
+    if partition is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' has no partition {index}.")
+    return topic, partition
+
+
+# ---- more partitions
+
+
+def new_partitions(
+    image: MetadataImage, name: str, count: int, assignments: Sequence[Replicas] | None, brokers: Brokers
+) -> list[PartitionRecord]:
+    """The records that give a topic `count` partitions in all; `assignments` are the replicas of each that is new.
+
+    Raises ApiError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REPLICATION_FACTOR.
+    """
+    topic = topic_of(image, name)
+    first = len(topic.partitions)
+    if count <= first:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"Topic '{name}' has {first} partitions; they can become more, and {count} are not.",
+        )
+    replication_factor = len(topic.partitions[0].replicas)
+    if assignments is None:
+        assignments = placed(first, count - first, replication_factor, brokers)
+    else:
+        _check_assigned(first, count - first, assignments, replication_factor, brokers)
+    return [
+        new_partition(first + number, nodes, brokers).record(topic.topic_id)
+        for number, nodes in enumerate(assignments)
+    ]
+
+
+def _check_assigned(
+    first: int, count: int, assignments: Sequence[Replicas], replication_factor: int, brokers: Brokers
+) -> None:
+    if len(assignments) != count:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{count} partitions are to come, and replicas are assigned for {len(assignments)}.",
+        )
+    for number, replicas in enumerate(assignments):
+        check_assignment(first + number, replicas, brokers)
+        if len(replicas) != replication_factor:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Partition {first + number} is assigned {len(replicas)} replicas; the topic's partitions have "
+                f"{replication_factor}.",
+            )
+        check_can_begin(first + number, replicas, brokers)
+
+
+# ---- leaders
+
+
+def elect_leader(
+    image: MetadataImage, name: str, index: int, election: Election, is_usable: IsUsable
+) -> PartitionChangeRecord:
+    """The record that makes the preferred replica the leader, or (UNCLEAN) anybody where nobody leads.
+
+    Raises ApiError: UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE,
+    ELIGIBLE_LEADERS_NOT_AVAILABLE.
+    """
+    topic, partition = partition_of(image, name, index)
+    if election is Election.PREFERRED:
+        is_led, missing = partition.leader == partition.replicas[0], ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    else:
+        is_led, missing = partition.leader != NO_LEADER, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    if is_led:
+        raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"{name}-{index} is led by node {partition.leader}.")
+    record = partition_change(
+        topic.topic_id, partition, Target.of(partition), _can_lead(name, partition, is_usable), election
+    )
+    if record is None:
+        raise ApiError(missing, f"{name}-{index} has no such replica that could lead it.")
+    return record
+
+
+def _can_lead(name: str, partition: PartitionImage, is_usable: IsUsable) -> CanLead:
+    return lambda node: is_usable(name, partition, node)
+
+
+# ---- moves of replicas
+
+
+def is_reassigning(partition: PartitionImage) -> bool:
+    """Whether replicas of the partition are on the move."""
+    return bool(partition.adding_replicas or partition.removing_replicas)
+
+
+def reassign(
+    image: MetadataImage,
+    name: str,
+    index: int,
+    replicas: Replicas,
+    *,
+    brokers: Brokers,
+    is_usable: IsUsable,
+    may_change_count: bool,
+) -> PartitionChangeRecord | None:
+    """The record that begins to move a partition to `replicas`, or has moved it; None where it is there already.
+
+    Raises ApiError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, and INVALID_REPLICATION_FACTOR for another
+    number of replicas unless that `may_change_count`.
+    """
+    topic, partition = partition_of(image, name, index)
+    check_assignment(index, replicas, brokers)
+    staying = (set(partition.replicas) | set(partition.adding_replicas)) - set(partition.removing_replicas)
+    if not may_change_count and len(staying) != len(replicas):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"{name}-{index} has {len(staying)} replicas, and {len(replicas)} would be another number.",
+        )
+    removing = sorted(set(partition.replicas) - set(replicas))
+    adding = sorted(set(replicas) - set(partition.replicas))
+    # What an earlier move began and this one goes on with is on its way still.
+    adding = sorted({*adding, *(set(partition.adding_replicas) & set(replicas))})
+    target = Target((*replicas, *removing), partition.isr, adding, removing)
+    return partition_change(topic.topic_id, partition, target, _can_lead(name, partition, is_usable))
+
+
+def cancel_reassignment(
+    image: MetadataImage, name: str, index: int, is_usable: IsUsable, *, may_lose: bool
+) -> PartitionChangeRecord | None:
+    """The record that takes a move back. `may_lose`: unclean.leader.election.enable of the topic.
+
+    Raises ApiError: UNKNOWN_TOPIC_OR_PARTITION, NO_REASSIGNMENT_IN_PROGRESS, and INVALID_REPLICA_ASSIGNMENT where only
+    replicas that would go are in sync.
+    """
+    topic, partition = partition_of(image, name, index)
+    if not is_reassigning(partition):
+        raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"No replica of {name}-{index} is on the move.")
+    replicas = [node for node in partition.replicas if node not in partition.adding_replicas]
+    isr = [node for node in partition.isr if node not in partition.adding_replicas]
+    if not isr and not (may_lose and replicas):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Only replicas that were to be added are in sync in {name}-{index}; without them records would be lost.",
+        )
+    target = Target(replicas, isr or replicas[:1])
+    election = Election.UNCLEAN if may_lose else Election.ONLINE
+    can_lead = _can_lead(name, partition, is_usable)
+    return partition_change(topic.topic_id, partition, target, can_lead, election)
+
+
+def reassignments(
+    image: MetadataImage, asked: Iterable[tuple[str, Sequence[int]]] | None
+) -> Iterator[tuple[str, list[PartitionImage]]]:
+    """The partitions whose replicas are on the move, by topic: of those asked for that there are, or (None) of all."""
+    wanted = (
+        asked
+        if asked is not None
+        else ((name, list(topic.partitions)) for name, topic in image.topics.items())
+    )
+    for name, indexes in wanted:
+        topic = image.topics.get(name)
+        if topic is None:
+            continue
+        moving = [
+            partition
+            for index in indexes
+            if (partition := topic.partitions.get(index)) is not None and is_reassigning(partition)
+        ]
+        if moving:
+            yield name, moving

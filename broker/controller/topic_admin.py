@@ -1,0 +1,287 @@
+"""The rules of making and removing topics: pure functions from an image and a wish to records, or to an ApiError.
+
+Source: org.apache.kafka.controller.ReplicationControlManager (createTopics, deleteTopics) and
+org.apache.kafka.common.internals.Topic.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
+from typing import Final
+
+from broker.controller.topic_placement import (
+    Brokers,
+    Replicas,
+    check_assignment,
+    check_can_begin,
+    check_same_size,
+    new_partition,
+    placed,
+)
+from broker.metadata.image import TOPIC_RESOURCE, MetadataImage
+from broker.metadata.topics import PartitionImage
+from config.keys import ConfigError
+from config.log_config import BrokerValues, validate_topic_overrides
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.topic_records import ConfigRecord, RemoveTopicRecord, TopicRecord
+from protocol.schema import Message
+from protocol.wire import Uuid, uuid_to_string
+
+MAX_TOPIC_NAME_LENGTH: Final = 249
+_LEGAL: Final = frozenset(string.ascii_letters + string.digits + "._-")
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
+
+MAX_RECORDS_PER_USER_OP: Final = 10_000
+"""As in Kafka: one request is one atomic batch of records, and has to stay one that can be written."""
+
+USE_DEFAULT: Final = -1
+"""What a request puts where the broker's own default should be taken."""
+
+
+class TopicSpec:
+    """A topic somebody wishes for. Counts of USE_DEFAULT take the broker's; `assignments`: partition to replicas."""
+
+    __slots__ = ("assignments", "configs", "name", "partition_count", "replication_factor")
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        partition_count: int = USE_DEFAULT,
+        replication_factor: int = USE_DEFAULT,
+        assignments: Sequence[tuple[int, Sequence[int]]] = (),
+        configs: Mapping[str, str | None] | None = None,
+    ) -> None:
+        self.name = name
+        self.partition_count = partition_count
+        self.replication_factor = replication_factor
+        self.assignments = assignments
+        self.configs = configs or {}
+
+
+class TopicDefaults:
+    """What USE_DEFAULT stands for, and the brokers that replicas can be put on, this one first."""
+
+    __slots__ = ("brokers", "config", "partition_count", "replication_factor")
+
+    def __init__(
+        self,
+        brokers: tuple[int, ...],
+        *,
+        partition_count: int,
+        replication_factor: int,
+        config: BrokerValues | None = None,
+    ) -> None:
+        """`config` is the broker's, with which a topic's own settings have to agree; without it, Kafka's defaults."""
+        self.brokers = brokers
+        self.config = config
+        self.partition_count = partition_count
+        self.replication_factor = replication_factor
+
+
+class NewTopic:
+    """A topic that may be created: its id, the replicas of each partition in order, its settings, and the records."""
+
+    __slots__ = ("configs", "name", "partitions", "records", "topic_id")
+
+    def __init__(
+        self, name: str, topic_id: Uuid, partitions: Sequence[PartitionImage], configs: Mapping[str, str]
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions = partitions
+        self.configs = configs
+        self.records: list[Message] = [TopicRecord(name=name, topic_id=topic_id)]
+        self.records.extend(
+            ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=name, name=key, value=value)
+            for key, value in configs.items()
+        )
+        self.records.extend(partition.record(topic_id) for partition in partitions)
+
+
+def check_topic_name(name: str) -> None:
+    """Raises ApiError(INVALID_TOPIC_EXCEPTION) unless `name` may name a topic."""
+    if not name:
+        reason = "the name is empty"
+    elif name in {".", ".."}:
+        reason = f"'{name}' would be a directory of another meaning"
+    elif len(name) > MAX_TOPIC_NAME_LENGTH:
+        reason = f"the name has {len(name)} characters, and at most {MAX_TOPIC_NAME_LENGTH} fit"
+    elif not _LEGAL.issuperset(name):
+        wrong = "".join(sorted(set(name) - _LEGAL))
+        reason = f"'{name}' holds {wrong!r}; letters and digits of ASCII, '.', '_' and '-' are allowed"
+    else:
+        return
+    raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Not a topic name: {reason}.")
+
+
+def is_internal(name: str) -> bool:
+    """Whether `name` is a topic of the broker's own, which clients see marked so."""
+    return name in INTERNAL_TOPICS
+
+
+def new_topics(
+    image: MetadataImage,
+    specs: Iterable[TopicSpec],
+    defaults: TopicDefaults,
+    new_topic_id: Callable[[], Uuid],
+    refusal: ApiError | None = None,
+) -> dict[str, NewTopic | ApiError]:
+    """Decides on each of `specs`, whose names differ: by name what may be created, or why it may not.
+
+    `refusal` is why there is no place for any, after all else is right.
+    """
+    specs = list(specs)
+    brokers = Brokers.of(image, defaults.brokers)
+    record_count = sum(_record_count(spec, defaults) for spec in specs)
+    outcomes: dict[str, NewTopic | ApiError] = {}
+    for spec in specs:
+        try:
+            _check_record_count(record_count)
+            _check_name_is_free(image, spec.name)
+            topic = _new_topic(spec, defaults, brokers, new_topic_id)
+            outcomes[spec.name] = refusal or topic
+        except ApiError as error:
+            outcomes[spec.name] = error
+    return outcomes
+
+
+def _check_name_is_free(image: MetadataImage, name: str) -> None:
+    check_topic_name(name)
+    if name == CLUSTER_METADATA_TOPIC:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"'{name}' is the broker's own log of metadata.")
+    if name in image.topics:
+        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    _check_collision(image.topics, name)
+
+
+def _record_count(spec: TopicSpec, defaults: TopicDefaults) -> int:
+    """How many records the topic takes: its own, one for each setting and one for each partition."""
+    count = len(spec.assignments) or spec.partition_count
+    return 1 + len(spec.configs) + max(0, defaults.partition_count if count == USE_DEFAULT else count)
+
+
+def _check_record_count(record_count: int) -> None:
+    if record_count > MAX_RECORDS_PER_USER_OP:
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION,
+            f"One request may lead to {MAX_RECORDS_PER_USER_OP} records (topics, settings, partitions), not "
+            f"{record_count}.",
+        )
+
+
+def _new_topic(
+    spec: TopicSpec, defaults: TopicDefaults, brokers: Brokers, new_topic_id: Callable[[], Uuid]
+) -> NewTopic:
+    """The topic with its replicas placed and its settings checked. Raises ApiError."""
+    replicas = _assigned(spec, brokers) if spec.assignments else _placed(spec, defaults, brokers)
+    configs = _checked_configs(spec.configs, defaults.config)
+    partitions = [new_partition(index, nodes, brokers) for index, nodes in enumerate(replicas)]
+    return NewTopic(spec.name, new_topic_id(), partitions, configs)
+
+
+def _check_collision(existing: Mapping[str, object], name: str) -> None:
+    """Names that differ in '.' and '_' only are one name to metrics, so one that exists keeps the other out.
+
+    Two of them in one request Kafka takes, and so do we.
+    """
+    for other in _names_like(name, existing):
+        if other in existing:
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with the existing '{other}'."
+            )
+
+
+def _names_like(name: str, existing: Mapping[str, object]) -> Iterable[str]:
+    """Names that differ from `name` in '.' and '_' only: all that can be, or those that exist if they are fewer."""
+    marks = name.count(".") + name.count("_")
+    if 2**marks < len(existing):
+        return map("".join, product(*(("._" if letter in "._" else letter) for letter in name)))
+    folded = name.replace(".", "_")
+    return (other for other in existing if other.replace(".", "_") == folded)
+
+
+def _placed(spec: TopicSpec, defaults: TopicDefaults, brokers: Brokers) -> Sequence[Replicas]:
+    """Replicas for each partition, spread over the brokers that there are."""
+    partition_count = spec.partition_count
+    replication_factor = spec.replication_factor
+    if partition_count == USE_DEFAULT:
+        partition_count = defaults.partition_count
+    if replication_factor == USE_DEFAULT:
+        replication_factor = defaults.replication_factor
+    if replication_factor < 1:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is 1 or more, not {replication_factor} (-1: the default).",
+        )
+    if partition_count < 1:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"A topic has 1 partition or more, not {partition_count} (-1: the default).",
+        )
+    return placed(0, partition_count, replication_factor, brokers)
+
+
+def _assigned(spec: TopicSpec, brokers: Brokers) -> Sequence[Replicas]:
+    """The replicas that the request assigned by hand, checked."""
+    if spec.partition_count != USE_DEFAULT or spec.replication_factor != USE_DEFAULT:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "With replica assignments the partition count and the replication factor have to be -1.",
+        )
+    indexes = sorted(index for index, _ in spec.assignments)
+    if indexes != list(range(len(indexes))):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Partitions have to be numbered from 0 without gaps, not {indexes}.",
+        )
+    for index, replicas in spec.assignments:
+        check_assignment(index, replicas, brokers)
+        check_can_begin(index, replicas, brokers)
+    check_same_size(replicas for _, replicas in spec.assignments)
+    return [replicas for _, replicas in sorted(spec.assignments, key=lambda assignment: assignment[0])]
+
+
+def _checked_configs(configs: Mapping[str, str | None], broker: BrokerValues | None) -> dict[str, str]:
+    for name, value in configs.items():
+        if value is None:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Setting '{name}' has no value.")
+    checked = {name: value for name, value in configs.items() if value is not None}
+    try:
+        validate_topic_overrides(checked, broker)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    return checked
+
+
+def removal_record(
+    image: MetadataImage, *, name: str | None, topic_id: Uuid
+) -> tuple[str, RemoveTopicRecord]:
+    """The topic's name and the record that removes it, found by name or, where that is None, by id.
+
+    Raises ApiError: UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID.
+    """
+    if name is None:
+        topic = image.topic_by_id(topic_id)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"No topic has the id {uuid_to_string(topic_id)}.")
+    else:
+        topic = image.topics.get(name)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+    return topic.name, RemoveTopicRecord(topic_id=topic.topic_id)
+
+
+def config_removals(image: MetadataImage, name: str) -> list[ConfigRecord]:
+    """Records that take away what a topic sets, to be written before the topic's own removal.
+
+    RemoveTopicRecord says it all, but Apache Kafka 4.3, when it loads a log, lets settings that came since the last
+    snapshot survive it, and gives them to the next topic of that name (ConfigurationsDelta.replay).
+    """
+    return [
+        ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=name, name=key, value=None)
+        for key in image.topic_config(name)
+    ]

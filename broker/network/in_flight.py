@@ -1,0 +1,235 @@
+"""The requests of one connection between arrival and answer: handled in order, answered in order.
+
+Several are in flight at once: a fetch that waits for records does not keep the requests behind it from
+being handled, only their answers from being sent. No sockets here: frames go in, chunks for the wire come
+out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from typing import TypeAlias
+
+from broker.network.request_memory import RequestMemory
+from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
+from protocol.framing import size_prefix
+from protocol.wire import Chunk
+
+LateAnswer: TypeAlias = Pending[list[Chunk] | NoResponse]
+Answer: TypeAlias = list[Chunk] | LateAnswer | NoResponse
+
+Handler: TypeAlias = Callable[[ConnectionInfo, bytes], Answer]
+"""Answers one request, given as its frame: KafkaApis.handle. What it raises ends the connection."""
+
+MAX_IN_FLIGHT_REQUESTS = 100
+"""Requests of one connection that may wait for their answers; also how many are handled before others get a turn."""
+
+MAX_UNSENT_BYTES = 1024 * 1024
+"""Bytes of answers, records on the disk not counted, above which a connection's further requests have to wait."""
+
+
+def _nobody() -> None:
+    """Hears that answers are ready when there is no connection any more."""
+
+
+class _Slot:
+    """The place of a request whose answer, or whose turn to send it, has not come."""
+
+    __slots__ = ("answer", "in_flight", "memory", "request_bytes")
+
+    def __init__(self, in_flight: InFlightRequests, request_bytes: int) -> None:
+        self.in_flight = in_flight
+        self.request_bytes = request_bytes
+        self.answer: list[Chunk] | None = None
+        self.memory = 0
+
+    def complete(self, answer: list[Chunk] | NoResponse) -> None:
+        if isinstance(answer, NoResponse):
+            self.in_flight._cannot_be_answered()
+        else:
+            self.answer = answer
+            self.in_flight._completed(self)
+
+
+class InFlightRequests:
+    """Handles frames as far as the limits allow; `output` collects what can be sent.
+
+    `ready` is called when a pending request at the head of the line completes, never from within `receive`
+    or `proceed`: their caller looks at `output` anyway. `writable` is False while the peer does not read:
+    nothing more is handled then. `hang_up` becomes True when a handler wants the connection closed behind
+    what `output` holds.
+    """
+
+    __slots__ = (
+        "_backlog",
+        "_charged",
+        "_handle",
+        "_handling",
+        "_info",
+        "_memory",
+        "_output_memory",
+        "_ready",
+        "_slots",
+        "_waiting_memory",
+        "hang_up",
+        "output",
+        "output_has_records",
+        "writable",
+    )
+
+    def __init__(
+        self, handle: Handler, info: ConnectionInfo, memory: RequestMemory, ready: Callable[[], None]
+    ) -> None:
+        self._handle = handle
+        self._info = info
+        self._memory = memory
+        self._ready = ready
+        self._slots: deque[_Slot] = deque()
+        self._backlog: deque[bytes] = deque()
+        self._charged = 0  # bytes of requests that wait, as the budget knows them
+        self._waiting_memory = 0  # bytes of answers that wait behind others
+        self._output_memory = 0
+        self._handling = False
+        self.output: list[Chunk] = []
+        self.output_has_records = False
+        self.writable = True
+        self.hang_up = False
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits to be handled, answered or sent."""
+        return not (self._slots or self._backlog or self.output)
+
+    @property
+    def backlog(self) -> int:
+        """Requests that have arrived and have not been handled. No more should be read meanwhile."""
+        return len(self._backlog)
+
+    @property
+    def saturated(self) -> bool:
+        """No further request would be handled now."""
+        return (
+            len(self._slots) >= MAX_IN_FLIGHT_REQUESTS
+            or self._output_memory + self._waiting_memory >= MAX_UNSENT_BYTES
+            or not self.writable
+            or self.hang_up
+        )
+
+    def receive(self, frames: list[bytes]) -> None:
+        """Takes requests that have arrived. Raises what the handler raises; the connection has to close then."""
+        done = 0 if self._backlog else self._handle_some(frames)
+        if done < len(frames):
+            for frame in islice(frames, done, None):
+                self._backlog.append(frame)
+                self._charge(len(frame))
+
+    def proceed(self) -> None:
+        """Handles requests that had to wait, as far as that is possible now. Raises as `receive` does."""
+        backlog = self._backlog
+        if backlog:
+            done = self._handle_some(list(islice(backlog, MAX_IN_FLIGHT_REQUESTS)))
+            for _ in range(done):
+                self._charge(-len(backlog.popleft()))
+
+    def take_output(self) -> list[Chunk]:
+        """What can be sent now, in order; it is the caller's from here on."""
+        output, self.output = self.output, []
+        self.output_has_records = False
+        self._output_memory = 0
+        return output
+
+    def abandon(self) -> None:
+        """The connection is gone: forgets everything; answers that still come fall on the floor."""
+        self._slots.clear()
+        self._backlog.clear()
+        self.take_output()
+        self._charge(-self._charged)
+        self.hang_up = True
+        self._ready = (
+            _nobody  # the connection and this refer to each other, and need not wait for the collector
+        )
+
+    def _handle_some(self, frames: list[bytes]) -> int:
+        """Handles `frames` until a limit is met; returns how many."""
+        if self.saturated:
+            return 0
+        handle = self._handle
+        info = self._info
+        slots = self._slots
+        done = 0
+        self._handling = True
+        try:
+            for frame in frames[:MAX_IN_FLIGHT_REQUESTS]:
+                answer = handle(info, frame)
+                done += 1
+                if answer.__class__ is list and not slots:  # by far the most frequent case
+                    self._emit(answer)
+                else:
+                    self._file(answer, len(frame))
+                if self._output_memory >= MAX_UNSENT_BYTES or (slots and self.saturated) or self.hang_up:
+                    break
+        finally:
+            self._handling = False
+        return done
+
+    def _file(self, answer: Answer, request_bytes: int) -> None:
+        """Takes anything but an answer that can be sent at once."""
+        if answer is NO_RESPONSE:
+            return
+        if answer is CLOSE_CONNECTION:
+            self.hang_up = True
+            return
+        slot = _Slot(self, request_bytes)
+        self._slots.append(slot)
+        self._charge(request_bytes)
+        if isinstance(answer, Pending):
+            answer.add_done_callback(slot.complete)
+        else:
+            assert isinstance(answer, list), f"a handler answered {type(answer)}"
+            slot.complete(answer)
+
+    def _cannot_be_answered(self) -> None:
+        """A request that waited has no answer after all; the ones behind it could only be answered out of order."""
+        self.hang_up = True
+        if not self._handling:
+            self._ready()
+
+    def _completed(self, slot: _Slot) -> None:
+        slots = self._slots
+        if not slots:
+            return  # the connection is gone
+        assert slot.answer is not None
+        self._charge(-slot.request_bytes)
+        slot.memory = sum(len(chunk) for chunk in slot.answer if isinstance(chunk, bytes | memoryview))
+        self._waiting_memory += slot.memory
+        if slots[0] is not slot:
+            return
+        while slots and (answer := slots[0].answer) is not None:
+            self._waiting_memory -= slots.popleft().memory
+            self._emit(answer)
+        if not self._handling:
+            self._ready()
+
+    def _emit(self, chunks: list[Chunk]) -> None:
+        """Puts an answer behind those that can be sent, its size in front."""
+        memory = 0
+        on_disk = 0
+        for chunk in chunks:
+            if isinstance(chunk, bytes | memoryview):
+                memory += len(chunk)
+            else:
+                on_disk += chunk.size
+                self.output_has_records = True
+        self.output.append(size_prefix(memory + on_disk))
+        self.output += chunks
+        self._output_memory += memory
+
+    def _charge(self, size: int) -> None:
+        """Tells the budget of `size` bytes more (or fewer, if negative) that requests of this connection hold."""
+        self._charged += size
+        if size > 0:
+            self._memory.charge(size)
+        elif size:
+            self._memory.release(-size)

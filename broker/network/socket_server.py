@@ -1,0 +1,424 @@
+"""Kafka's SocketServer for one event loop: accepts connections, keeps to the limits, sweeps, drains.
+
+Sockets are accepted here, not by loop.create_server, because a broker that has max.connections must leave
+further clients in the listen backlog, and a client that has its own maximum must be turned away before
+anything is made for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import itertools
+import logging
+import math
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from broker.log_setup import RateLimit
+from broker.network.connection import Connection, ConnectionContext
+from broker.network.connection_quotas import ConnectionLimits, ConnectionQuotas, plain_address
+from broker.network.connection_sweep import ConnectionSweep
+from broker.network.in_flight import Handler
+from broker.network.listeners import USE_SYSTEM_BUFFER, ListenError, bind
+from broker.network.request_memory import RequestMemory
+from broker.probes import ListenerProbe, SocketServerProbe
+from broker.request import ConnectionInfo
+
+logger = logging.getLogger("barnabas.network")
+
+SWEEP_INTERVAL_S = 1.0
+_LEAST_SWEEP_INTERVAL_S = 0.01
+_ACCEPTS_AT_ONCE = 64
+_OUT_OF_FILES_PAUSE_S = 1.0
+_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class ListenerAddress(Protocol):
+    """What is needed of config's Listener. No host means all interfaces, port 0 any that is free."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def host(self) -> str | None: ...
+    @property
+    def port(self) -> int: ...
+
+
+class SocketSettings:
+    """The network settings, named as their keys: sizes in bytes, -1 for what the system chooses."""
+
+    __slots__ = (
+        "connections_max_idle_ms",
+        "socket_listen_backlog_size",
+        "socket_receive_buffer_bytes",
+        "socket_request_max_bytes",
+        "socket_send_buffer_bytes",
+    )
+
+    def __init__(
+        self,
+        *,
+        connections_max_idle_ms: int = 600_000,
+        socket_listen_backlog_size: int = 50,
+        socket_receive_buffer_bytes: int = 102_400,
+        socket_request_max_bytes: int = 104_857_600,
+        socket_send_buffer_bytes: int = 102_400,
+    ) -> None:
+        self.connections_max_idle_ms = connections_max_idle_ms
+        self.socket_listen_backlog_size = socket_listen_backlog_size
+        self.socket_receive_buffer_bytes = socket_receive_buffer_bytes
+        self.socket_request_max_bytes = socket_request_max_bytes
+        self.socket_send_buffer_bytes = socket_send_buffer_bytes
+
+
+class _Listening:
+    """One listener: its sockets, and what its connections share."""
+
+    __slots__ = ("accepting", "context", "name", "port", "probe", "sockets")
+
+    def __init__(self, name: str, sockets: list[socket.socket], probe: ListenerProbe) -> None:
+        self.name = name
+        self.probe = probe
+        self.accepting = False
+        self.context: ConnectionContext
+        self.move(sockets)
+
+    def move(self, sockets: list[socket.socket]) -> None:
+        """Listens with these sockets from now on."""
+        self.sockets = sockets
+        self.port: int = sockets[0].getsockname()[1]
+
+
+class SocketServer:
+    """All listeners and connections of the broker.
+
+    bind() as early as possible, so that a taken port is known before any work is done; start() when the
+    handler can answer; drain() and close() at the end.
+    """
+
+    def __init__(
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        listeners: Sequence[ListenerAddress],
+        settings: SocketSettings,
+        quotas: ConnectionQuotas,
+        memory: RequestMemory,
+        probe: SocketServerProbe,
+    ) -> None:
+        self._loop = loop
+        self._addresses = listeners
+        self._settings = settings
+        self._quotas = quotas
+        self._memory = memory
+        self._probe = probe
+        self._listening: dict[str, _Listening] = {}
+        self._connections: set[Connection] = set()
+        self._connection_ids = itertools.count(1)
+        self._connecting: set[asyncio.Task[object]] = set()
+        self._complaints = RateLimit()
+        self._sweep = ConnectionSweep(settings.connections_max_idle_ms, memory, self._complaints)
+        self._all_closed: asyncio.Future[None] | None = None
+        self._handle: Handler | None = None
+        self._rate_timer: asyncio.TimerHandle | None = None
+        self._resumes_at = 0.0
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._stopping = False
+        self.connection_closed: Callable[[int], None] = lambda connection_id: None
+        """Is told of the id of each connection that has ended."""
+
+    # ---- life
+
+    def bind(self) -> dict[str, int]:
+        """Binds every listener; returns their ports by name. Raises ListenError."""
+        try:
+            for address in self._addresses:
+                self._listening[address.name] = _Listening(
+                    address.name, self._bind(address), self._probe.listener(address.name)
+                )
+        except BaseException:
+            self._close_listeners()
+            raise
+        return self.ports
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports of the listeners that are open, by name."""
+        return {name: listening.port for name, listening in self._listening.items()}
+
+    def _bind(self, address: ListenerAddress) -> list[socket.socket]:
+        return bind(
+            address.host or "",
+            address.port,
+            backlog=self._settings.socket_listen_backlog_size,
+            receive_buffer_bytes=self._settings.socket_receive_buffer_bytes,
+        )
+
+    def start(self, handle: Handler) -> None:
+        """Begins to accept connections; `handle` answers their requests (KafkaApis.handle)."""
+        self._handle = handle
+        for listening in self._listening.values():
+            listening.context = self._context(handle, listening)
+        self._resume_accepting()
+        self._sweep_later()
+
+    def _context(self, handle: Handler, listening: _Listening) -> ConnectionContext:
+        return ConnectionContext(
+            handle=handle,
+            memory=self._memory,
+            max_request_bytes=self._settings.socket_request_max_bytes,
+            probe=listening.probe,
+            complaints=self._complaints,
+            call_soon=self._loop.call_soon,
+            closed=self._closed,
+        )
+
+    async def drain(self, timeout_s: float) -> int:
+        """Accepts and reads nothing more, and closes each connection when its requests have been answered.
+
+        Returns the number of connections that had to be cut off because `timeout_s` was over.
+        """
+        self._stopping = True
+        self._close_listeners()
+        for connection in list(self._connections):
+            connection.drain()
+        if self._connections:
+            self._all_closed = self._loop.create_future()
+            await asyncio.wait([self._all_closed], timeout=timeout_s)
+        left = len(self._connections)
+        self.close()
+        return left
+
+    def close(self) -> None:
+        """Closes everything at once."""
+        self._stopping = True
+        self._close_listeners()
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        for connection in list(self._connections):
+            connection.abort()
+
+    def _close_listeners(self) -> None:
+        if self._rate_timer is not None:
+            self._rate_timer.cancel()
+        for listening in self._listening.values():
+            self._close_sockets(listening)
+
+    def _close_sockets(self, listening: _Listening) -> None:
+        for listener in listening.sockets:
+            if listening.accepting:
+                self._loop.remove_reader(listener)
+            listener.close()
+        listening.accepting = False
+        listening.sockets = []
+
+    # ---- changes while it runs
+
+    @property
+    def limits(self) -> ConnectionLimits:
+        """What connections are held to now."""
+        return self._quotas.limits
+
+    def change_limits(self, limits: ConnectionLimits) -> None:
+        """Holds connections to other limits from now on."""
+        self._quotas.change_limits(limits)
+        self._resume_accepting()
+
+    def change_listeners(self, listeners: Sequence[ListenerAddress]) -> None:
+        """Opens and closes listeners until these are open; those of a listener that closes are let finish.
+
+        One that gets another address keeps its connections. An address that cannot be had is told in the log, and
+        nothing changes for its listener.
+        """
+        known = {address.name: (address.host, address.port) for address in self._addresses}
+        wanted = {address.name for address in listeners}
+        for address in listeners:
+            if known.get(address.name) != (address.host, address.port):
+                self._open(address)
+        for name in [name for name in self._listening if name not in wanted]:
+            self._shut(name)
+        self._addresses = listeners
+        self._resume_accepting()
+
+    def _open(self, address: ListenerAddress) -> None:
+        try:
+            sockets = self._bind(address)
+        except ListenError as error:
+            logger.error("listener %s is not opened there: %s", address.name, error)
+            return
+        listening = self._listening.get(address.name)
+        if listening is not None:
+            self._close_sockets(listening)
+            listening.move(sockets)
+        else:
+            listening = _Listening(address.name, sockets, self._probe.listener(address.name))
+            if self._handle is not None:
+                listening.context = self._context(self._handle, listening)
+            self._listening[address.name] = listening
+        logger.info("listener %s is open on port %d", address.name, listening.port)
+
+    def _shut(self, name: str) -> None:
+        self._close_sockets(self._listening.pop(name))
+        for connection in list(self._connections):
+            if connection.info.listener_name == name:
+                connection.drain()
+        logger.info("listener %s is closed", name)
+
+    # ---- what the metrics ask
+
+    def connections(self) -> Iterable[ConnectionInfo]:
+        """The connections that are open, as a copy."""
+        return [connection.info for connection in self._connections]
+
+    @property
+    def request_queue_size(self) -> int:
+        """Requests that have arrived and wait to be handled, over all connections."""
+        return sum(connection.backlog for connection in self._connections)
+
+    # ---- accepting
+
+    def _resume_accepting(self) -> None:
+        """Listens on each listener that may have a connection more, and on no other."""
+        if self._handle is None:
+            return
+        for listening in self._listening.values():
+            has_room = self._quotas.may_accept(listening.name)
+            delay_s = self._quotas.delay_s(listening.name)
+            accepting = not self._stopping and has_room and not delay_s
+            if has_room and delay_s:
+                self._resume_later(delay_s)
+            if accepting is listening.accepting:
+                continue
+            listening.accepting = accepting
+            for listener in listening.sockets:
+                if accepting:
+                    self._loop.add_reader(listener, self._accept, listening, listener)
+                else:
+                    self._loop.remove_reader(listener)
+            if not has_room and not self._stopping:
+                self._complaints.warning(
+                    logger,
+                    listening.name,
+                    "listener %s is full: %d connections, %d in all; others wait",
+                    listening.name,
+                    self._quotas.count(listening.name),
+                    self._quotas.total,
+                )
+
+    def _resume_later(self, delay_s: float) -> None:
+        """Looks again when the rate of new connections may let one in, of whichever listener that is first."""
+        if self._stopping or delay_s == math.inf:
+            return
+        now = self._loop.time()
+        if now < self._resumes_at <= now + delay_s:
+            return
+        if self._rate_timer is not None:
+            self._rate_timer.cancel()
+        self._resumes_at = now + delay_s
+        self._rate_timer = self._loop.call_at(self._resumes_at, self._resume_accepting)
+
+    def _accept(self, listening: _Listening, listener: socket.socket) -> None:
+        for _ in range(_ACCEPTS_AT_ONCE):
+            try:
+                accepted, address = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._accept_failed(listening, error)
+                return
+            self._admit(listening, accepted, plain_address(address[0]), address[1])
+            if not self._quotas.may_accept(listening.name) or self._quotas.delay_s(listening.name):
+                self._resume_accepting()
+                return
+
+    def _accept_failed(self, listening: _Listening, error: OSError) -> None:
+        """Nothing can be accepted: waits a moment rather than spin, for the client stays in the backlog."""
+        if error.errno not in _OUT_OF_FILES:
+            raise error
+        self._complaints.warning(
+            logger,
+            "accept",
+            "cannot accept connections: %s; raise the limit of open files (ulimit -n)",
+            error,
+        )
+        listening.accepting = False
+        for listener in listening.sockets:
+            self._loop.remove_reader(listener)
+        self._loop.call_later(_OUT_OF_FILES_PAUSE_S, self._resume_accepting)
+
+    def _admit(self, listening: _Listening, accepted: socket.socket, host: str, port: int) -> None:
+        if not self._quotas.admit(listening.name, host):
+            accepted.close()
+            self._complaints.warning(
+                logger,
+                ("per ip", host),
+                "turned away a connection of %s, which has its maximum of %d",
+                host,
+                self._quotas.max_of(host),
+            )
+            return
+        try:
+            local = accepted.getsockname()
+            self._set_options(accepted)
+        except OSError:  # the client has gone already
+            self._quotas.release(listening.name, host)
+            accepted.close()
+            return
+        info = ConnectionInfo(
+            connection_id=next(self._connection_ids),
+            listener_name=listening.name,
+            client_host=host,
+            client_port=port,
+            local_host=plain_address(local[0]),
+            local_port=local[1],
+        )
+        connection = Connection(listening.context, info)
+        self._connections.add(connection)
+        self._sweep.watch(connection, self._loop.time())
+        listening.probe.connections_created += 1
+        task = self._loop.create_task(self._connect(connection, accepted))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+
+    async def _connect(self, connection: Connection, accepted: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(lambda: connection, accepted)
+        except OSError:
+            accepted.close()
+            if connection in self._connections:
+                connection.connection_lost(None)
+
+    def _set_options(self, accepted: socket.socket) -> None:
+        accepted.setblocking(False)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self._settings.socket_send_buffer_bytes != USE_SYSTEM_BUFFER:
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._settings.socket_send_buffer_bytes)
+
+    # ---- looking after connections
+
+    def _closed(self, connection: Connection) -> None:
+        info = connection.info
+        self._connections.discard(connection)
+        self._sweep.forget(connection)
+        self._probe.listener(info.listener_name).connections_closed += 1
+        self._quotas.release(info.listener_name, info.client_host)
+        self.connection_closed(info.connection_id)
+        if not self._connections and self._all_closed is not None and not self._all_closed.done():
+            self._all_closed.set_result(None)
+        listening = self._listening.get(info.listener_name)
+        if not self._stopping and listening is not None and not listening.accepting:
+            self._resume_accepting()
+
+    def _sweep_later(self) -> None:
+        max_idle_s = self._settings.connections_max_idle_ms / 1000
+        interval_s = min(SWEEP_INTERVAL_S, max_idle_s / 4) if max_idle_s >= 0 else SWEEP_INTERVAL_S
+        self._sweep_timer = self._loop.call_later(max(interval_s, _LEAST_SWEEP_INTERVAL_S), self._sweep_now)
+
+    def _sweep_now(self) -> None:
+        now = self._loop.time()
+        self._sweep.sweep(now)
+        self._probe.sample(now)
+        self._sweep_later()

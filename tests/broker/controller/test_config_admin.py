@@ -1,0 +1,253 @@
+"""What may become of configurations: decided on images alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.controller import config_admin
+from broker.controller.config_admin import (
+    CLUSTER_DEFAULT,
+    ELR_FEATURE,
+    Alteration,
+    ConfigAdmin,
+    Outcome,
+    Wish,
+)
+from broker.metadata.image import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    ConfigResource,
+    MetadataImage,
+)
+from config.alteration import AlterOperation
+from config.broker_config import BrokerConfig
+from config.dynamic import apply_dynamic_settings
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.topic_records import ConfigRecord, FeatureLevelRecord, TopicRecord
+from protocol.schema import Message
+
+SET, DELETE, APPEND, SUBTRACT = AlterOperation
+NODE_ID = 1
+ME = (BROKER_RESOURCE, str(NODE_ID))
+ALL = (BROKER_RESOURCE, CLUSTER_DEFAULT)
+T = (TOPIC_RESOURCE, "t")
+M = (CLIENT_METRICS_RESOURCE, "m")
+G = (GROUP_RESOURCE, "g")
+
+Changes = dict[str, str | None]
+
+
+def image(*records: Message, elr: int = 0) -> MetadataImage:
+    """A topic t, and what the records say."""
+    first: list[Message] = [TopicRecord(name="t", topic_id=b"t" * 16)]
+    if elr:
+        first.append(FeatureLevelRecord(name=ELR_FEATURE, feature_level=elr))
+    return MetadataImage.empty().apply([*first, *records])[0]
+
+
+def stored(resource: ConfigResource, **settings: str) -> list[ConfigRecord]:
+    return [
+        ConfigRecord(
+            resource_type=resource[0], resource_name=resource[1], name=key.replace("_", "."), value=value
+        )
+        for key, value in settings.items()
+    ]
+
+
+def decide(known: MetadataImage, *wishes: Wish, config: BrokerConfig | None = None) -> list[Outcome]:
+    return ConfigAdmin(config or BrokerConfig.of(None), NODE_ID).decide(known, wishes)
+
+
+def changes(known: MetadataImage, wish: Wish) -> Changes:
+    """What is granted, by key."""
+    (outcome,) = decide(known, wish)
+    assert not isinstance(outcome, ApiError), outcome.message
+    assert {(record.resource_type, record.resource_name) for record in outcome} <= {wish.resource}
+    return {record.name: record.value for record in outcome}
+
+
+def refused(known: MetadataImage, wish: Wish) -> ErrorCode:
+    (outcome,) = decide(known, wish)
+    assert isinstance(outcome, ApiError), outcome
+    assert outcome.message
+    return outcome.code
+
+
+def wish(resource: ConfigResource, *alterations: tuple[str, int, str | None]) -> Wish:
+    return Wish(resource, [Alteration(*alteration) for alteration in alterations])
+
+
+def whole(resource: ConfigResource, **settings: str) -> Wish:
+    values = [Alteration(key.replace("_", "."), SET, value) for key, value in settings.items()]
+    return Wish(resource, values, replaces=True)
+
+
+# ---- what is written
+
+
+def test_only_what_changes_is_written() -> None:
+    known = image(*stored(T, retention_ms="5", segment_ms="6"))
+    wanted = wish(T, ("retention.ms", SET, "5"), ("segment.ms", SET, "7"), ("flush.ms", DELETE, None))
+    assert changes(known, wanted) == {"segment.ms": "7"}
+
+
+def test_a_broker_is_told_again_of_what_it_has() -> None:
+    known = image(*stored(ME, message_max_bytes="5"))
+    assert changes(known, wish(ME, ("message.max.bytes", SET, "5"))) == {"message.max.bytes": "5"}
+
+
+def test_what_is_left_out_of_a_whole_goes() -> None:
+    known = image(*stored(T, retention_ms="5", segment_ms="6"))
+    assert changes(known, whole(T, retention_ms="5", flush_ms="1")) == {"flush.ms": "1", "segment.ms": None}
+    assert changes(known, whole(T)) == {"retention.ms": None, "segment.ms": None}
+
+
+def test_lists_begin_with_the_keys_default() -> None:
+    assert changes(image(), wish(T, ("cleanup.policy", APPEND, "compact"))) == {
+        "cleanup.policy": "delete,compact"
+    }
+    assert changes(image(), wish(ME, ("log.cleanup.policy", SUBTRACT, "delete"))) == {
+        "log.cleanup.policy": ""
+    }
+
+
+OPERATIONS = st.lists(
+    st.tuples(st.sampled_from([SET, DELETE, APPEND, SUBTRACT]), st.sampled_from(["delete", "compact"])),
+    max_size=8,
+)
+
+
+@settings(deadline=None)
+@given(OPERATIONS)
+def test_one_operation_after_the_other_follows_a_model(operations: list[tuple[AlterOperation, str]]) -> None:
+    known, model = image(), None
+    for operation, word in operations:
+        value = None if operation is DELETE else word
+        granted = changes(known, wish(T, ("cleanup.policy", operation, value)))
+        known, _ = known.apply(stored_as(granted))
+        words = ["delete"] if model is None else model
+        if operation is SET:
+            model = [word]
+        elif operation is DELETE:
+            model = None
+        elif operation is APPEND:
+            model = words if word in words else [*words, word]
+        else:
+            model = [other for other in words if other != word]
+        assert known.topic_config("t").get("cleanup.policy") == (None if model is None else ",".join(model))
+
+
+def stored_as(granted: Changes) -> list[ConfigRecord]:
+    kind, name = T
+    return [
+        ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
+        for key, value in granted.items()
+    ]
+
+
+# ---- what is not granted
+
+INVALID, BAD_VALUE = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code"),
+    [
+        (wish(T, ("a", SET, "1"), ("a", SET, "1")), INVALID),
+        (wish(T, ("retention.ms", SET, None)), INVALID),
+        (wish(T, ("cleanup.policy", APPEND, None)), INVALID),
+        (wish(T, ("retention.ms", 7, "1")), INVALID),
+        (wish(T, ("retention.ms", APPEND, "1")), BAD_VALUE),
+        (wish(T, ("nope", SET, "1")), BAD_VALUE),
+        (wish(T, ("retention.ms", SET, "x")), BAD_VALUE),
+        (wish(T, ("cleanup.policy", APPEND, "")), BAD_VALUE),
+        (wish(T, ("min.compaction.lag.ms", SET, "2"), ("max.compaction.lag.ms", SET, "1")), BAD_VALUE),
+        (wish(T, ("remote.storage.enable", SET, "true")), BAD_VALUE),
+        (wish((TOPIC_RESOURCE, "u"), ("retention.ms", SET, "1")), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (wish((TOPIC_RESOURCE, "u"), ("nope", SET, "1")), BAD_VALUE),
+        (wish((TOPIC_RESOURCE, "u")), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (wish((TOPIC_RESOURCE, "a b"), ("retention.ms", SET, "1")), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (wish((TOPIC_RESOURCE, ""), ("retention.ms", SET, "1")), INVALID),
+        (wish((BROKER_RESOURCE, "2"), ("message.max.bytes", SET, "1")), INVALID),
+        (wish((BROKER_RESOURCE, "x"), ("message.max.bytes", SET, "1")), INVALID),
+        (wish(ME, ("message.max.bytes", SET, "x")), INVALID),
+        (wish(ME, ("message.max.bytes", APPEND, "1")), BAD_VALUE),
+        (wish(ME, ("nope", APPEND, "1")), BAD_VALUE),
+        (wish(ME, ("num.partitions", SET, "2")), INVALID),
+        (wish(ME, ("log.cleaner.dedupe.buffer.size", SET, "1")), INVALID),
+        (wish(ALL, ("listeners", SET, "A://:1")), INVALID),
+        (wish((CLIENT_METRICS_RESOURCE, ""), ("metrics", SET, "a")), INVALID),
+        (wish(M, ("nope", SET, "a")), INVALID),
+        (wish(M, ("interval.ms", SET, "5")), INVALID),
+        (wish(M, ("interval.ms", SET, "x")), BAD_VALUE),
+        (wish(M, ("match", SET, "x")), BAD_VALUE),
+        (wish(M, ("metrics", APPEND, "a")), BAD_VALUE),
+        (wish((GROUP_RESOURCE, ""), ("share.isolation.level", SET, "read_committed")), INVALID),
+        (wish(G, ("nope", SET, "a")), BAD_VALUE),
+        (wish(G, ("consumer.session.timeout.ms", SET, "5")), BAD_VALUE),
+        (wish((BROKER_LOGGER_RESOURCE, "1"), ("root", SET, "INFO")), INVALID),
+        (wish((0, "x"), ("a", SET, "1")), INVALID),
+        (whole((99, "x")), INVALID),
+    ],
+)
+def test_wishes_that_are_not_granted(wanted: Wish, code: ErrorCode) -> None:
+    assert refused(image(), wanted) is code
+
+
+def test_who_is_named_twice_gets_nothing_and_the_others_do() -> None:
+    one, other = wish(T, ("retention.ms", SET, "1")), wish(M, ("metrics", SET, "a"))
+    first, second, third = decide(image(), one, other, one)
+    assert isinstance(first, ApiError)
+    assert isinstance(second, list)
+    assert isinstance(third, ApiError)
+
+
+def test_a_topics_settings_have_to_agree_with_the_brokers() -> None:
+    broker = BrokerConfig.of(None)
+    assert apply_dynamic_settings(broker, {"log.cleaner.max.compaction.lag.ms": "10"}, {}) == []
+    (outcome,) = decide(image(), wish(T, ("min.compaction.lag.ms", SET, "11")), config=broker)
+    assert isinstance(outcome, ApiError)
+    assert outcome.code is BAD_VALUE
+
+
+def test_stored_settings_that_cannot_stand_are_in_nobodys_way() -> None:
+    known = image(*stored(ME, log_cleaner_threads="x"), *stored(ALL, num_partitions="5"))
+    assert changes(known, wish(ME, ("message.max.bytes", SET, "5"))) == {"message.max.bytes": "5"}
+    assert changes(known, wish(ME, ("log.cleaner.threads", DELETE, None))) == {"log.cleaner.threads": None}
+
+
+def test_one_request_stays_one_batch_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_admin, "MAX_RECORDS_PER_REQUEST", 2)
+    two = wish(T, ("retention.ms", SET, "1"), ("segment.ms", SET, "1"))
+    assert isinstance(decide(image(), two)[0], list)
+    outcomes = decide(image(), two, wish(M, ("metrics", SET, "a")), wish(G, ("nope", SET, "a")))
+    codes = [outcome.code for outcome in outcomes if isinstance(outcome, ApiError)]
+    assert codes == [ErrorCode.POLICY_VIOLATION, ErrorCode.POLICY_VIOLATION, BAD_VALUE]
+
+
+# ---- min.insync.replicas with ELR
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_granted"),
+    [
+        (wish(ME, ("min.insync.replicas", SET, "2")), False),
+        (wish(ME, ("min.insync.replicas", DELETE, None)), False),
+        (wish(ALL, ("min.insync.replicas", SET, "2")), True),
+        (wish(ALL, ("min.insync.replicas", DELETE, None)), False),
+        (whole(ALL), False),
+        (whole(ALL, min_insync_replicas="1"), True),
+        (wish(T, ("min.insync.replicas", SET, "2")), True),
+        (wish(T, ("min.insync.replicas", DELETE, None)), True),
+    ],
+)
+def test_with_elr_there_is_one_min_isr_for_the_cluster(wanted: Wish, is_granted: bool) -> None:
+    settings = stored(ALL, min_insync_replicas="1")
+    outcomes = decide(image(*settings, elr=1), wanted) + decide(image(*settings), wanted)
+    assert isinstance(outcomes[0], list) is is_granted
+    assert isinstance(outcomes[1], list)

@@ -1,0 +1,232 @@
+"""The controller: one decision at a time, durable before anyone hears of it, and nothing when the disk refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from broker.blocking import BlockingRunner, InlineRunner, Work
+from broker.controller.embedded import Controller, Decision
+from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.metadata.loader import MetadataLoader, Preparation
+from broker.request import Pending
+from protocol.messages.topic_records import RemoveTopicRecord, TopicRecord
+from protocol.schema import Message
+from tests.broker.held_runner import HeldRunner
+
+
+class Story:
+    """A metadata log and a publisher that write down what happens, in one order."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    leader_epoch = 3
+
+    def append(self, batches: Sequence[Sequence[Message]]) -> int:
+        self.lines.append("durable " + " | ".join(map(_names, batches)))
+        return 10 * len(self.lines)
+
+    def publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        self.lines.append("published " + " ".join(sorted(delta.created_topics)))
+
+    def answered(self, response: str) -> None:
+        self.lines.append(response)
+
+
+def _names(records: Sequence[Message]) -> str:
+    return " ".join(record.name for record in records if isinstance(record, TopicRecord))
+
+
+def controller_of(story: Story, runner: BlockingRunner, prepare: Preparation | None = None) -> Controller:
+    loader = MetadataLoader(
+        MetadataImage.empty(), runner, story.publish, prepare or (lambda image, delta: None)
+    )
+    return Controller(story, loader, runner)
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+@pytest.fixture
+def disk() -> HeldRunner:
+    return HeldRunner()
+
+
+@pytest.fixture
+def controller(story: Story, disk: HeldRunner) -> Controller:
+    return controller_of(story, disk)
+
+
+def create(controller: Controller, name: str) -> Pending[str]:
+    def decide(image: MetadataImage) -> Decision[str]:
+        if name in image.topics:
+            return Decision(f"{name} exists")
+        return Decision(f"{name} created", [TopicRecord(name=name, topic_id=name.encode().ljust(16))])
+
+    return controller.submit(decide, lambda error: f"{name} failed: {error}")
+
+
+def test_a_decision_is_durable_then_published_then_answered(
+    controller: Controller, disk: HeldRunner, story: Story
+) -> None:
+    create(controller, "a").add_done_callback(story.answered)
+    assert story.lines == []
+    assert controller.image.topics == {}
+
+    disk.release()
+
+    assert story.lines == ["durable a", "published a", "a created"]
+    assert [*controller.image.topics] == ["a"]
+
+
+def test_a_decision_that_changes_nothing_is_answered_at_once(
+    controller: Controller, disk: HeldRunner
+) -> None:
+    image = controller.image
+    answer = controller.submit(lambda image: Decision(len(image.topics)), lambda error: -1)
+    assert answer.done
+    assert disk.held == 0
+    assert controller.image is image
+
+
+def test_the_next_decision_sees_what_the_one_before_left(
+    controller: Controller, disk: HeldRunner, story: Story
+) -> None:
+    for name in ("a", "a", "b"):
+        create(controller, name).add_done_callback(story.answered)
+    assert disk.held == 1  # the others have not decided yet
+
+    disk.release()
+    assert story.lines == ["durable a", "published a", "a created"]
+    disk.release()
+    assert story.lines[3:] == ["durable b", "published b", "a exists", "b created"]
+    assert (controller.image.offset, controller.image.epoch) == (39, 3)
+
+
+def test_what_queues_while_the_disk_is_busy_is_made_durable_at_once_each_a_batch_of_its_own(
+    controller: Controller, disk: HeldRunner, story: Story
+) -> None:
+    for name in ("a", "b", "c", "b"):
+        create(controller, name).add_done_callback(story.answered)
+    disk.release()
+    disk.release()
+    assert story.lines[3:] == ["durable b | c", "published b c", "b created", "c created", "b exists"]
+    assert disk.held == 0
+
+
+def test_what_was_decided_on_what_the_disk_then_refused_is_decided_anew(
+    controller: Controller, disk: HeldRunner, story: Story
+) -> None:
+    for name in ("a", "b", "b", "c"):
+        create(controller, name).add_done_callback(story.answered)
+    disk.release()
+    disk.fail(OSError("no space"))
+    assert story.lines[3:] == ["b failed: no space", "c failed: no space"]
+    disk.release()
+    assert story.lines[5:] == ["durable b", "published b", "b created"]
+
+
+def test_a_bug_in_an_operation_takes_nobody_else_with_it(
+    controller: Controller, disk: HeldRunner, story: Story, caplog: pytest.LogCaptureFixture
+) -> None:
+    def wrong(image: MetadataImage) -> Decision[str]:
+        return Decision(
+            "wrong", [TopicRecord(name="w", topic_id=bytes(16)), RemoveTopicRecord(topic_id=b"?" * 16)]
+        )
+
+    create(controller, "a").add_done_callback(story.answered)
+    create(controller, "b").add_done_callback(story.answered)
+    controller.submit(wrong, lambda error: f"failed: {error}").add_done_callback(story.answered)
+    create(controller, "c").add_done_callback(story.answered)
+    disk.release_all()
+    assert story.lines[3].startswith("failed: RemoveTopicRecord names topic id")
+    assert story.lines[4:] == ["durable b | c", "published b c", "b created", "c created"]
+    assert [*controller.image.topics] == ["a", "b", "c"]
+    assert "a bug" in caplog.text
+
+
+def test_what_the_disk_refused_never_was(controller: Controller, disk: HeldRunner, story: Story) -> None:
+    create(controller, "a").add_done_callback(story.answered)
+    create(controller, "a").add_done_callback(story.answered)
+
+    disk.fail(OSError("no space"))
+    assert story.lines == ["a failed: no space"]
+    assert controller.image.topics == {}
+
+    disk.release()  # the second is decided anew, on an image without the first
+    assert story.lines[1:] == ["durable a", "published a", "a created"]
+
+
+def test_an_answer_may_lead_to_the_next_change(
+    controller: Controller, disk: HeldRunner, story: Story
+) -> None:
+    create(controller, "a").add_done_callback(
+        lambda _: create(controller, "b").add_done_callback(story.answered)
+    )
+    create(controller, "c").add_done_callback(story.answered)
+    disk.release_all()
+    assert story.lines == [
+        "durable a", "published a",
+        "durable c | b", "published b c", "c created", "b created",
+    ]  # fmt: skip
+
+
+def test_over_a_disk_that_does_not_wait_everything_happens_at_once(story: Story) -> None:
+    controller = controller_of(story, InlineRunner())
+    create(controller, "a").add_done_callback(story.answered)
+    create(controller, "a").add_done_callback(story.answered)
+    assert story.lines == ["durable a", "published a", "a created", "a exists"]
+
+
+# ---- what has to be ready before an image can be taken over
+
+
+class Prepared(Story):
+    """A story in which new topics need work on the disk first."""
+
+    def prepare(self, image: MetadataImage, delta: MetadataDelta) -> Work | None:
+        names = " ".join(sorted(delta.created_topics))
+        return None if names == "easy" else lambda: self.lines.append(f"prepared {names}")
+
+
+@pytest.fixture
+def prepared() -> Prepared:
+    return Prepared()
+
+
+def test_what_blocks_in_taking_an_image_over_is_done_before_it_is_published(
+    prepared: Prepared, disk: HeldRunner
+) -> None:
+    controller = controller_of(prepared, disk, prepared.prepare)
+    create(controller, "a").add_done_callback(prepared.answered)
+    create(controller, "b").add_done_callback(prepared.answered)
+    disk.release()
+    assert prepared.lines == ["durable a"]
+    assert (controller.image.topics, disk.held) == ({}, 1)
+
+    disk.release()
+    assert prepared.lines == ["durable a", "prepared a", "published a", "a created"]
+    disk.release_all()
+    assert prepared.lines[4:] == ["durable b", "prepared b", "published b", "b created"]
+
+
+def test_where_nothing_blocks_nothing_waits(prepared: Prepared, disk: HeldRunner) -> None:
+    controller = controller_of(prepared, disk, prepared.prepare)
+    create(controller, "easy").add_done_callback(prepared.answered)
+    disk.release()
+    assert prepared.lines == ["durable easy", "published easy", "easy created"]
+
+
+def test_what_is_durable_is_published_whatever_happens_to_its_preparation(
+    prepared: Prepared, disk: HeldRunner, caplog: pytest.LogCaptureFixture
+) -> None:
+    controller = controller_of(prepared, disk, prepared.prepare)
+    create(controller, "a").add_done_callback(prepared.answered)
+    disk.release()
+    disk.fail(OSError("no room"))
+    assert prepared.lines == ["durable a", "published a", "a created"]
+    assert "no room" in caplog.text

@@ -1,0 +1,284 @@
+"""More partitions, leaders and moves of replicas: what Kafka's controller decides, with brokers that are away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from broker.controller.partition_admin import (
+    cancel_reassignment,
+    elect_leader,
+    is_reassigning,
+    new_partitions,
+    reassign,
+    reassignments,
+)
+from broker.controller.partition_change import Election, Target, partition_change
+from broker.controller.topic_placement import Brokers
+from broker.metadata.image import MetadataImage
+from broker.metadata.topics import NO_LEADER, RECOVERING, PartitionImage
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.topic_records import PartitionChangeRecord, TopicRecord
+from protocol.wire import Uuid
+
+T: Uuid = b"t" * 16
+ALONE = Brokers([1])
+WITH_ONE_AWAY = Brokers([1], [1, 2])
+ALL_THERE = Brokers([1, 2, 3])
+
+
+def partition(
+    replicas: Sequence[int] = (1,),
+    isr: Sequence[int] | None = None,
+    leader: int = 1,
+    *,
+    index: int = 0,
+    adding: Sequence[int] = (),
+    removing: Sequence[int] = (),
+    elr: Sequence[int] = (),
+    last_known_elr: Sequence[int] = (),
+) -> PartitionImage:
+    return PartitionImage(
+        index,
+        replicas=replicas,
+        isr=replicas if isr is None else isr,
+        leader=leader,
+        leader_epoch=5,
+        partition_epoch=7,
+        directories=[bytes([node]) * 16 for node in replicas],
+        adding_replicas=adding,
+        removing_replicas=removing,
+        elr=elr,
+        last_known_elr=last_known_elr,
+    )
+
+
+def having(*partitions: PartitionImage) -> MetadataImage:
+    records = [TopicRecord(name="t", topic_id=T), *(it.record(T) for it in partitions)]
+    return MetadataImage.empty().apply(records)[0]
+
+
+def after(image: MetadataImage, record: PartitionChangeRecord | None) -> PartitionImage:
+    assert record is not None
+    return image.apply([record])[0].topics["t"].partitions[record.partition_id]
+
+
+def usable(*nodes: int) -> object:
+    return lambda _name, _partition, node: node in nodes
+
+
+def refusal(call: object, *arguments: object, **named: object) -> ErrorCode:
+    assert callable(call)
+    with pytest.raises(ApiError) as caught:
+        call(*arguments, **named)
+    assert caught.value.message
+    return caught.value.code
+
+
+# ---- more partitions
+
+
+def test_partitions_are_added_behind_the_last() -> None:
+    records = new_partitions(having(partition()), "t", 3, None, ALONE)
+    assert [(it.partition_id, it.replicas, it.isr, it.leader) for it in records] == [
+        (1, [1], [1], 1),
+        (2, [1], [1], 1),
+    ]
+    assert {it.topic_id for it in records} == {T}
+
+
+def test_they_get_as_many_replicas_as_the_others() -> None:
+    (record,) = new_partitions(having(partition([1, 2], [1])), "t", 2, None, WITH_ONE_AWAY)
+    assert (record.replicas, record.isr) == ([1, 2], [1])
+    image = having(partition([1, 2], [1]))
+    assert refusal(new_partitions, image, "t", 2, None, ALONE) is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_they_can_be_assigned_by_hand() -> None:
+    image = having(partition([1, 2]))
+    (record,) = new_partitions(image, "t", 2, [[2, 1]], WITH_ONE_AWAY)
+    assert (record.replicas, record.isr, record.leader) == ([2, 1], [1], 1)
+    for wrong in ([], [[1]], [[2, 1], [1, 2]], [[2, 2]], [[1, 3]]):
+        assert (
+            refusal(new_partitions, image, "t", 2, wrong, WITH_ONE_AWAY)
+            is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        )
+
+
+@pytest.mark.parametrize("count", [1, 0, -1])
+def test_a_topic_never_gets_fewer(count: int) -> None:
+    assert (
+        refusal(new_partitions, having(partition()), "t", count, None, ALONE) is ErrorCode.INVALID_PARTITIONS
+    )
+
+
+def test_what_is_not_there_does_not_grow() -> None:
+    code = refusal(new_partitions, having(), "u", 2, None, ALONE)
+    assert code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+# ---- leaders
+
+
+def test_the_preferred_replica_is_elected() -> None:
+    image = having(partition([2, 1], leader=1))
+    found = after(image, elect_leader(image, "t", 0, Election.PREFERRED, usable(1, 2)))  # type: ignore[arg-type]
+    assert (found.leader, found.leader_epoch, found.isr) == (2, 6, (2, 1))
+
+
+@pytest.mark.parametrize(
+    ("image", "election", "nodes", "code"),
+    [
+        (partition(), Election.PREFERRED, [1], ErrorCode.ELECTION_NOT_NEEDED),
+        (partition(), Election.UNCLEAN, [1], ErrorCode.ELECTION_NOT_NEEDED),
+        (partition([2, 1], leader=1), Election.PREFERRED, [1], ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        (partition([2, 1], [1]), Election.PREFERRED, [1, 2], ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        (partition([2], leader=NO_LEADER), Election.UNCLEAN, [1], ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
+    ],
+)
+def test_elections_that_lead_nowhere(
+    image: PartitionImage, election: Election, nodes: list[int], code: ErrorCode
+) -> None:
+    assert refusal(elect_leader, having(image), "t", 0, election, usable(*nodes)) is code
+
+
+def test_an_unclean_leader_is_alone_in_sync_and_has_to_recover() -> None:
+    image = having(partition([2, 1], [2], leader=NO_LEADER))
+    found = after(image, elect_leader(image, "t", 0, Election.UNCLEAN, usable(1)))  # type: ignore[arg-type]
+    assert (found.leader, found.isr, found.leader_recovery_state) == (1, (1,), RECOVERING)
+
+
+def test_an_eligible_replica_is_a_clean_leader() -> None:
+    image = having(partition([2, 1], [], leader=NO_LEADER, elr=[1], last_known_elr=[2]))
+    found = after(image, elect_leader(image, "t", 0, Election.UNCLEAN, usable(1)))  # type: ignore[arg-type]
+    assert (found.leader, found.isr, found.elr, found.last_known_elr) == (1, (1,), (), ())
+    assert found.leader_recovery_state != RECOVERING
+
+
+def test_nobody_is_elected_where_nothing_is() -> None:
+    for name, index in (("u", 0), ("t", 1)):
+        code = refusal(elect_leader, having(partition()), name, index, Election.PREFERRED, usable(1))
+        assert code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+# ---- moves
+
+
+def move(
+    image: MetadataImage,
+    replicas: Sequence[int],
+    brokers: Brokers,
+    *nodes: int,
+    may_change_count: bool = True,
+) -> PartitionChangeRecord | None:
+    return reassign(
+        image,
+        "t",
+        0,
+        replicas,
+        brokers=brokers,
+        is_usable=usable(*nodes),  # type: ignore[arg-type]
+        may_change_count=may_change_count,
+    )
+
+
+def test_a_move_to_where_it_is_changes_nothing() -> None:
+    assert move(having(partition()), [1], ALONE, 1) is None
+
+
+def test_a_move_to_who_is_away_stays_open_and_can_be_cancelled() -> None:
+    image = having(partition())
+    moving, _ = image.apply([move(image, [2], WITH_ONE_AWAY, 1) or PartitionChangeRecord()])
+    found = moving.topics["t"].partitions[0]
+    assert (found.replicas, found.adding_replicas, found.removing_replicas) == ((2, 1), (2,), (1,))
+    assert (found.leader, found.isr, found.leader_epoch) == (1, (1,), 5)
+    assert found.directory_of(1) == bytes([1]) * 16
+    assert [(name, [it.partition for it in those]) for name, those in reassignments(moving, None)] == [
+        ("t", [0])
+    ]
+
+    record = cancel_reassignment(moving, "t", 0, usable(1), may_lose=False)  # type: ignore[arg-type]
+    back = after(moving, record)
+    assert (back.replicas, back.isr, back.leader) == ((1,), (1,), 1)
+    assert not is_reassigning(back)
+    assert back.directory_of(1) == bytes([1]) * 16
+
+
+def test_a_move_ends_at_once_where_all_that_stay_are_in_sync() -> None:
+    image = having(partition([1, 2, 3]))
+    found = after(image, move(image, [3, 1], ALL_THERE, 1, 2, 3))
+    assert (found.replicas, set(found.isr)) == ((3, 1), {1, 3})
+    assert (found.leader, found.leader_epoch) == (1, 6)
+    assert not is_reassigning(found)
+
+
+def test_whoever_goes_leads_no_longer() -> None:
+    image = having(partition([1, 2]))
+    found = after(image, move(image, [2], ALL_THERE, 1, 2, 3))
+    assert (found.replicas, found.isr, found.leader) == ((2,), (2,), 2)
+
+
+def test_the_order_of_replicas_can_be_changed() -> None:
+    image = having(partition([1, 2]))
+    found = after(image, move(image, [2, 1], ALL_THERE, 1, 2))
+    assert (found.replicas, found.leader, found.leader_epoch) == ((2, 1), 1, 5)
+    assert (found.directory_of(1), found.directory_of(2)) == (bytes([1]) * 16, bytes([2]) * 16)
+
+
+@pytest.mark.parametrize("replicas", [[], [1, 1], [3], [-1]])
+def test_moves_to_nowhere(replicas: list[int]) -> None:
+    code = refusal(move, having(partition()), replicas, WITH_ONE_AWAY, 1)
+    assert code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_the_number_of_replicas_can_be_held() -> None:
+    image = having(partition())
+    code = refusal(move, image, [1, 2], WITH_ONE_AWAY, 1, may_change_count=False)
+    assert code is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert move(image, [2], WITH_ONE_AWAY, 1, may_change_count=False) is not None
+    moving = having(partition([2, 1], [1], adding=[2], removing=[1]))  # on its way from one to one
+    assert move(moving, [1], WITH_ONE_AWAY, 1, may_change_count=False) is not None
+
+
+def test_nothing_to_cancel() -> None:
+    code = refusal(cancel_reassignment, having(partition()), "t", 0, usable(1), may_lose=False)
+    assert code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
+def test_a_move_is_not_cancelled_where_that_would_lose_records() -> None:
+    image = having(partition([2, 1], [2], leader=2, adding=[2], removing=[1]))
+    code = refusal(cancel_reassignment, image, "t", 0, usable(1, 2), may_lose=False)
+    assert code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    found = after(image, cancel_reassignment(image, "t", 0, usable(1, 2), may_lose=True))  # type: ignore[arg-type]
+    assert (found.replicas, found.isr, found.leader) == ((1,), (1,), 1)
+
+
+def test_moves_are_listed_of_what_is_asked_for() -> None:
+    image = having(partition(), partition([2, 1], [1], index=1, adding=[2], removing=[1]))
+    assert [name for name, _ in reassignments(image, [("t", [0]), ("u", [0]), ("t", [7, -1])])] == []
+    ((name, (found,)),) = reassignments(image, [("t", [0, 1])])
+    assert (name, found.partition) == ("t", 1)
+    assert list(reassignments(image, [])) == []
+
+
+# ---- changes
+
+
+def test_what_is_as_it_is_to_be_needs_no_record() -> None:
+    it = partition([1, 2])
+    assert partition_change(T, it, Target.of(it), lambda _: True) is None
+
+
+def test_a_leader_that_cannot_lead_is_replaced_by_one_in_sync() -> None:
+    it = partition([1, 2, 3], [1, 3])
+    record = partition_change(T, it, Target.of(it), lambda node: node != 1)
+    assert record is not None
+    assert (record.leader, record.isr) == (3, None)
+
+
+def test_with_nobody_in_sync_there_nobody_leads() -> None:
+    it = partition([1, 2], [1])
+    record = partition_change(T, it, Target.of(it), lambda node: node == 2)
+    assert record is not None
+    assert (record.leader, record.isr) == (NO_LEADER, None)

@@ -1,0 +1,103 @@
+"""No producer id is given out twice, whatever happens in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from broker.controller.embedded import Controller
+from broker.controller.producer_ids import BLOCK_SIZE, ProducerIdManager
+from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.metadata.loader import MetadataLoader
+from protocol.messages.topic_records import ProducerIdsRecord
+from protocol.schema import Message
+from tests.broker.held_runner import HeldRunner
+
+
+class MetadataLog:
+    """Keeps the records in a list; what is in it survives, as a disk would."""
+
+    def __init__(self) -> None:
+        self.records: list[Message] = []
+
+    leader_epoch = 0
+
+    def append(self, batches: Sequence[Sequence[Message]]) -> int:
+        self.records.extend(record for records in batches for record in records)
+        return len(self.records)
+
+
+class Node:
+    """A broker's producer ids, over a log that outlives it."""
+
+    def __init__(self, log: MetadataLog) -> None:
+        self.disk = HeldRunner()
+        image, _ = MetadataImage.empty().apply(log.records)
+        self.manager = ProducerIdManager(
+            Controller(log, MetadataLoader(image, self.disk, self.publish), self.disk), node_id=1
+        )
+        self.given: list[int | None] = []
+
+    @staticmethod
+    def publish(image: MetadataImage, delta: MetadataDelta) -> None:
+        """Nobody else listens here."""
+
+    def ask(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.manager.generate().add_done_callback(self.given.append)
+
+
+@pytest.fixture
+def log() -> MetadataLog:
+    return MetadataLog()
+
+
+@pytest.fixture
+def node(log: MetadataLog) -> Node:
+    return Node(log)
+
+
+def test_the_first_id_waits_for_its_block_to_be_durable(node: Node, log: MetadataLog) -> None:
+    node.ask()
+    assert (node.given, log.records) == ([], [])
+    node.disk.release()
+    assert node.given == [0]
+    assert log.records == [ProducerIdsRecord(broker_id=1, broker_epoch=-1, next_producer_id=BLOCK_SIZE)]
+
+
+def test_while_the_block_lasts_nothing_waits(node: Node, log: MetadataLog) -> None:
+    node.ask()
+    node.disk.release()
+    node.ask(BLOCK_SIZE - 1)
+    assert node.given == [*range(BLOCK_SIZE)]
+    node.ask()
+    assert (len(node.given), node.disk.held) == (BLOCK_SIZE, 1)
+    node.disk.release()
+    assert node.given[-1] == BLOCK_SIZE
+    assert len(log.records) == 2
+
+
+def test_all_who_wait_are_served_by_as_many_blocks_as_they_need(node: Node) -> None:
+    node.ask(2 * BLOCK_SIZE + 1)
+    assert node.disk.held == 1
+    node.disk.release_all()
+    assert node.given == [*range(2 * BLOCK_SIZE + 1)]
+
+
+def test_a_disk_that_refuses_gives_nobody_an_id_and_the_next_try_may_work(node: Node) -> None:
+    node.ask(2)
+    node.disk.fail(OSError("no space"))
+    assert node.given == [None, None]
+    node.ask()
+    node.disk.release()
+    assert node.given == [None, None, 0]
+
+
+def test_a_restart_leaves_the_rest_of_the_block_behind(node: Node, log: MetadataLog) -> None:
+    node.ask()
+    node.disk.release()
+    after = Node(log)
+    after.ask(2)
+    after.disk.release()
+    assert after.given == [BLOCK_SIZE, BLOCK_SIZE + 1]

@@ -1,0 +1,70 @@
+"""Where replicas go: spread over the brokers that are there, or as somebody assigned them."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.controller.topic_placement import (
+    Brokers,
+    check_assignment,
+    check_can_begin,
+    check_same_size,
+    new_partition,
+    placed,
+)
+from protocol.errors import ApiError, ErrorCode
+from protocol.wire import ZERO_UUID
+
+ALONE = Brokers([1])
+WITH_ONE_AWAY = Brokers([1], [1, 2])
+THREE = Brokers([1, 2, 3])
+
+
+def refusal(check: object) -> ErrorCode:
+    assert callable(check)
+    with pytest.raises(ApiError) as caught:
+        check()
+    assert caught.value.message
+    return caught.value.code
+
+
+def test_leaders_take_turns() -> None:
+    assert placed(0, 4, 2, THREE) == [(1, 2), (2, 3), (3, 1), (1, 2)]
+
+
+def test_later_partitions_go_on_where_the_earlier_ended() -> None:
+    assert placed(2, 2, 1, THREE) == [(3,), (1,)]
+
+
+def test_who_is_registered_and_not_there_gets_replicas_and_does_not_lead() -> None:
+    assert placed(0, 2, 2, WITH_ONE_AWAY) == [(1, 2), (1, 2)]
+    assert placed(0, 2, 1, WITH_ONE_AWAY) == [(1,), (1,)]
+
+
+def test_no_more_replicas_than_brokers() -> None:
+    assert refusal(lambda: placed(0, 1, 2, ALONE)) is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert refusal(lambda: placed(0, 1, 4, THREE)) is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert refusal(lambda: placed(0, 1, 1, Brokers([], [2]))) is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+@pytest.mark.parametrize("replicas", [[], [1, 1], [2], [-1], [1, 9]])
+def test_each_replica_needs_a_broker_of_its_own(replicas: list[int]) -> None:
+    assert refusal(lambda: check_assignment(0, replicas, ALONE)) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_a_new_partition_needs_somebody_to_lead_it() -> None:
+    check_assignment(0, [2], WITH_ONE_AWAY)
+    assert refusal(lambda: check_can_begin(0, [2], WITH_ONE_AWAY)) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    check_can_begin(0, [2, 1], WITH_ONE_AWAY)
+
+
+def test_all_partitions_have_as_many_replicas() -> None:
+    check_same_size([[1, 2], [3, 1]])
+    assert refusal(lambda: check_same_size([[1], [1, 2]])) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_a_partition_begins_with_who_is_there_in_sync() -> None:
+    partition = new_partition(3, [2, 1], WITH_ONE_AWAY)
+    assert (partition.partition, partition.replicas, partition.isr, partition.leader) == (3, (2, 1), (1,), 1)
+    assert partition.directories == (ZERO_UUID, ZERO_UUID)
+    assert (partition.leader_epoch, partition.partition_epoch) == (0, 0)

@@ -1,0 +1,142 @@
+"""The requests of one connection as a model sees them: every answer once, in order, whatever happens in between."""
+
+from __future__ import annotations
+
+import gc
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.network.in_flight import MAX_IN_FLIGHT_REQUESTS, InFlightRequests
+from broker.network.request_memory import RequestMemory
+from broker.request import ConnectionInfo
+from tests.broker.fakes import ManualTimer
+from tests.broker.scripted import Client, FakeRecords, ScriptedHandler
+
+ACTIONS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("send"),
+            st.lists(st.sampled_from(["echo", "wait", "none", "records", "big"]), min_size=1, max_size=8),
+        ),
+        st.tuples(st.just("complete"), st.integers(0, 20)),
+        st.tuples(st.just("read"), st.integers(0, 200_000)),
+        st.tuples(st.just("turn"), st.none()),
+    ),
+    max_size=40,
+)
+
+
+class Model:
+    """A client that knows which answers it is owed."""
+
+    def __init__(self) -> None:
+        self.client = Client(ScriptedHandler())
+        self.client.handler.records["r"] = FakeRecords(70_000)
+        self.client.transport.peer_window = 0
+        self.owed: list[bytes] = []
+        self.number = 0
+
+    def send(self, verbs: list[str]) -> None:
+        requests = [self.request(verb) for verb in verbs]
+        self.client.transport.receive(b"".join(len(it).to_bytes(4, "big") + it for it in requests))
+
+    def request(self, verb: str) -> bytes:
+        self.number += 1
+        name = str(self.number).encode()
+        request, answer = {
+            "echo": (b"echo " + name, name),
+            "wait": (b"wait " + name, name),
+            "records": (b"records r", b"abc" + b"r" * 70_000),
+            "big": (b"big 50000", bytes(50_000)),
+            "none": (b"none", None),
+        }[verb]
+        if answer is not None:
+            self.owed.append(answer)
+        return request
+
+    def complete(self, which: int) -> None:
+        pending = sorted(self.client.handler.pending)
+        if pending:
+            self.client.handler.complete(pending[which % len(pending)])
+
+
+@given(ACTIONS)
+def test_every_answer_comes_once_and_in_order(actions: list[tuple[str, object]]) -> None:
+    model = Model()
+    client = model.client
+    stream = bytearray()
+    for action, argument in actions:
+        if action == "send":
+            model.send(argument)  # type: ignore[arg-type]
+        elif action == "complete":
+            model.complete(argument)  # type: ignore[arg-type]
+        elif action == "read":
+            stream += client.transport.read(argument)  # type: ignore[arg-type]
+        else:
+            client.settle()
+    while (
+        client.handler.pending
+        or client.transport.unread
+        or client.connection.backlog
+        or not client.connection.idle
+    ):
+        model.complete(0)
+        stream += client.transport.read(1 << 30)
+        client.settle()
+    stream += client.transport.read(1 << 30)
+    client.settle()
+    expected = b"".join(len(answer).to_bytes(4, "big") + answer for answer in model.owed)
+    assert bytes(stream) == expected
+    assert client.memory.used_bytes == 0
+    assert client.transport.reading
+
+
+def requests(handler: ScriptedHandler, memory: RequestMemory) -> InFlightRequests:
+    info = ConnectionInfo(
+        connection_id=1, listener_name="L", client_host="h", client_port=1, local_host="l", local_port=2
+    )
+    return InFlightRequests(handler, info, memory, lambda: None)
+
+
+def test_the_limit_of_requests_in_flight() -> None:
+    handler = ScriptedHandler()
+    in_flight = requests(handler, RequestMemory(1 << 20))
+    in_flight.receive([f"wait {n}".encode() for n in range(MAX_IN_FLIGHT_REQUESTS + 5)])
+    assert (len(handler.handled), in_flight.backlog, in_flight.saturated) == (MAX_IN_FLIGHT_REQUESTS, 5, True)
+    in_flight.receive([b"echo late"])
+    assert in_flight.backlog == 6
+    handler.complete("0")
+    assert not in_flight.saturated
+    in_flight.proceed()
+    assert in_flight.backlog == 5
+    in_flight.abandon()
+    assert in_flight.idle
+
+
+def test_what_is_charged_is_what_waits() -> None:
+    memory = RequestMemory(1 << 20)
+    in_flight = requests(ScriptedHandler(), memory)
+    in_flight.writable = False
+    in_flight.receive([b"echo one", b"wait two"])
+    assert memory.used_bytes == 16
+    in_flight.writable = True
+    in_flight.proceed()
+    assert memory.used_bytes == 8
+    in_flight.abandon()
+    assert memory.used_bytes == 0
+
+
+def test_a_lost_connection_leaves_nothing_for_the_garbage_collector() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        client = Client(ScriptedHandler(), timer=ManualTimer())
+        client.handler.records["r"] = FakeRecords(100)
+        client >> "echo one, records r, big 100000"
+        client.transport.disconnect()
+        client.lost.clear()
+        del client
+        assert not [it for it in gc.get_objects() if isinstance(it, InFlightRequests)]
+    finally:
+        gc.enable()

@@ -1,0 +1,147 @@
+"""Listening sockets on real addresses of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from broker.network import listeners
+from broker.network.listeners import ListenError, bind
+
+
+def has_ipv6_loopback() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+needs_ipv6 = pytest.mark.skipif(not has_ipv6_loopback(), reason="this machine has no ::1")
+
+
+@contextlib.contextmanager
+def bound(host: str, port: int = 0) -> Iterator[list[socket.socket]]:
+    sockets = bind(host, port, backlog=5, receive_buffer_bytes=100_000)
+    try:
+        yield sockets
+    finally:
+        for listening in sockets:
+            listening.close()
+
+
+def addresses(sockets: list[socket.socket]) -> list[str]:
+    return [listening.getsockname()[0] for listening in sockets]
+
+
+def connects(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_an_address_is_bound_as_it_stands() -> None:
+    with bound("127.0.0.1") as sockets:
+        assert addresses(sockets) == ["127.0.0.1"]
+        assert connects("127.0.0.1", sockets[0].getsockname()[1])
+
+
+@needs_ipv6
+def test_localhost_is_bound_at_both_addresses_on_one_port() -> None:
+    with bound("localhost") as sockets:
+        assert len({listening.getsockname()[1] for listening in sockets}) == 1
+        if len(sockets) == 2:  # as the hosts file has it
+            assert addresses(sockets) == ["127.0.0.1", "::1"]
+
+
+def resolve_to(monkeypatch: pytest.MonkeyPatch, *hosts: str) -> None:
+    def getaddrinfo(*_: object, **__: object) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+        return [
+            (socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 0))
+            for host in hosts
+        ]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+
+
+@needs_ipv6
+def test_a_name_is_bound_at_all_its_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolve_to(monkeypatch, "::1", "127.0.0.1", "127.0.0.1", "127.0.0.2")
+    with bound("everywhere") as sockets:
+        assert addresses(sockets) == ["127.0.0.1", "127.0.0.2", "::1"]
+        assert len({listening.getsockname()[1] for listening in sockets}) == 1
+
+
+def test_an_address_of_a_name_that_the_machine_lacks_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolve_to(monkeypatch, "127.0.0.1", "2001:db8::1")
+    with bound("halfway") as sockets:
+        assert addresses(sockets) == ["127.0.0.1"]
+
+
+def test_when_the_chosen_port_is_taken_at_another_address_the_next_is_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    resolve_to(monkeypatch, "127.0.0.1", "127.0.0.2")
+    taken: list[socket.socket] = []
+    bind_one = listeners._bind_one
+
+    def first_port_is_taken(
+        family: socket.AddressFamily, address: str, port: int, *rest: int
+    ) -> socket.socket:
+        if address == "127.0.0.2" and not taken:
+            taken.append(bind_one(family, address, port, *rest))
+        return bind_one(family, address, port, *rest)
+
+    monkeypatch.setattr(listeners, "_bind_one", first_port_is_taken)
+    with bound("both") as sockets, taken[0]:
+        assert addresses(sockets) == ["127.0.0.1", "127.0.0.2"]
+        assert sockets[0].getsockname()[1] != taken[0].getsockname()[1]
+
+
+def test_no_host_means_all_interfaces() -> None:
+    with bound("") as sockets:
+        assert len(sockets) == 1
+        port = sockets[0].getsockname()[1]
+        assert connects("127.0.0.1", port)
+        assert connects("::1", port) is has_ipv6_loopback()
+
+
+def test_all_interfaces_without_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
+    bind_one = listeners._bind_one
+
+    def no_ipv6(family: socket.AddressFamily, *rest: object) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(97, "Address family not supported by protocol")
+        return bind_one(family, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(listeners, "_bind_one", no_ipv6)
+    with bound("") as sockets:
+        assert addresses(sockets) == ["0.0.0.0"]
+
+
+def test_a_taken_port_is_named() -> None:
+    with bound("127.0.0.1") as sockets:
+        port = sockets[0].getsockname()[1]
+        with pytest.raises(ListenError, match=rf"cannot listen on 127\.0\.0\.1:{port}: another program"):
+            bind("127.0.0.1", port, backlog=5, receive_buffer_bytes=-1)
+
+
+def test_an_address_of_another_machine_is_named() -> None:
+    with pytest.raises(ListenError, match=r"192\.0\.2\.1:\d+: this machine does not have that address"):
+        bind("192.0.2.1", 9092, backlog=5, receive_buffer_bytes=-1)
+
+
+def test_an_unknown_name_is_named() -> None:
+    with pytest.raises(ListenError, match=r"no-such-host\.invalid is not known here"):
+        bind("no-such-host.invalid", 9092, backlog=5, receive_buffer_bytes=-1)
+
+
+@pytest.mark.parametrize(("number", "words"), [(13, "not allowed"), (12, "Cannot allocate memory")])
+def test_other_failures_are_explained(number: int, words: str) -> None:
+    assert words in listeners._explain(OSError(number, "x"), "::1", 80)

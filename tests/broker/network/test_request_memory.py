@@ -1,0 +1,110 @@
+"""The budget is kept, everybody gets a turn, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import random
+
+from broker.network.request_memory import READ_BYTES, SCARCE_READ_BYTES, RequestMemory
+
+
+class Waiter:
+    def __init__(self) -> None:
+        self.turns = 0
+
+    def memory_available(self) -> None:
+        self.turns += 1
+
+
+def test_there_is_room_until_the_limit() -> None:
+    memory = RequestMemory(100)
+    memory.charge(99)
+    assert memory.may_read(Waiter())
+    assert not memory.exhausted
+    memory.charge(1)
+    assert memory.exhausted
+
+
+def test_reads_are_smaller_while_it_is_used_up() -> None:
+    memory = RequestMemory(100)
+    assert len(memory.window) == READ_BYTES
+    memory.charge(100)
+    assert len(memory.window) == SCARCE_READ_BYTES
+    memory.release(1)
+    assert len(memory.window) == READ_BYTES
+
+
+def test_one_may_go_on_beyond_the_limit_and_hands_that_on_when_it_leaves() -> None:
+    memory = RequestMemory(100)
+    memory.charge(100)
+    first, second, third = Waiter(), Waiter(), Waiter()
+    assert memory.may_read(first)
+    assert not memory.may_read(second)
+    assert not memory.may_read(third)
+    assert memory.may_read(first)
+    memory.leave(first)
+    assert (second.turns, third.turns) == (1, 0)
+    memory.leave(second)
+    assert third.turns == 1
+
+
+def test_as_many_are_woken_as_there_is_room_for_first_come_first_served() -> None:
+    memory = RequestMemory(10 * READ_BYTES)
+    memory.charge(10 * READ_BYTES)
+    assert memory.may_read(Waiter())
+    waiters = [Waiter() for _ in range(5)]
+    for waiter in waiters:
+        memory.may_read(waiter)
+    memory.release(2 * READ_BYTES)
+    assert [waiter.turns for waiter in waiters] == [1, 1, 0, 0, 0]
+    memory.wake()
+    assert [waiter.turns for waiter in waiters] == [1, 1, 1, 1, 0]
+    assert memory.waiting == 1
+
+
+def test_who_leaves_while_waiting_is_not_called() -> None:
+    memory = RequestMemory(100)
+    memory.charge(100)
+    memory.may_read(Waiter())
+    waiter = Waiter()
+    memory.may_read(waiter)
+    memory.leave(waiter)
+    memory.release(100)
+    assert waiter.turns == 0
+
+
+def test_asking_twice_is_waiting_once() -> None:
+    memory = RequestMemory(100)
+    memory.charge(100)
+    memory.may_read(Waiter())
+    waiter = Waiter()
+    assert not memory.may_read(waiter)
+    assert not memory.may_read(waiter)
+    memory.release(100)
+    assert waiter.turns == 1
+
+
+def test_somebody_can_always_go_on() -> None:
+    """Whatever happens: while there are waiters, one connection may read beyond the limit, or there is room."""
+    rng = random.Random(3)
+    memory = RequestMemory(10 * READ_BYTES)
+    held: dict[Waiter, int] = {Waiter(): 0 for _ in range(40)}
+    reading = set(held)
+    for _ in range(5000):
+        if not reading:
+            raise AssertionError("everybody waits for everybody")
+        waiter = rng.choice(sorted(reading, key=id))
+        if rng.random() < 0.3 and held[waiter]:  # its request is complete
+            memory.release(held[waiter])
+            held[waiter] = 0
+            memory.leave(waiter)
+        else:
+            size = rng.randint(1, len(memory.window))
+            held[waiter] += size
+            memory.charge(size)
+            if not memory.may_read(waiter):
+                reading.discard(waiter)
+        for other in held:
+            if other.turns:
+                other.turns = 0
+                reading.add(other)
+        assert memory.used_bytes == sum(held.values())

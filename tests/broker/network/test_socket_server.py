@@ -1,0 +1,328 @@
+"""Real sockets on the loopback, under uvloop and under plain asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from typing import Any
+
+import pytest
+
+from broker.network.listeners import ListenError
+from protocol.framing import size_prefix
+from tests.broker.network.test_listeners import has_ipv6_loopback
+from tests.broker.scripted import FakeRecords, SliceableRecords, framed
+from tests.broker.socket_house import MIB, Address, Client, House, Run, house
+
+
+def test_requests_are_answered(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house() as home:
+            client = await Client.dials(home.port)
+            client.send("echo one", "echo two")
+            assert await client.answer() == b"one"
+            assert await client.answer() == b"two"
+            await client.leaves()
+
+    run(dialogue())
+
+
+def test_many_clients_at_once(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house() as home:
+            clients = await asyncio.gather(*(Client.dials(home.port) for _ in range(40)))
+            answers = await asyncio.gather(*(c.asks(f"echo {n}") for n, c in enumerate(clients)))
+            assert answers == [str(n).encode() for n in range(40)]
+            assert home.probe.listener("PLAINTEXT").connection_count == 40
+            assert len({info.connection_id for info in home.server.connections()}) == 40
+            await asyncio.gather(*(client.leaves() for client in clients))
+
+    run(dialogue())
+
+
+def test_a_handler_knows_both_ends_of_the_connection(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house(Address(host="")) as home:
+            client = await Client.dials(home.port)
+            await client.asks("echo")
+            (info,) = home.server.connections()
+            assert (info.client_host, info.local_host, info.local_port) == (
+                "127.0.0.1",
+                "127.0.0.1",
+                home.port,
+            )
+            assert info.client_port == client.writer.get_extra_info("sockname")[1]
+            assert info.listener_name == "PLAINTEXT"
+            await client.leaves()
+
+    run(dialogue())
+
+
+@pytest.mark.skipif(not has_ipv6_loopback(), reason="this machine has no ::1")
+def test_localhost_answers_on_both_of_its_addresses(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house(Address(host="localhost")) as home:
+            for host in {item[4][0] for item in socket.getaddrinfo("localhost", None)}:
+                client = await Client.dials(home.port, str(host))
+                assert await client.asks("echo hello") == b"hello"
+                await client.leaves()
+
+    run(dialogue())
+
+
+def test_a_taken_port_is_known_before_anything_else_happens(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house() as home:
+            with pytest.raises(ListenError, match=f"127.0.0.1:{home.port}"):
+                House(Address(), Address(port=home.port, name="SECOND"))
+
+    run(dialogue())
+
+
+def test_a_large_request_and_a_large_answer(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house() as home:
+            client = await Client.dials(home.port, limit=MIB)
+            body = "x" * (8 * MIB)
+            assert await client.asks(f"echo {body}") == body.encode()
+            assert home.memory.used_bytes == 0
+            await client.leaves()
+
+    run(dialogue())
+
+
+def test_records_reach_the_client(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house() as home:
+            home.handler.records["r"] = SliceableRecords(20 * MIB)
+            home.handler.records["s"] = FakeRecords(10)
+            client = await Client.dials(home.port, limit=MIB)
+            client.send("records r", "records s")
+            assert await client.answer() == b"abc" + b"r" * 20 * MIB
+            assert await client.answer() == b"abc" + b"r" * 10
+            await client.leaves()
+
+    run(dialogue())
+
+
+def test_a_slow_reader_costs_a_piece_and_does_not_hold_up_others(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house() as home:
+            records = SliceableRecords(50 * MIB)
+            home.handler.records["r"] = records
+            slow = await Client.dials(home.port, limit=1024)
+            other = await Client.dials(home.port)
+            slow.send("records r")
+            for n in range(50):
+                assert await other.asks(f"echo {n}") == str(n).encode()
+            assert 0 < sum(records.reads) < 16 * MIB  # what fits into the sockets' buffers, and one piece
+            await slow.leaves()
+            await other.leaves()
+
+    run(dialogue())
+
+
+def test_a_client_that_sends_and_never_reads_is_stopped(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house() as home:
+            client = await Client.dials(home.port, limit=1024)
+            other = await Client.dials(home.port)
+            for _ in range(200):
+                client.send(*["big 100000"] * 10)
+            assert await other.asks("echo still here") == b"still here"
+            assert len(home.handler.handled) < 500
+            await client.leaves()
+            await other.leaves()
+
+    run(dialogue())
+
+
+def test_an_address_with_its_maximum_is_turned_away(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house(max_connections_per_ip=2) as home:
+            first, second = await Client.dials(home.port), await Client.dials(home.port)
+            await first.asks("echo"), await second.asks("echo")
+            third = await Client.dials(home.port)
+            assert await third.sees_the_end()
+            assert await first.asks("echo on") == b"on"
+            first.send("close")
+            assert await first.sees_the_end()
+            fourth = await Client.dials(home.port)
+            assert await fourth.asks("echo hello") == b"hello"
+            await asyncio.gather(*(client.leaves() for client in (first, second, third, fourth)))
+
+    run(dialogue())
+
+
+@pytest.mark.parametrize(
+    "limit", [{"max_connections": 2}, {"max_connections_per_listener": {"PLAINTEXT": 2}}]
+)
+def test_a_full_broker_lets_the_next_client_wait(run: Run, limit: dict[str, Any]) -> None:
+    async def dialogue() -> None:
+        async with house(**limit) as home:
+            first, second = await Client.dials(home.port), await Client.dials(home.port)
+            await first.asks("echo"), await second.asks("echo")
+            third = await Client.dials(home.port)
+            third.send("echo at last")
+            assert await first.asks("echo on") == b"on"
+            assert home.probe.listener("PLAINTEXT").connection_count == 2
+            second.send("close")
+            assert await second.sees_the_end()
+            assert await third.answer() == b"at last"
+            await asyncio.gather(*(client.leaves() for client in (first, second, third)))
+
+    run(dialogue())
+
+
+def test_an_idle_connection_is_closed(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house(connections_max_idle_ms=40) as home:
+            client = await Client.dials(home.port)
+            await client.asks("echo hello")
+            assert await client.sees_the_end()
+            await client.leaves()
+
+    run(dialogue())
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\xff\xff\xff\xff", size_prefix(17 * MIB), framed(b"?")],
+)
+def test_rubbish_closes_the_connection_and_no_other(run: Run, rubbish: bytes) -> None:
+    async def dialogue() -> None:
+        async with house() as home:
+            bad, good = await Client.dials(home.port), await Client.dials(home.port)
+            bad.writer.write(rubbish)
+            assert await bad.sees_the_end()
+            assert await good.asks("echo fine") == b"fine"
+            await asyncio.gather(bad.leaves(), good.leaves())
+
+    run(dialogue())
+
+
+def test_claims_of_huge_requests_take_no_memory(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house(limit_bytes=MIB) as home:
+            claimants = await asyncio.gather(*(Client.dials(home.port) for _ in range(50)))
+            for claimant in claimants:
+                claimant.writer.write(size_prefix(16 * MIB) + b"and then nothing")
+            client = await Client.dials(home.port, limit=MIB)
+            for _ in range(3):
+                assert len(await client.asks("echo " + "x" * 2 * MIB)) == 2 * MIB
+            assert home.memory.used_bytes == 0
+            await asyncio.gather(*(someone.leaves() for someone in [client, *claimants]))
+
+    run(dialogue())
+
+
+def test_large_requests_take_turns_when_memory_is_short(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house(limit_bytes=MIB) as home:
+            clients = await asyncio.gather(*(Client.dials(home.port, limit=MIB) for _ in range(12)))
+            answers = await asyncio.gather(*(client.asks("echo " + "x" * MIB) for client in clients))
+            assert [len(answer) for answer in answers] == [MIB] * 12
+            assert (home.memory.used_bytes, home.memory.waiting) == (0, 0)
+            await asyncio.gather(*(client.leaves() for client in clients))
+
+    run(dialogue())
+
+
+def test_whoever_asked_is_told_of_the_end_of_each_connection(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house() as home:
+            ended: asyncio.Queue[int] = asyncio.Queue()
+            home.server.connection_closed = ended.put_nowait
+            client, other = await Client.dials(home.port), await Client.dials(home.port)
+            await client.asks("echo")
+            await other.asks("echo")
+            first, second = sorted(info.connection_id for info in home.server.connections())
+            await other.leaves()
+            await client.leaves()
+            assert {await ended.get(), await ended.get()} == {first, second}
+
+    run(dialogue())
+
+
+def test_a_client_that_resets_is_forgotten(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house() as home:
+            client = await Client.dials(home.port)
+            client.send("wait one")
+            client.writer.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
+            other = await Client.dials(home.port)
+            while not home.handler.pending:
+                await other.asks("echo")
+            client.writer.transport.abort()
+            while len(list(home.server.connections())) > 1:
+                await other.asks("echo")
+            home.handler.complete("one")
+            assert home.memory.used_bytes == 0
+            await other.leaves()
+
+    run(dialogue())
+
+
+def test_draining_answers_what_is_in_flight_and_takes_nothing_new(run: Run) -> None:
+    async def dialogue() -> None:
+        home = House()
+        busy, idle = await Client.dials(home.port), await Client.dials(home.port)
+        await idle.asks("echo")
+        busy.send("wait one", "echo two")
+        while not home.handler.pending:
+            await idle.asks("echo")
+        draining = asyncio.ensure_future(home.server.drain(5))
+        assert await idle.sees_the_end()
+        with pytest.raises(ConnectionRefusedError):
+            await Client.dials(home.port)
+        home.handler.complete("one")
+        assert [await busy.answer(), await busy.answer()] == [b"one", b"two"]
+        assert await busy.sees_the_end()
+        assert await draining == 0
+        await asyncio.gather(busy.leaves(), idle.leaves())
+
+    run(dialogue())
+
+
+def test_draining_does_not_wait_for_ever(run: Run) -> None:
+    async def dialogue() -> None:
+        home = House()
+        client = await Client.dials(home.port)
+        client.send("wait for the end of days")
+        other = await Client.dials(home.port)
+        while not home.handler.pending:
+            await other.asks("echo")
+        await other.leaves()
+        assert await home.server.drain(0.01) == 1
+        assert await client.sees_the_end()
+        await client.leaves()
+
+    run(dialogue())
+
+
+def test_without_file_descriptors_it_waits_and_says_so(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def dialogue() -> None:
+        async with house() as home:
+            (listening,) = home.server._listening.values()
+
+            class NoFiles:
+                """A listening socket while the process has no file descriptor left."""
+
+                def __init__(self, real: socket.socket) -> None:
+                    self.real = real
+
+                def accept(self) -> None:
+                    raise OSError(24, "Too many open files")
+
+            home.server._accept(listening, NoFiles(listening.sockets[0]))  # type: ignore[arg-type]
+            assert not listening.accepting
+            home.server._resume_accepting()
+            client = await Client.dials(home.port)
+            assert await client.asks("echo again") == b"again"
+            await client.leaves()
+
+    run(dialogue())
+    assert "raise the limit of open files" in caplog.text
