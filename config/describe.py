@@ -11,30 +11,16 @@ since tools rely on them:
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from enum import IntEnum
 from typing import Any
 
 from config.broker_config import BrokerConfig
 from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS, log, server
+from config.config_source import ConfigSource
 from config.keys import ConfigKey, DynamicMode
 from config.layers import Setting, Source
 from config.log_config import effective_topic_values, sound_topic_overrides
 from config.messages import key_of_listener, name_of_all_listeners
 from config.values import ConfigType
-
-
-class ConfigSource(IntEnum):
-    """Where a described value comes from; the numbers are those of the wire (DescribeConfigsResponse.ConfigSource)."""
-
-    UNKNOWN = 0
-    DYNAMIC_TOPIC_CONFIG = 1
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    DEFAULT_CONFIG = 5
-    DYNAMIC_BROKER_LOGGER_CONFIG = 6
-    DYNAMIC_CLIENT_METRICS_CONFIG = 7
-    DYNAMIC_GROUP_CONFIG = 8
 
 
 class ConfigSynonym:

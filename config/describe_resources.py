@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from config.broker_config import BrokerConfig
 from config.catalogue import CLIENT_METRICS_KEYS, GROUP_KEYS
 from config.client_metrics import effective_client_metrics_values
-from config.describe import ConfigEntry, ConfigSource, ConfigSynonym, broker_synonyms
+from config.config_source import ConfigSource
+from config.describe import ConfigEntry, ConfigSynonym, broker_synonyms
 from config.group_config import effective_group_values
 from config.keys import ConfigError
 

@@ -18,20 +18,6 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-class ConfigSource(IntEnum):
-    """Where a configuration value comes from (`ConfigEntry.ConfigSource`)."""
-
-    UNKNOWN = 0
-    DYNAMIC_TOPIC_CONFIG = 1
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    DEFAULT_CONFIG = 5
-    DYNAMIC_BROKER_LOGGER_CONFIG = 6
-    DYNAMIC_CLIENT_METRICS_CONFIG = 7
-    DYNAMIC_GROUP_CONFIG = 8
-
-
 class ScramMechanism(IntEnum):
     """The mechanisms of SCRAM (RFC 5802) by their numbers on the wire."""
 

@@ -23,7 +23,14 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from broker.metadata.cluster import FENCE, IN_CONTROLLED_SHUTDOWN, UNFENCE
+from broker.metadata.cluster import (
+    FENCE,
+    IN_CONTROLLED_SHUTDOWN,
+    UNFENCE,
+    ListenerEndpoint,
+    end_points,
+    supported_features,
+)
 from broker.metadata.image import MetadataImage
 from broker.metadata.topics import NO_LEADER, RECOVERING, PartitionImage
 from broker.metadata.versions import (
@@ -121,18 +128,10 @@ def controller_registration(node: Node, metadata_version: int) -> list[Message]:
             controller_id=node.node_id,
             incarnation_id=node.incarnation_id,
             zk_migration_ready=False,
-            end_points=[
-                RegisterControllerRecord.ControllerEndpoint(
-                    name=at.name, host=at.host or "", port=at.port, security_protocol=_protocol_number(at)
-                )
-                for at in node.controller_listeners
-            ],
-            features=[
-                RegisterControllerRecord.ControllerFeature(
-                    name=name, min_supported_version=low, max_supported_version=high
-                )
-                for name, (low, high) in node.features.items()
-            ],
+            end_points=end_points(
+                RegisterControllerRecord.ControllerEndpoint, _endpoints(node.controller_listeners)
+            ),
+            features=supported_features(RegisterControllerRecord.ControllerFeature, node.features),
         )
     ]
 
@@ -144,18 +143,8 @@ def broker_registration(node: Node, metadata_version: int, broker_epoch: int) ->
         broker_id=node.node_id,
         incarnation_id=node.incarnation_id,
         broker_epoch=broker_epoch,
-        end_points=[
-            RegisterBrokerRecord.BrokerEndpoint(
-                name=at.name, host=at.host or "", port=at.port, security_protocol=_protocol_number(at)
-            )
-            for at in node.listeners
-        ],
-        features=[
-            RegisterBrokerRecord.BrokerFeature(
-                name=name, min_supported_version=low, max_supported_version=high
-            )
-            for name, (low, high) in node.features.items()
-        ],
+        end_points=end_points(RegisterBrokerRecord.BrokerEndpoint, _endpoints(node.listeners)),
+        features=supported_features(RegisterBrokerRecord.BrokerFeature, node.features),
         rack=node.rack,
         fenced=True,
         in_controlled_shutdown=False,
@@ -164,8 +153,11 @@ def broker_registration(node: Node, metadata_version: int, broker_epoch: int) ->
     )
 
 
-def _protocol_number(listener: Listener) -> int:
-    return SECURITY_PROTOCOLS.index(listener.security_protocol)
+def _endpoints(listeners: Iterable[Listener]) -> dict[str, ListenerEndpoint]:
+    return {
+        at.name: ListenerEndpoint(at.host or "", at.port, SECURITY_PROTOCOLS.index(at.security_protocol))
+        for at in listeners
+    }
 
 
 def unfencing(node_id: int, broker_epoch: int) -> BrokerRegistrationChangeRecord:

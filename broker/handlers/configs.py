@@ -20,9 +20,9 @@ from broker.metadata.image import (
     MetadataImage,
 )
 from broker.request import RequestContext, api
+from config.config_source import ConfigSource
 from config.describe import (
     ConfigEntry,
-    ConfigSource,
     describe_broker_configs,
     describe_cluster_default,
     describe_topic_configs,

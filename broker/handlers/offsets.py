@@ -20,17 +20,19 @@ from protocol.messages.offsets import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
+from protocol.special_timestamps import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    SINCE_VERSION,
+)
 
 if TYPE_CHECKING:
     from broker.services import Broker
 
-LATEST: Final = -1
-EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
-EARLIEST_LOCAL: Final = -4
-LATEST_TIERED: Final = -5
-EARLIEST_PENDING_UPLOAD: Final = -6
-_SINCE_VERSION: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 _LEADER_EPOCHS_SINCE: Final = 4
 
@@ -106,7 +108,7 @@ def _list_offset(
     """The offset that `wanted.timestamp` names. Raises ApiError, also for names that are newer than `version`."""
     partition.check_leader(wanted.current_leader_epoch)
     timestamp = wanted.timestamp
-    if version < _SINCE_VERSION.get(timestamp, 1) or timestamp < EARLIEST_PENDING_UPLOAD:
+    if version < SINCE_VERSION.get(timestamp, 1) or timestamp < EARLIEST_PENDING_UPLOAD:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Version {version} has no offset called {timestamp}.")
     end = _last_readable(partition, request)
     if timestamp in _NAMED:

@@ -11,7 +11,8 @@ from broker.controller.topic_admin import NewTopic, TopicSpec, config_removals, 
 from broker.metadata.image import MetadataImage
 from broker.request import Pending, RequestContext, api
 from config.catalogue.server import DELETE_TOPIC_ENABLE
-from config.describe import ConfigSource, describe_topic_configs, source_of_topic_default
+from config.config_source import ConfigSource
+from config.describe import describe_topic_configs, source_of_topic_default
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import RemoveTopicRecord

@@ -5,8 +5,8 @@ Source: org.apache.kafka.metadata.BrokerRegistration, ControllerRegistration; or
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, TypeVar
 
 from protocol.messages.cluster_records import (
     BrokerRegistrationChangeRecord,
@@ -37,6 +37,37 @@ class FeatureRange(NamedTuple):
     high: int
 
 
+E = TypeVar("E", RegisterBrokerRecord.BrokerEndpoint, RegisterControllerRecord.ControllerEndpoint)
+F = TypeVar("F", RegisterBrokerRecord.BrokerFeature, RegisterControllerRecord.ControllerFeature)
+
+
+def end_points(kind: type[E], listeners: Mapping[str, ListenerEndpoint]) -> list[E]:
+    """Listeners as a record has them; the records of brokers and controllers each have a kind of their own."""
+    return [
+        kind(name=name, host=at.host, port=at.port, security_protocol=at.security_protocol)
+        for name, at in listeners.items()
+    ]
+
+
+def supported_features(kind: type[F], features: Mapping[str, tuple[int, int]]) -> list[F]:
+    """Supported levels (lowest, highest) as a record has them."""
+    return [
+        kind(name=name, min_supported_version=low, max_supported_version=high)
+        for name, (low, high) in features.items()
+    ]
+
+
+def _listeners(points: Iterable[E]) -> dict[str, ListenerEndpoint]:
+    return {point.name: ListenerEndpoint(point.host, point.port, point.security_protocol) for point in points}
+
+
+def _features(features: Iterable[F]) -> dict[str, FeatureRange]:
+    return {
+        feature.name: FeatureRange(feature.min_supported_version, feature.max_supported_version)
+        for feature in features
+    }
+
+
 class BrokerRegistration(NamedTuple):
     """A broker as it registered, and whether it is fenced since. `epoch`: the offset of its registration."""
 
@@ -59,14 +90,8 @@ class BrokerRegistration(NamedTuple):
             record.broker_id,
             record.broker_epoch,
             record.incarnation_id,
-            {
-                point.name: ListenerEndpoint(point.host, point.port, point.security_protocol)
-                for point in record.end_points
-            },
-            {
-                feature.name: FeatureRange(feature.min_supported_version, feature.max_supported_version)
-                for feature in record.features
-            },
+            _listeners(record.end_points),
+            _features(record.features),
             record.rack,
             record.fenced,
             record.in_controlled_shutdown,
@@ -93,18 +118,8 @@ class BrokerRegistration(NamedTuple):
             is_migrating_zk_broker=self.is_migrating_zk_broker,
             incarnation_id=self.incarnation_id,
             broker_epoch=self.epoch,
-            end_points=[
-                RegisterBrokerRecord.BrokerEndpoint(
-                    name=name, host=at.host, port=at.port, security_protocol=at.security_protocol
-                )
-                for name, at in self.listeners.items()
-            ],
-            features=[
-                RegisterBrokerRecord.BrokerFeature(
-                    name=name, min_supported_version=levels.low, max_supported_version=levels.high
-                )
-                for name, levels in self.features.items()
-            ],
+            end_points=end_points(RegisterBrokerRecord.BrokerEndpoint, self.listeners),
+            features=supported_features(RegisterBrokerRecord.BrokerFeature, self.features),
             rack=self.rack,
             fenced=self.fenced,
             in_controlled_shutdown=self.in_controlled_shutdown,
@@ -127,14 +142,8 @@ class ControllerRegistration(NamedTuple):
         return cls(
             record.controller_id,
             record.incarnation_id,
-            {
-                point.name: ListenerEndpoint(point.host, point.port, point.security_protocol)
-                for point in record.end_points
-            },
-            {
-                feature.name: FeatureRange(feature.min_supported_version, feature.max_supported_version)
-                for feature in record.features
-            },
+            _listeners(record.end_points),
+            _features(record.features),
             record.zk_migration_ready,
         )
 
@@ -143,16 +152,6 @@ class ControllerRegistration(NamedTuple):
             controller_id=self.controller_id,
             incarnation_id=self.incarnation_id,
             zk_migration_ready=self.zk_migration_ready,
-            end_points=[
-                RegisterControllerRecord.ControllerEndpoint(
-                    name=name, host=at.host, port=at.port, security_protocol=at.security_protocol
-                )
-                for name, at in self.listeners.items()
-            ],
-            features=[
-                RegisterControllerRecord.ControllerFeature(
-                    name=name, min_supported_version=levels.low, max_supported_version=levels.high
-                )
-                for name, levels in self.features.items()
-            ],
+            end_points=end_points(RegisterControllerRecord.ControllerEndpoint, self.listeners),
+            features=supported_features(RegisterControllerRecord.ControllerFeature, self.features),
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from config.broker_config import BrokerConfig
+from config.config_source import ConfigSource
 from config.describe import (
     ConfigEntry,
-    ConfigSource,
     describe_broker_configs,
     describe_cluster_default,
     describe_topic_configs,

@@ -7,7 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from broker.admin.client import ANYONE, AdminClient, Node, Target
 from broker.admin.errors import check
-from broker.admin.names import ConfigSource, ResourceType
+from broker.admin.names import ResourceType
+from config.config_source import ConfigSource
 from protocol.messages.configs import (
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,

@@ -12,18 +12,13 @@ from broker.admin.partitions import TopicPartition, by_topic
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest
+from protocol.special_timestamps import (
+    SINCE_VERSION,
+)
 
-LATEST: Final = -1
-EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
-EARLIEST_LOCAL: Final = -4
-LATEST_TIERED: Final = -5
-EARLIEST_PENDING_UPLOAD: Final = -6
 UNKNOWN_OFFSET: Final = -1
 CONSUMER: Final = -1
 """The replica id of whoever is no replica."""
-_SINCE: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
-"""The first version of ListOffsets in which a special timestamp means something."""
 
 
 class Offset(NamedTuple):
@@ -61,7 +56,7 @@ def list_offsets(client: AdminClient, wanted: Mapping[TopicPartition, int]) -> d
     found: dict[TopicPartition, Found] = {
         each: ServerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, about=str(each)) for each in wanted
     }
-    versions = f"{max((_SINCE.get(timestamp, 1) for timestamp in wanted.values()), default=1)}-11"
+    versions = f"{max((SINCE_VERSION.get(timestamp, 1) for timestamp in wanted.values()), default=1)}-11"
     for leader, partitions in _by_leader(wanted, leaders).items():
         request = _offsets_request({each: wanted[each] for each in partitions})
         answer = client.send(request, Node(leader), codes=_partition_codes, versions=versions)

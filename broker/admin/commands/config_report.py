@@ -28,9 +28,10 @@ from broker.admin.commands.config_entities import (
     plain_name,
 )
 from broker.admin.errors import ServerError, UnsupportedApiError
-from broker.admin.names import ConfigSource, ResourceType, name_of, scram_name
+from broker.admin.names import ResourceType, name_of, scram_name
 from broker.admin.output import Output
 from broker.admin.shapes import ConfigRow, QuotaRow, UserRow
+from config.config_source import ConfigSource
 from protocol.errors import ErrorCode
 
 _DYNAMIC: Final = {

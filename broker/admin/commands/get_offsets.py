@@ -6,23 +6,21 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from broker.admin.calls.offsets import (
-    EARLIEST,
-    EARLIEST_LOCAL,
-    EARLIEST_PENDING_UPLOAD,
-    LATEST,
-    LATEST_TIERED,
-    MAX_TIMESTAMP,
-    UNKNOWN_OFFSET,
-    Offset,
-    list_offsets,
-)
+from broker.admin.calls.offsets import UNKNOWN_OFFSET, Offset, list_offsets
 from broker.admin.calls.topics import list_topics
 from broker.admin.errors import AdminError
 from broker.admin.options import Given, admin_command, connection_options, flag, option, refuse, session
 from broker.admin.partitions import TopicPartition
 from broker.admin.patterns import TopicPattern
 from broker.admin.shapes import OffsetRow
+from protocol.special_timestamps import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+)
 
 TIMES: Final = {
     "latest": LATEST,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker.admin.calls.groups import DEAD, commit_offsets, describe_group, fetch_offsets
-from broker.admin.calls.offsets import EARLIEST, LATEST, UNKNOWN_OFFSET, Offset, list_offsets
+from broker.admin.calls.offsets import UNKNOWN_OFFSET, Offset, list_offsets
 from broker.admin.calls.topics import describe_topics
 from broker.admin.client import AdminClient
 from broker.admin.errors import AdminError, BadFileError, ServerError
@@ -20,6 +20,7 @@ from broker.admin.partitions import TopicPartition, parse_topic_partitions
 from broker.admin.shapes import ResetRow
 from broker.admin.times import parse_datetime, parse_duration
 from protocol.errors import ErrorCode
+from protocol.special_timestamps import EARLIEST, LATEST
 
 SCENARIOS: Final = (
     "to-offset",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from broker.admin.calls.groups import Committed, Group, Member, describe_group, fetch_offsets
-from broker.admin.calls.offsets import LATEST, Offset, list_offsets
+from broker.admin.calls.offsets import Offset, list_offsets
 from broker.admin.client import AdminClient
 from broker.admin.errors import ServerError, UnsupportedApiError
 from broker.admin.options import Given
@@ -14,6 +14,7 @@ from broker.admin.output import Output
 from broker.admin.partitions import TopicPartition, by_topic
 from broker.admin.shapes import GroupMemberRow, GroupOffsetRow, GroupRow
 from protocol.errors import ErrorCode
+from protocol.special_timestamps import LATEST
 
 _REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 _EMPTY: Final = "Empty"

@@ -1,12 +1,7 @@
 from __future__ import annotations
 
-from broker.admin.names import (
-    ConfigSource,
-    ScramMechanism,
-    name_of,
-    scram_mechanism,
-    scram_name,
-)
+from broker.admin.names import ScramMechanism, name_of, scram_mechanism, scram_name
+from config.config_source import ConfigSource
 
 
 def test_names() -> None:

@@ -16,7 +16,7 @@ from broker.metadata.image import (
     TOPIC_RESOURCE,
 )
 from config.catalogue import GROUP_KEYS, TOPIC_KEYS
-from config.describe import ConfigSource
+from config.config_source import ConfigSource
 from config.values import ConfigType
 from protocol.errors import ErrorCode
 from protocol.messages.configs import (

@@ -6,7 +6,8 @@ import pytest
 
 from broker.controller.embedded import Decision
 from broker.controller.topic_admin import TopicSpec, new_topics
-from broker.handlers import offsets
+from broker.handlers.offsets import READ_COMMITTED
+from protocol import special_timestamps as offsets
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 from protocol.messages.topic_records import PartitionChangeRecord
@@ -132,7 +133,7 @@ def test_what_is_in_an_open_transaction_is_seen_by_those_only_who_read_everythin
         (offsets.MAX_TIMESTAMP, found(-1)),
         (newest, found(-1)),
     ]:
-        committed = list_offsets("t", 0, timestamp=timestamp, isolation_level=offsets.READ_COMMITTED)
+        committed = list_offsets("t", 0, timestamp=timestamp, isolation_level=READ_COMMITTED)
         assert client >> committed << answer
     for timestamp, answer in [
         (offsets.LATEST, found(4, leader_epoch=0)),
@@ -144,7 +145,7 @@ def test_what_is_in_an_open_transaction_is_seen_by_those_only_who_read_everythin
 
 def test_a_follower_sees_the_end_of_the_log(broker: InProcessBroker) -> None:
     filled(broker)
-    asked = list_offsets("t", 0, replica_id=2, isolation_level=offsets.READ_COMMITTED)
+    asked = list_offsets("t", 0, replica_id=2, isolation_level=READ_COMMITTED)
     assert broker.client(version=LATEST) >> asked << found(3, leader_epoch=0)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from config.describe import ConfigSource
+from config.config_source import ConfigSource
 from protocol.errors import ErrorCode
 from protocol.messages.topics import (
     CreateTopicsRequest,
