@@ -33,7 +33,7 @@ test: $(VENV)/.test ## Proves that it works: units, properties, stock Python cli
 	$(BIN)/python -m pytest -m 'not slow and not conformance'
 
 conformance: $(VENV)/.test ## Holds Barnabas against Apache Kafka itself (needs Java 17 and Maven)
-	$(BIN)/python -m pytest -m 'slow or conformance'
+	$(BIN)/python -m pytest --durations=25 --durations-min=5 -m 'slow or conformance'
 
 check: lint types imports ## Lint, types and the import contract
 
