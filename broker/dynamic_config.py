@@ -8,7 +8,7 @@ Source: kafka.server.metadata.DynamicConfigPublisher, ConfigHandler and DynamicB
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from broker.controller.config_admin import CLUSTER_DEFAULT
@@ -93,17 +93,21 @@ class DynamicConfigPublisher:
             self._reconfigure()
         topics = {name for kind, name in delta.config_changes if kind == TOPIC_RESOURCE}
         if of_broker or topics:
-            self._update_logs(image, None if of_broker else topics)
+            self._log_manager.update_configs(
+                lambda log: self._dynamic.log_config(image, log.topic),
+                None if of_broker else self._logs_of(image, topics),
+            )
 
-    def _update_logs(self, image: MetadataImage, topics: set[str] | None) -> None:
-        """Has the logs of these topics, or all, go by what holds now."""
-
-        def config_of(log: UnifiedLog) -> LogConfig:
-            if topics is not None and log.topic not in topics:
-                return log.config
-            return self._dynamic.log_config(image, log.topic)
-
-        self._log_manager.update_configs(config_of)
+    def _logs_of(self, image: MetadataImage, topics: Iterable[str]) -> Iterator[UnifiedLog]:
+        """The logs of these topics. A topic that is gone has none."""
+        for topic in [image.topics[name] for name in topics if name in image.topics]:
+            for index in topic.partitions:
+                for log in (
+                    self._log_manager.get_log(topic.name, index),
+                    self._log_manager.get_future_log(topic.name, index),
+                ):
+                    if log is not None:
+                        yield log
 
     def _reconfigure(self) -> None:
         self._log_manager.expire_producers_after(self._dynamic.config[PRODUCER_ID_EXPIRATION_MS])

@@ -7,7 +7,7 @@ the checkpoints. It has no threads and no schedule of its own: the broker calls 
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -408,9 +408,14 @@ class LogManager(LogDirs):
             key, base_offset = (log.topic, log.partition), log.segments[-1].base_offset
             self.cleaner.maybe_truncate_checkpoint(directory, key, base_offset)
 
-    def update_configs(self, config_of: Callable[[UnifiedLog], "LogConfig"]) -> None:
-        """Has every log go by the configuration that it has now; a compaction ends where there is to be none."""
-        for log in (*self.all_logs(), *self.future_logs()):
+    def update_configs(
+        self, config_of: Callable[[UnifiedLog], "LogConfig"], logs: Iterable[UnifiedLog] | None = None
+    ) -> None:
+        """Has `logs`, or else every log, go by the configuration that it has now.
+
+        A compaction ends where there is to be none.
+        """
+        for log in (*self.all_logs(), *self.future_logs()) if logs is None else logs:
             config = config_of(log)
             if config is log.config or config == log.config:
                 continue
