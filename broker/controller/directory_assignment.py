@@ -30,7 +30,7 @@ class DirectoryAssignment:
     """Chooses the directories of this node's new replicas.
 
     Several operations are decided before the logs of the first are there, so it counts what it has decided until the
-    image comes that has it (`apply`).
+    next image comes (`apply`): the controller decides nothing between a commit and the image that has it.
     """
 
     def __init__(self, node_id: int, log_manager: LogManager, image: Callable[[], MetadataImage]) -> None:
@@ -38,7 +38,7 @@ class DirectoryAssignment:
         self._node_id = node_id
         self._log_manager = log_manager
         self._image = image
-        self._decided: dict[tuple[Uuid, int], LogDir] = {}
+        self._decided: Counter[LogDir] = Counter()
 
     def assign(self, records: Sequence[Message]) -> None:
         """Fills in `directories` of the records of new partitions that have a replica here."""
@@ -50,7 +50,7 @@ class DirectoryAssignment:
         if not new:
             return
         try:
-            chosen = self._log_manager.choose_directories(len(new), Counter(self._decided.values()))
+            chosen = self._log_manager.choose_directories(len(new), self._decided)
         except KafkaStorageError as error:
             logger.error("new partitions have no place: %s", error)
             return
@@ -58,17 +58,13 @@ class DirectoryAssignment:
         for record, default in zip(new, chosen, strict=True):
             name = names.get(record.topic_id) or self._image().topic_names.get(record.topic_id, "")
             directory = self._log_manager.preferred(name, record.partition_id) or default
-            self._decided[record.topic_id, record.partition_id] = directory
+            self._decided[directory] += 1
             image = PartitionImage.of(record)
             record.directories = image.with_directory(self._node_id, directory.directory_id or ZERO_UUID)
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """The logs of these topics are made, or will not be."""
-        if not self._decided:
-            return
-        there = {image.topics[name].topic_id for name in delta.created_topics | set(delta.changed_topics)}
-        gone = there | set(delta.deleted_topics)
-        self._decided = {key: directory for key, directory in self._decided.items() if key[0] not in gone}
+        """The logs of what was decided are made, or, where the disk refused the records, will not be."""
+        self._decided.clear()
 
 
 def report_directory(

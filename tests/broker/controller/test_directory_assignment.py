@@ -98,6 +98,19 @@ def test_what_is_decided_and_not_made_yet_counts(tmp_path: Path) -> None:
     storage.close()
 
 
+def test_what_the_disk_refused_to_record_does_not_count_for_ever(tmp_path: Path) -> None:
+    storage = opened(tmp_path)
+    deciding = assignment(storage)
+    ids = {one.directory_id: one.path[-1] for one in storage.log_manager.dirs}
+    deciding.assign([TopicRecord(name="refused", topic_id=OTHER_ID), record(0)])
+    image, delta = storage.image.apply([])
+    deciding.apply(image, delta)
+    new = record(0)
+    deciding.assign([TopicRecord(name="t", topic_id=TOPIC_ID), new])
+    assert ids[new.directories[0]] == "a"
+    storage.close()
+
+
 def test_only_this_nodes_replicas_are_placed(tmp_path: Path) -> None:
     storage = opened(tmp_path)
     ours, others = record(0, replicas=(2, 1)), record(1, replicas=(2,))
