@@ -12,14 +12,9 @@ from binascii import Error as Base64Error
 from collections.abc import Callable
 from typing import Final
 
-from broker.controller.scram_admin import (
-    MAX_ITERATIONS,
-    MECHANISMS,
-    MIN_ITERATIONS,
-    Upsertion,
-    credential_record,
-)
+from broker.controller.scram_admin import Upsertion, credential_record
 from protocol.messages.cluster_records import UserScramCredentialRecord
+from protocol.scram import HASH_NAMES, MAX_ITERATIONS, MIN_ITERATIONS
 
 _BY_NAME: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 _SALT_BYTES: Final = 20
@@ -49,7 +44,7 @@ def parse_scram(argument: str, random_bytes: Callable[[int], bytes]) -> UserScra
     _check_iterations(iterations, mechanism)
     salt = random_bytes(_SALT_BYTES) if salt is None else salt
     if password is not None:
-        salted_password = hashlib.pbkdf2_hmac(MECHANISMS[mechanism], password.encode(), salt, iterations)
+        salted_password = hashlib.pbkdf2_hmac(HASH_NAMES[mechanism], password.encode(), salt, iterations)
     return credential_record(Upsertion(name, mechanism, iterations, salt, salted_password))
 
 

@@ -111,6 +111,19 @@ class Server:
         self.snapshot_generator.start()
 
     def _put_together(self, storage: NodeStorage) -> KafkaApis:
+        """Makes the parts, each over those before it, and has them take over what the metadata hold."""
+        everything = MetadataDelta.everything(storage.image)
+        self._make_partitions(storage)
+        self.replica_manager.apply(storage.image, everything, at_start=True)
+        self._make_metadata(storage)
+        self._make_followers(storage)
+        broker = self._broker(storage)
+        for follow in self.followers:
+            follow(storage.image, everything)
+        return KafkaApis(broker, self.observers.requests, time.monotonic)
+
+    def _make_partitions(self, storage: NodeStorage) -> None:
+        """What has to do with logs and their records."""
         config, loop = self.config, self._loop
         self.fetch_manager = FetchManager(
             FetchSessionCache(
@@ -139,8 +152,12 @@ class Server:
             workers=WorkerPool(loop, self._runner),
             log_dir_failed=self.replica_manager.log_dir_failed,
         )
-        everything = MetadataDelta.everything(storage.image)
-        self.replica_manager.apply(storage.image, everything, at_start=True)
+        self.housekeeping = Housekeeping(
+            config, storage.log_manager, self.replica_manager, self._runner, loop
+        )
+
+    def _make_metadata(self, storage: NodeStorage) -> None:
+        """What decides, commits and publishes metadata."""
         self.loader = MetadataLoader(storage.image, self._runner, self._publish, self._prepare)
         self.directory_assignment = DirectoryAssignment(
             storage.node_id, storage.log_manager, lambda: self.controller.image
@@ -152,9 +169,13 @@ class Server:
             self._runner,
             assign=self.directory_assignment.assign,
         )
-        self.housekeeping = Housekeeping(
-            config, storage.log_manager, self.replica_manager, self._runner, loop
+        storage.store.on_failure = lambda: self._loop.call_soon_threadsafe(
+            self._log_dir_failed, storage.metadata_dir
         )
+
+    def _make_followers(self, storage: NodeStorage) -> None:
+        """What goes by the metadata, in the order in which each is told of them."""
+        config, loop = self.config, self._loop
         self.log_dirs = self._log_dirs(storage)
         self.cordoned_dirs = CordonedLogDirs(config, storage.log_manager, self.controller, storage.node_id)
         self.followers.append(self._dynamic_config(storage).apply)
@@ -163,10 +184,11 @@ class Server:
         self.followers.append(self.client_metrics.apply)
         self.snapshot_generator = SnapshotGenerator(storage.store, self._runner, loop, storage.image)
         self.followers.append(self.snapshot_generator.apply)
-        storage.store.on_failure = lambda: loop.call_soon_threadsafe(
-            self._log_dir_failed, storage.metadata_dir
-        )
-        broker = Broker(
+
+    def _broker(self, storage: NodeStorage) -> Broker:
+        """What handlers work with."""
+        config = self.config
+        return Broker(
             config=config,
             node_id=storage.node_id,
             cluster_id=storage.cluster_id,
@@ -185,13 +207,10 @@ class Server:
             ),
             new_topic_id=lambda: random_uuid(self.env.random_bytes),
             error_probe=self.observers.requests,
-            host_names=HostLookup(loop),
+            host_names=HostLookup(self._loop),
             client_metrics=self.client_metrics,
             log_dirs=self.log_dirs,
         )
-        for follow in self.followers:
-            follow(storage.image, everything)
-        return KafkaApis(broker, self.observers.requests, time.monotonic)
 
     def _dynamic_config(self, storage: NodeStorage) -> DynamicConfigPublisher:
         """What brings changes of the configuration to the parts that keep something of it."""

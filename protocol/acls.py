@@ -7,6 +7,10 @@ AclPermissionType.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
+
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The name of the one resource of type CLUSTER."""
 
 
 class AclResourceType(IntEnum):

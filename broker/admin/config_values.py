@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker.admin.errors import BadFileError
-from broker.admin.names import MIN_ITERATIONS, ScramMechanism
 from config.properties import PropertiesError, decode, read_properties
+from protocol.scram import MIN_ITERATIONS, ScramMechanism
 
 _OUTSIDE_BRACKETS: Final = r"(?=[^\]]*(?:\[|$))"
 _COMMA: Final = re.compile("," + _OUTSIDE_BRACKETS)

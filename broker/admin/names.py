@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-from protocol.wire import Uuid, uuid_to_string
+from protocol.scram import ScramMechanism
 
 
 class ResourceType(IntEnum):
@@ -17,22 +17,6 @@ class ResourceType(IntEnum):
     CLIENT_METRICS = 16
     GROUP = 32
 
-
-class ScramMechanism(IntEnum):
-    """The mechanisms of SCRAM (RFC 5802) by their numbers on the wire."""
-
-    UNKNOWN = 0
-    SCRAM_SHA_256 = 1
-    SCRAM_SHA_512 = 2
-
-    @property
-    def label(self) -> str:
-        """As it is written everywhere but in enums: SCRAM-SHA-256."""
-        return self.name.replace("_", "-")
-
-
-MIN_ITERATIONS: Final = 4096
-"""The fewest that Kafka takes, and its default, for both mechanisms."""
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
@@ -51,8 +35,3 @@ def scram_mechanism(text: str) -> ScramMechanism | None:
     """The mechanism that Kafka writes like this, if there is one."""
     known = {each.label: each for each in ScramMechanism if each}
     return known.get(text)
-
-
-def topic_id_text(topic_id: Uuid) -> str:
-    """As Kafka prints it."""
-    return uuid_to_string(topic_id)

@@ -10,15 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from protocol.acls import AclOperation, AclResourceType, PatternType, PermissionType
+from broker.controller.limits import MAX_RECORDS_PER_USER_OP
+from protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType, PatternType, PermissionType
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.cluster_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from protocol.wire import Uuid
 
-CLUSTER_NAME: Final = "kafka-cluster"
 WILDCARD: Final = "*"
-MAX_RECORDS_PER_REQUEST: Final = 10_000
-"""As in Kafka: one request is one atomic batch of records."""
 
 
 class Acl(NamedTuple):
@@ -218,10 +216,10 @@ def delete(
 
 
 def _check_count(count: int) -> None:
-    if count > MAX_RECORDS_PER_REQUEST:
+    if count > MAX_RECORDS_PER_USER_OP:
         raise ApiError(
             ErrorCode.POLICY_VIOLATION,
-            f"One request may create or delete {MAX_RECORDS_PER_REQUEST} entries, not {count}.",
+            f"One request may create or delete {MAX_RECORDS_PER_USER_OP} entries, not {count}.",
         )
 
 

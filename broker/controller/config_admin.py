@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from broker.controller.limits import MAX_RECORDS_PER_USER_OP
 from broker.controller.topic_admin import check_topic_name
 from broker.metadata.image import (
     BROKER_RESOURCE,
@@ -33,9 +34,6 @@ from config.log_config import validate_topic_overrides
 from config.values import ConfigType
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import ConfigRecord
-
-MAX_RECORDS_PER_REQUEST: Final = 10_000
-"""As in Kafka: one request is one atomic batch of records, and has to stay one that can be written."""
 
 ELR_FEATURE: Final = "eligible.leader.replicas.version"
 CLUSTER_DEFAULT: Final = ""
@@ -98,10 +96,10 @@ class ConfigAdmin:
         twice = ApiError(ErrorCode.INVALID_REQUEST, "Each resource may be named once in a request.")
         outcomes = [twice if wish.resource in repeated else self._decide(image, wish) for wish in wishes]
         count = sum(len(outcome) for outcome in outcomes if not isinstance(outcome, ApiError))
-        if count > MAX_RECORDS_PER_REQUEST:
+        if count > MAX_RECORDS_PER_USER_OP:
             refusal = ApiError(
                 ErrorCode.POLICY_VIOLATION,
-                f"One request may change {MAX_RECORDS_PER_REQUEST} settings in all, not {count}.",
+                f"One request may change {MAX_RECORDS_PER_USER_OP} settings in all, not {count}.",
             )
             return [outcome if isinstance(outcome, ApiError) else refusal for outcome in outcomes]
         return outcomes

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from broker.controller.limits import MAX_RECORDS_PER_USER_OP
 from broker.metadata.image import QuotaEntity, quota_record
 from config.catalogue.resources import client_quota_keys, ip_quota_keys
 from config.keys import ConfigKey
@@ -27,8 +28,6 @@ ENTITY_TYPES: Final = frozenset({USER, CLIENT_ID, IP})
 MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED = 0, 1, 2
 """DescribeClientQuotas: the entity has this name; it is the default of its type; it has any name or is the default."""
 
-MAX_RECORDS_PER_REQUEST: Final = 10_000
-"""As in Kafka: one request is one atomic batch of records."""
 
 Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 EntityParts = Sequence[tuple[str, str | None]]
@@ -134,10 +133,10 @@ def alter_quotas(
             outcomes[entity] = error
         else:
             outcomes[entity] = None
-    if len(records) > MAX_RECORDS_PER_REQUEST:
+    if len(records) > MAX_RECORDS_PER_USER_OP:
         raise ApiError(
             ErrorCode.POLICY_VIOLATION,
-            f"One request may alter {MAX_RECORDS_PER_REQUEST} quotas, not {len(records)}.",
+            f"One request may alter {MAX_RECORDS_PER_USER_OP} quotas, not {len(records)}.",
         )
     return records, outcomes
 

@@ -19,13 +19,7 @@ from broker.metadata.versions import SCRAM
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.cluster_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from protocol.schema import Message
-
-MECHANISMS: Final[Mapping[int, str]] = {1: "sha256", 2: "sha512"}
-"""Kafka's numbers of SCRAM-SHA-256 and SCRAM-SHA-512, and the hash of each as hashlib names it."""
-
-MIN_ITERATIONS: Final = 4096
-MAX_ITERATIONS: Final = 16384
-"""Both included."""
+from protocol.scram import HASH_NAMES, MAX_ITERATIONS, MIN_ITERATIONS
 
 FIRST_METADATA_VERSION: Final = SCRAM
 """The first level of metadata.version (3.5-IV2) that has SCRAM credentials."""
@@ -114,7 +108,7 @@ def _check(credentials: Credentials, metadata_version: int, change: Change) -> N
         )
     if not change.user:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The name of the user is empty.")
-    if change.mechanism not in MECHANISMS:
+    if change.mechanism not in HASH_NAMES:
         raise ApiError(
             ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"There is no SCRAM mechanism {change.mechanism}."
         )
@@ -144,7 +138,7 @@ def _record(change: Change) -> Message:
 
 def credential_record(change: Upsertion) -> UserScramCredentialRecord:
     """What is stored of a checked credential: StoredKey and ServerKey of RFC 5802."""
-    digest = MECHANISMS[change.mechanism]
+    digest = HASH_NAMES[change.mechanism]
     client_key = hmac.digest(change.salted_password, b"Client Key", digest)
     return UserScramCredentialRecord(
         name=change.user,

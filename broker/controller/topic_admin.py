@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Final
 
+from broker.controller.limits import MAX_RECORDS_PER_USER_OP
 from broker.controller.topic_placement import (
     Brokers,
     Replicas,
@@ -34,8 +35,6 @@ _LEGAL: Final = frozenset(string.ascii_letters + string.digits + "._-")
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 
-MAX_RECORDS_PER_USER_OP: Final = 10_000
-"""As in Kafka: one request is one atomic batch of records, and has to stay one that can be written."""
 
 USE_DEFAULT: Final = -1
 """What a request puts where the broker's own default should be taken."""

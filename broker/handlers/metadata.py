@@ -14,6 +14,7 @@ from broker.services import AUTHORIZED_OPERATIONS_OMITTED, Broker
 from broker.topic_answers import MakeTopic
 from config.catalogue.log import AUTO_CREATE_TOPICS_ENABLE
 from config.catalogue.server import MAX_REQUEST_PARTITION_SIZE_LIMIT
+from protocol.acls import AclOperation
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.metadata import (
@@ -29,18 +30,29 @@ from protocol.wire import ZERO_UUID, Encoded, EncodedArray, Uuid
 if TYPE_CHECKING:
     from protocol.messages.metadata import MetadataResponse as Response
 
-READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION = 3, 4, 5, 6, 7, 8, 9
-DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = 10, 11, 12
-"""AclOperation codes."""
 
-
-def _bits(*operations: int) -> int:
+def _bits(*operations: AclOperation) -> int:
     return sum(1 << operation for operation in operations)
 
 
-TOPIC_OPERATIONS: Final = _bits(READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
+TOPIC_OPERATIONS: Final = _bits(
+    AclOperation.READ,
+    AclOperation.WRITE,
+    AclOperation.CREATE,
+    AclOperation.DELETE,
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+)
 CLUSTER_OPERATIONS: Final = _bits(
-    CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE
+    AclOperation.CREATE,
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.CLUSTER_ACTION,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+    AclOperation.IDEMPOTENT_WRITE,
 )
 """What may be done with a topic and with the cluster: without an authorizer, everything that there is."""
 

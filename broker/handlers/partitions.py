@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from broker.controller.embedded import Decision
+from broker.controller.limits import MAX_RECORDS_PER_USER_OP
 from broker.controller.partition_admin import (
     cancel_reassignment,
     elect_leader,
@@ -15,7 +16,6 @@ from broker.controller.partition_admin import (
     reassignments,
 )
 from broker.controller.partition_change import Election
-from broker.controller.topic_admin import MAX_RECORDS_PER_USER_OP
 from broker.controller.topic_placement import Brokers
 from broker.metadata.image import MetadataImage
 from broker.metadata.topics import PartitionImage

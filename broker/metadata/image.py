@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.metadata.cluster import BrokerRegistration, ControllerRegistration
 from broker.metadata.topics import PartitionImage, TopicImage
+from broker.metadata.versions import METADATA_VERSION
 from protocol.messages.cluster_records import (
     AccessControlEntryRecord,
     DelegationTokenRecord,
@@ -38,7 +39,6 @@ CLIENT_METRICS_RESOURCE: Final = 16
 GROUP_RESOURCE: Final = 32
 """ConfigResource types, as ConfigRecord and DescribeConfigs number them. Loggers have no records."""
 
-METADATA_VERSION: Final = "metadata.version"
 NO_OFFSET: Final = -1
 
 ConfigResource = tuple[int, str]

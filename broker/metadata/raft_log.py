@@ -31,7 +31,7 @@ from broker.metadata.quorum_state import QuorumState, QuorumStateFile
 from broker.metadata.raft_snapshots import DEFAULT_SETTINGS, RaftLogSettings, RaftSnapshots
 from broker.metadata.records import frame
 from broker.metadata.snapshot_files import Control, SnapshotId, control_batch, quorum_records
-from broker.metadata.versions import METADATA_TRANSACTIONS
+from broker.metadata.versions import METADATA_TRANSACTIONS, METADATA_VERSION
 from protocol.messages.cluster_records import RemoveUserScramCredentialRecord
 from protocol.messages.control_records import LeaderChangeMessage, VotersRecord
 from protocol.messages.topic_records import AbortTransactionRecord, FeatureLevelRecord, RemoveTopicRecord
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from broker.metadata.image import MetadataImage
 
 METADATA_TOPIC_ID: Final[Uuid] = bytes(15) + b"\x01"
-METADATA_VERSION_FEATURE: Final = "metadata.version"
 
 _READ_BYTES: Final = 4 << 20
 
@@ -177,7 +176,7 @@ class EmbeddedRaftLog:
     def _note(self, records: Iterable[Message]) -> None:
         """Keeps what later records depend on: the metadata.version, which decides in which version they are written."""
         for record in records:
-            if type(record) is FeatureLevelRecord and record.name == METADATA_VERSION_FEATURE:
+            if type(record) is FeatureLevelRecord and record.name == METADATA_VERSION:
                 self.metadata_version = record.feature_level
 
     # -- who we are --

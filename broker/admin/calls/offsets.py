@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
 
 from broker.admin.calls.topics import TIMEOUT_MS
 from broker.admin.client import AdminClient, Node
@@ -12,9 +12,12 @@ from broker.admin.partitions import TopicPartition, by_topic
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest
+from protocol.schema import Message
 from protocol.special_timestamps import (
     SINCE_VERSION,
 )
+
+R = TypeVar("R")
 
 UNKNOWN_OFFSET: Final = -1
 CONSUMER: Final = -1
@@ -52,18 +55,30 @@ def list_offsets(client: AdminClient, wanted: Mapping[TopicPartition, int]) -> d
 
     A partition that is not there gets UNKNOWN_TOPIC_OR_PARTITION. Raises ServerError for a topic that is not.
     """
+    versions = f"{max((SINCE_VERSION.get(timestamp, 1) for timestamp in wanted.values()), default=1)}-11"
+    return _ask_leaders(client, wanted, _offsets_request, _offset, versions=versions)
+
+
+def _ask_leaders(
+    client: AdminClient,
+    wanted: Mapping[TopicPartition, int],
+    request_of: Callable[[Mapping[TopicPartition, int]], Message],
+    result_of: Callable[[Any], R],
+    **how: Any,
+) -> dict[TopicPartition, R | AdminError]:
+    """Asks the leader of each partition; by partition what it answers, or what stands in the way."""
     leaders = leaders_of(client, (each.topic for each in wanted))
-    found: dict[TopicPartition, Found] = {
+    found: dict[TopicPartition, R | AdminError] = {
         each: ServerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, about=str(each)) for each in wanted
     }
-    versions = f"{max((SINCE_VERSION.get(timestamp, 1) for timestamp in wanted.values()), default=1)}-11"
     for leader, partitions in _by_leader(wanted, leaders).items():
-        request = _offsets_request({each: wanted[each] for each in partitions})
-        answer = client.send(request, Node(leader), codes=_partition_codes, versions=versions)
+        request = request_of({each: wanted[each] for each in partitions})
+        answer: Any = client.send(request, Node(leader), codes=_partition_codes, **how)
         for topic in answer.topics:
             for each in topic.partitions:
                 key = TopicPartition(topic.name, each.partition_index)
-                found[key] = _found(key, each)
+                failed = each.error_code != ErrorCode.NONE
+                found[key] = ServerError(each.error_code, about=str(key)) if failed else result_of(each)
     return found
 
 
@@ -83,9 +98,7 @@ def _offsets_request(wanted: Mapping[TopicPartition, int]) -> ListOffsetsRequest
     return ListOffsetsRequest(replica_id=CONSUMER, topics=topics, timeout_ms=TIMEOUT_MS)
 
 
-def _found(key: TopicPartition, answer: Any) -> Found:
-    if answer.error_code != ErrorCode.NONE:
-        return ServerError(answer.error_code, about=str(key))
+def _offset(answer: Any) -> Offset:
     return Offset(answer.offset, answer.timestamp, answer.leader_epoch)
 
 
@@ -93,19 +106,12 @@ def delete_records(
     client: AdminClient, before: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | AdminError]:
     """Deletes the records before these offsets (-1: all); the new start of each log, or what stands in the way."""
-    leaders = leaders_of(client, (each.topic for each in before))
-    found: dict[TopicPartition, int | AdminError] = {
-        each: ServerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, about=str(each)) for each in before
-    }
-    for leader, partitions in _by_leader(before, leaders).items():
-        request = _deletion({each: before[each] for each in partitions})
-        answer = client.send(request, Node(leader), codes=_partition_codes)
-        for topic in answer.topics:
-            for each in topic.partitions:
-                key = TopicPartition(topic.name, each.partition_index)
-                failed = each.error_code != ErrorCode.NONE
-                found[key] = ServerError(each.error_code, about=str(key)) if failed else each.low_watermark
-    return found
+    return _ask_leaders(client, before, _deletion, _low_watermark)
+
+
+def _low_watermark(answer: Any) -> int:
+    low_watermark: int = answer.low_watermark
+    return low_watermark
 
 
 def _deletion(before: Mapping[TopicPartition, int]) -> DeleteRecordsRequest:

@@ -9,13 +9,12 @@ from typing import Any, Final, NamedTuple
 
 from broker.admin.client import CONTROLLER, AdminClient
 from broker.admin.errors import ServerError, check
-from broker.admin.names import ScramMechanism
 from protocol.errors import ErrorCode
 from protocol.messages.security import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
+from protocol.scram import HASH_NAMES, ScramMechanism
 
 SALT_BYTES: Final = 26
 """What Kafka's own client draws."""
-_HASHES: Final = {ScramMechanism.SCRAM_SHA_256: "sha256", ScramMechanism.SCRAM_SHA_512: "sha512"}
 
 
 class Credential(NamedTuple):
@@ -69,7 +68,7 @@ def _user(result: Any) -> ScramUser:
 def salted_password(credential: NewCredential, salt: bytes) -> bytes:
     """Hi(password, salt, iterations) of RFC 5802, which is PBKDF2 with HMAC; the password as UTF-8, as Kafka has it."""
     return hashlib.pbkdf2_hmac(
-        _HASHES[credential.mechanism], credential.password.encode(), salt, credential.iterations
+        HASH_NAMES[credential.mechanism], credential.password.encode(), salt, credential.iterations
     )
 
 

@@ -32,9 +32,8 @@ from broker.admin.options import (
 )
 from broker.admin.output import Output
 from broker.admin.shapes import AclRow
-from protocol.acls import AclOperation, AclResourceType, PatternType, PermissionType
+from protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType, PatternType, PermissionType
 
-CLUSTER_NAME: Final = "kafka-cluster"
 RESOURCES: Final = {
     "topic": AclResourceType.TOPIC,
     "group": AclResourceType.GROUP,

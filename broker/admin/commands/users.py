@@ -19,7 +19,7 @@ from broker.admin.client import AdminClient
 from broker.admin.commands.config_report import known_users, user_row
 from broker.admin.config_values import check_iterations
 from broker.admin.errors import AdminError, BadFileError
-from broker.admin.names import MIN_ITERATIONS, ScramMechanism, scram_mechanism, scram_name
+from broker.admin.names import scram_mechanism, scram_name
 from broker.admin.options import (
     FILE,
     Given,
@@ -32,6 +32,7 @@ from broker.admin.options import (
     session,
 )
 from broker.admin.output import Output
+from protocol.scram import MIN_ITERATIONS, ScramMechanism
 
 MECHANISMS: Final = tuple(each.label for each in ScramMechanism if each)
 

@@ -6,9 +6,7 @@ import pytest
 
 from broker.admin.config_values import Secret, parse_added, parse_number, parse_secret, read_added
 from broker.admin.errors import BadFileError
-from broker.admin.names import (
-    ScramMechanism,
-)
+from protocol.scram import ScramMechanism
 
 
 @pytest.mark.parametrize(

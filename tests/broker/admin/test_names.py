@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from broker.admin.names import ScramMechanism, name_of, scram_mechanism, scram_name
+from broker.admin.names import name_of, scram_mechanism, scram_name
 from config.config_source import ConfigSource
+from protocol.scram import ScramMechanism
 
 
 def test_names() -> None:

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.controller.acl_admin import (
-    MAX_RECORDS_PER_REQUEST,
     Acl,
     AclFilter,
     by_resource,
@@ -18,6 +17,7 @@ from broker.controller.acl_admin import (
     delete,
     matching,
 )
+from broker.controller.limits import MAX_RECORDS_PER_USER_OP
 from broker.metadata.image import MetadataImage
 from protocol.acls import AclOperation, AclResourceType, PatternType, PermissionType
 from protocol.errors import ApiError, ErrorCode
@@ -199,7 +199,7 @@ def test_the_cluster_has_one_name() -> None:
 
 def test_one_request_is_one_batch_of_bounded_length() -> None:
     world = World()
-    many = [acl(name=str(number)) for number in range(MAX_RECORDS_PER_REQUEST + 1)]
+    many = [acl(name=str(number)) for number in range(MAX_RECORDS_PER_USER_OP + 1)]
     with pytest.raises(ApiError) as caught:
         world.create(*many)
     assert caught.value.code is ErrorCode.POLICY_VIOLATION

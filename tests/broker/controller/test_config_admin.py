@@ -222,7 +222,7 @@ def test_stored_settings_that_cannot_stand_are_in_nobodys_way() -> None:
 
 
 def test_one_request_stays_one_batch_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config_admin, "MAX_RECORDS_PER_REQUEST", 2)
+    monkeypatch.setattr(config_admin, "MAX_RECORDS_PER_USER_OP", 2)
     two = wish(T, ("retention.ms", SET, "1"), ("segment.ms", SET, "1"))
     assert isinstance(decide(image(), two)[0], list)
     outcomes = decide(image(), two, wish(M, ("metrics", SET, "a")), wish(G, ("nope", SET, "a")))

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.controller.limits import MAX_RECORDS_PER_USER_OP
 from broker.controller.quota_admin import (
     MATCH_DEFAULT,
     MATCH_EXACT,
     MATCH_SPECIFIED,
-    MAX_RECORDS_PER_REQUEST,
     Component,
     QuotaAlteration,
     QuotaFilter,
@@ -202,12 +202,12 @@ def test_a_quota_that_comes_twice_changes_nothing() -> None:
 def test_one_request_is_one_batch_of_bounded_length() -> None:
     many = [
         QuotaAlteration([("user", str(number))], [(RATE, 1.0)])
-        for number in range(MAX_RECORDS_PER_REQUEST + 1)
+        for number in range(MAX_RECORDS_PER_USER_OP + 1)
     ]
     with pytest.raises(ApiError) as caught:
         alter_quotas({}, many, bool)
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
-    assert len(alter_quotas({}, many[1:], bool)[0]) == MAX_RECORDS_PER_REQUEST
+    assert len(alter_quotas({}, many[1:], bool)[0]) == MAX_RECORDS_PER_USER_OP
 
 
 def test_only_names_of_hosts_are_looked_up() -> None:

@@ -9,8 +9,6 @@ import pytest
 
 from broker.controller.scram_admin import (
     FIRST_METADATA_VERSION,
-    MAX_ITERATIONS,
-    MIN_ITERATIONS,
     Change,
     Deletion,
     Upsertion,
@@ -20,6 +18,7 @@ from broker.controller.scram_admin import (
 )
 from broker.metadata.image import MetadataImage
 from protocol.errors import ErrorCode
+from protocol.scram import MAX_ITERATIONS, MIN_ITERATIONS
 
 SHA_256, SHA_512 = 1, 2
 

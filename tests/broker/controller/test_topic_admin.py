@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from broker.controller.limits import MAX_RECORDS_PER_USER_OP
 from broker.controller.topic_admin import (
     CLUSTER_METADATA_TOPIC,
-    MAX_RECORDS_PER_USER_OP,
     NewTopic,
     TopicDefaults,
     TopicSpec,

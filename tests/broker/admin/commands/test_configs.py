@@ -9,7 +9,6 @@ import pytest
 from click.testing import Result
 
 from broker.admin.calls.scram import NewCredential, salted_password
-from broker.admin.names import ScramMechanism
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.configs import (
@@ -20,6 +19,7 @@ from protocol.messages.configs import (
 from protocol.messages.groups import ListGroupsResponse
 from protocol.messages.quotas import AlterClientQuotasResponse, DescribeClientQuotasResponse
 from protocol.messages.security import AlterUserScramCredentialsResponse, DescribeUserScramCredentialsResponse
+from protocol.scram import ScramMechanism
 from tests.broker.admin.fake_broker import FakeCluster
 
 Barnabas = Callable[..., Result]
