@@ -1,0 +1,69 @@
+"""What all kinds of groups have in common. Source: org.apache.kafka.coordinator.group.Group."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Protocol
+
+from broker.coordinator.record import CoordinatorRecord
+
+
+class GroupType(StrEnum):
+    """Kinds of groups, as ListGroups names them (KIP-848)."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    SHARE = "share"
+    STREAMS = "streams"
+
+
+class Group(Protocol):
+    """A group, to those who do not care of which kind it is.
+
+    The `check_` methods raise ApiError with the code that Kafka's group of that kind answers with.
+    """
+
+    group_id: str
+
+    @property
+    def type(self) -> GroupType: ...
+
+    @property
+    def state_name(self) -> str:
+        """As ListGroups puts it: "Stable", "Empty", "PreparingRebalance", ..."""
+
+    @property
+    def protocol_type(self) -> str:
+        """As ListGroups puts it: "consumer", "connect", ..., or ""."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members."""
+
+    def check_offset_commit(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        epoch: int,
+        *,
+        is_transactional: bool,
+        api_version: int,
+    ) -> None:
+        """`epoch` is the member's epoch, or the generation."""
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None: ...
+
+    def check_offset_delete(self) -> None: ...
+
+    def check_delete(self) -> None: ...
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether a member may be reading it, so that its offsets must stay."""
+
+    def offset_expires_from(self, commit_timestamp_ms: int, now_ms: int) -> int | None:
+        """From when on (ms) offsets.retention.minutes count for an offset that was committed at `commit_timestamp_ms`;
+        None: not now, the group is in use. (Kafka's OffsetExpirationCondition.)
+        """
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """The records that delete the group, without its offsets."""

@@ -1,0 +1,1 @@
+"""The transaction coordinator: transactional ids, and the transactions that they have open."""
