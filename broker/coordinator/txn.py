@@ -41,7 +41,7 @@ class TransactionVerifier(Protocol):
 
 
 class MarkerWriter(Protocol):
-    """Writes markers into partitions, wherever they are led. Source: TransactionMarkerChannelManager, WriteTxnMarkers."""
+    """Writes markers into partitions, whoever leads them. Source: TransactionMarkerChannelManager."""
 
     def write(
         self, marker: TransactionMarker, partitions: Sequence[TopicPartition]
