@@ -1,8 +1,8 @@
 """CoordinatorRecord: one record of __consumer_offsets or __transaction_state, as the coordinators speak of it.
 
 On disk a key is its type (int16, the `api_key` of the key's message) and the message; a value is its version (int16)
-and the message; a record without a value deletes what its key names. Source: org.apache.kafka.coordinator.common.runtime
-(CoordinatorRecord, CoordinatorRecordSerde); the messages of coordinator-common's schemas.
+and the message; a record without a value deletes what its key names. Source: CoordinatorRecord and
+CoordinatorRecordSerde in org.apache.kafka.coordinator.common.runtime; the messages of coordinator-common's schemas.
 """
 
 from __future__ import annotations
