@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Protocol
 
 from broker.coordinator.record import CoordinatorRecord
+from protocol.wire import Uuid
+
+PartitionCheck = Callable[[str, Uuid, int], None]
+"""Whether a member may commit for this topic (name and id) and partition; raises ApiError where it may not."""
 
 
 class GroupType(StrEnum):
@@ -48,8 +53,16 @@ class Group(Protocol):
         *,
         is_transactional: bool,
         api_version: int,
-    ) -> None:
-        """`epoch` is the member's epoch, or the generation."""
+    ) -> PartitionCheck | None:
+        """`epoch` is the member's epoch, or the generation.
+
+        A member of a consumer group with an older epoch may commit what it was assigned since then: the check that is
+        returned is asked for each partition then. (Kafka's CommitPartitionValidator; None is its NO_OP.)
+        """
+
+    def offset_committed_by(self, member_id: str) -> None:
+        """A member has committed (not in a transaction): in a classic group that is stable or prepares a rebalance this
+        counts as a heartbeat."""
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None: ...
 
