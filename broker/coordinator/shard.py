@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar
+from uuid import UUID, uuid4
 
 from broker.coordinator.record import CoordinatorRecord
 from broker.metadata.image import MetadataDelta, MetadataImage
@@ -75,10 +76,10 @@ class ShardContext:
     """What a shard is given when it is made.
 
     `partition` is its partition's index, `epoch` the leader epoch in which it coordinates, `now_ms` the time of day in
-    ms, `image` the newest metadata.
+    ms, `image` the newest metadata; `new_uuid` draws what the ids of members are made of.
     """
 
-    __slots__ = ("config", "epoch", "image", "now_ms", "partition", "timer")
+    __slots__ = ("config", "epoch", "image", "new_uuid", "now_ms", "partition", "timer")
 
     def __init__(
         self,
@@ -89,6 +90,7 @@ class ShardContext:
         timer: CoordinatorTimer,
         now_ms: Callable[[], int],
         image: Callable[[], MetadataImage],
+        new_uuid: Callable[[], UUID] = uuid4,
     ) -> None:
         self.partition = partition
         self.epoch = epoch
@@ -96,6 +98,7 @@ class ShardContext:
         self.timer = timer
         self.now_ms = now_ms
         self.image = image
+        self.new_uuid = new_uuid
 
 
 class CoordinatorShard(Protocol):

@@ -6,19 +6,23 @@ for. Source: GroupMetadataManager (group, maybeDeleteGroup, getOrMaybeCreate...)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from broker.coordinator.group.group import Group
 from protocol.errors import ApiError, ErrorCode
 
 
 class Groups:
-    """The groups of one partition of __consumer_offsets, by id."""
+    """The groups of one partition of __consumer_offsets, by id.
 
-    __slots__ = ("_groups",)
+    `make_classic` makes a classic group of an id, without members; ClassicGroups brings it.
+    """
+
+    __slots__ = ("_groups", "make_classic")
 
     def __init__(self) -> None:
         self._groups: dict[str, Group] = {}
+        self.make_classic: Callable[[str], Group]
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -34,6 +38,13 @@ class Groups:
         group = self._groups.get(group_id)
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return group
+
+    def get_or_make(self, group_id: str) -> Group:
+        """The group; where there is none, a classic one that is there from now on: somebody keeps offsets in it."""
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = self.make_classic(group_id)
         return group
 
     def put(self, group: Group) -> None:
