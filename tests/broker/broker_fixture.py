@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
+from typing import Protocol
 
 from broker.blocking import BlockingRunner, InlineRunner, Work
 from broker.controller.directory_assignment import DirectoryAssignment, report_directory
@@ -45,6 +46,7 @@ from protocol.messages.headers import RequestHeader, ResponseHeader
 from protocol.messages.topics import CreateTopicsRequest
 from protocol.schema import Message
 from protocol.wire import Chunk, Uuid
+from storage.env import Env
 from tests.broker.fakes import KnownHosts, ManualTimer
 from tests.broker.logs import ManualEnv
 from tests.support.difference import Like, differences
@@ -78,8 +80,17 @@ class Wait:
 WAITS, SILENCE, CLOSED = Waits(), Silence(), Closed()
 
 
+class TurnedEnv(Env, Protocol):
+    """A file system whose time of day, `ms`, the test turns."""
+
+    ms: int
+
+
 class InProcessBroker:
-    """A broker over `log_dir`. `settings` are broker keys; `runner` does what blocks, at once unless told otherwise."""
+    """A broker over `log_dir`. `settings` are broker keys; `runner` does what blocks, at once unless told otherwise.
+
+    `env` is its file system (the operating system's by default), `timer` its clock.
+    """
 
     def __init__(
         self,
@@ -87,12 +98,13 @@ class InProcessBroker:
         settings: Mapping[str, str] | None = None,
         *,
         runner: BlockingRunner | None = None,
-        env: ManualEnv | None = None,
+        env: TurnedEnv | None = None,
+        timer: ManualTimer | None = None,
     ) -> None:
         overrides = {"log.dirs": str(log_dir), "node.id": str(NODE_ID), **(settings or {})}
         self.config = BrokerConfig.of(None, overrides=[f"{key}={value}" for key, value in overrides.items()])
-        self.env = env or ManualEnv()
-        self.timer = ManualTimer()
+        self.env: TurnedEnv = env or ManualEnv()
+        self.timer = timer or ManualTimer()
         self.runner = runner or InlineRunner()
         self.requests = RequestProbe()
         self.topics = BrokerTopicProbe()
