@@ -22,6 +22,7 @@ from storage.offsets import (
     LogStartOffsetIncrementReason,
 )
 from storage.unified_log import UnifiedLog
+from storage.verification import VerificationGuard
 
 ACKS_ALL: Final = -1
 HIGH_WATERMARK: Final = -1
@@ -113,10 +114,16 @@ class Partition:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self} is led by node {self.leader_id}.")
 
     def append_as_leader(
-        self, records: bytes | memoryview, required_acks: int, origin: AppendOrigin = AppendOrigin.CLIENT
+        self,
+        records: bytes | memoryview,
+        required_acks: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
     ) -> LogAppendInfo:
         """Appends to the local log and moves the high watermark as far as that allows.
 
+        `guard` and `transaction_version` are as UnifiedLog.append_as_leader takes them.
         Raises ApiError (not leader, too few in-sync replicas) and what UnifiedLog.append_as_leader raises.
         """
         self.check_leader()
@@ -125,7 +132,13 @@ class Partition:
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{self} has {len(self.isr)} replicas in sync; min.insync.replicas is {self.min_insync_replicas}.",
             )
-        info = self.log.append_as_leader(records, self.leader_epoch, origin)
+        info = self.log.append_as_leader(
+            records,
+            self.leader_epoch,
+            origin,
+            verification_guard=guard,
+            transaction_version=transaction_version,
+        )
         self.maybe_advance_high_watermark()
         if self.mirror is not None:
             self.mirror()

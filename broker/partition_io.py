@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from protocol.errors import ErrorCode
-from storage.offsets import EpochEndOffset, FetchDataInfo, FetchIsolation, LogAppendInfo
+from storage.offsets import AppendOrigin, EpochEndOffset, FetchDataInfo, FetchIsolation, LogAppendInfo
+from storage.verification import VerificationGuard
+
+WITHOUT_LOG_START: Final = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+)
+"""Failed appends that are answered without the log's start offset, as Kafka does it."""
+
+
+class AppendTerms(NamedTuple):
+    """On what terms records are appended; `guards` by topic and index, for transactions that were verified."""
+
+    required_acks: int
+    origin: AppendOrigin
+    guards: Mapping[tuple[str, int], VerificationGuard] | None
+    transaction_version: int
 
 
 class AppendResult:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.blocking import BlockingRunner, Work
-from broker.delayed_operations import DelayedDeleteRecords, DelayedFetch, DelayedProduce
+from broker.delayed_operations import DelayedDeleteRecords, DelayedProduce
 from broker.error_map import MAPPED_ERRORS, error_code_of
 from broker.fetch_session import FetchPartition
 from broker.log_flusher import LogFlusher
@@ -21,23 +21,25 @@ from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.topics import PartitionImage, TopicImage
 from broker.new_logs import new_logs, refusal_of_new_logs, run_all
 from broker.partition import ACKS_ALL, Partition
-from broker.partition_io import AppendResult, DeletionResult, FetchParams, FetchResult, TopicProbe
+from broker.partition_io import (
+    WITHOUT_LOG_START,
+    AppendResult,
+    AppendTerms,
+    DeletionResult,
+    FetchParams,
+    FetchResult,
+    TopicProbe,
+)
 from broker.purgatory import DelayedOperationPurgatory
+from broker.replica_reader import NOBODYS_FAULT, ReplicaReader, log_dir_of
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.wire import ZERO_UUID, Uuid, uuid_to_string
-from storage.errors import (
-    DiskFullError,
-    InconsistentTopicIdError,
-    KafkaStorageError,
-    OutOfResourcesError,
-)
+from storage.errors import InconsistentTopicIdError, KafkaStorageError
 from storage.log_manager import LogManager
-from storage.offsets import (
-    AppendOrigin,
-    FileRecords,
-)
+from storage.offsets import AppendOrigin
 from storage.unified_log import UnifiedLog
+from storage.verification import VerificationGuard
 
 if TYPE_CHECKING:
     from broker.alter_log_dirs import ReplicaAlterLogDirsManager
@@ -46,26 +48,7 @@ logger = logging.getLogger("barnabas.replica_manager")
 
 PartitionId = tuple[str, int]
 NO_REPLICA: Final = -1
-_WITHOUT_LOG_START: Final = (
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.MESSAGE_TOO_LARGE,
-    ErrorCode.RECORD_LIST_TOO_LARGE,
-    ErrorCode.CORRUPT_MESSAGE,
-    ErrorCode.KAFKA_STORAGE_ERROR,
-)
-"""Failed appends that are answered without the log's start offset, as Kafka does it."""
-
-_NOBODYS_FAULT: Final = (DiskFullError, OutOfResourcesError)
-"""What passes without anything being in doubt; after any other failure a log directory is not to be trusted."""
-
 _rate_limit: Final = RateLimit()
-_NO_RECORDS: Final = FileRecords(None, 0, 0)
-UNKNOWN_PARTITION: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-
-
-def log_dir_of(log: UnifiedLog) -> str:
-    """The log directory (one of log.dirs) that holds the partition's directory."""
-    return log.directory.rpartition("/")[0]
 
 
 class ReplicaManager:
@@ -91,13 +74,13 @@ class ReplicaManager:
         self.delete_records_purgatory = delete_records_purgatory
         self._node_id = node_id
         self._probe = probe
-        self._now_ms = now_ms
         self._log_dir_failed = log_dir_failed
         self._verifies_transactions = verifies_transactions
         log_manager.on_log_dir_failed = self._log_dir_went_offline
         self._partitions: dict[PartitionId, Partition] = {}
         self._without_log: set[PartitionId] = set()
         self.flusher = LogFlusher(runner, self._flushed, self._flush_failed)
+        self._reader = ReplicaReader(self, probe, now_ms)
         self.moves: ReplicaAlterLogDirsManager | None = None  # which makes itself known
 
     # ---- which partitions there are
@@ -193,7 +176,7 @@ class ReplicaManager:
             partition = self._partitions.get((topic.name, index))
             if partition is not None:
                 partition.update(partition_image)
-                self._complete_waiting((topic.name, index))
+                self.complete_waiting((topic.name, index))
             else:
                 self._open(
                     topic, partition_image, is_new=is_new and (topic.name, index) not in self._without_log
@@ -228,7 +211,7 @@ class ReplicaManager:
             if partition is None:
                 continue
             partition.leader_id = NO_REPLICA
-            self._complete_waiting((topic.name, index))
+            self.complete_waiting((topic.name, index))
             if self.moves is not None:
                 self.moves.cancel((topic.name, index))
             try:
@@ -236,7 +219,8 @@ class ReplicaManager:
             except KafkaStorageError as error:
                 logger.error("the files of %s, which was deleted, are still there: %s", partition, error)
 
-    def _complete_waiting(self, key: PartitionId) -> None:
+    def complete_waiting(self, key: PartitionId) -> None:
+        """Has all that waits for something of the partition look again."""
         self.produce_purgatory.check_and_complete(key)
         self.fetch_purgatory.check_and_complete(key)
         self.delete_records_purgatory.check_and_complete(key)
@@ -248,14 +232,20 @@ class ReplicaManager:
         entries: Sequence[tuple[str | None, int, Uuid, bytes | memoryview]],
         required_acks: int,
         timeout_ms: int,
-        check: Callable[[str, bytes | memoryview], None],
+        check: Callable[[str, bytes | memoryview], None] | None = None,
+        *,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        guards: Mapping[PartitionId, VerificationGuard] | None = None,
+        transaction_version: int = 0,
     ) -> list[AppendResult] | Pending[list[AppendResult]]:
         """Appends each (topic or None, index, topic id or ZERO_UUID, records) and answers in the same order.
 
         `check` looks at each topic and its records first and raises one of the MAPPED_ERRORS if they are not to be
-        appended.
+        appended. `guards` are those of the transactions that were verified (see broker.txn_verification);
+        `transaction_version` is that of the transaction which a marker ends.
         The answer is pending while acks=all waits for replicas, or a flush policy for the disk.
         """
+        terms = AppendTerms(required_acks, origin, guards, transaction_version)
         results: list[AppendResult] = []
         waiting: list[tuple[Partition, AppendResult]] = []
         for topic, index, topic_id, records in entries:
@@ -263,11 +253,12 @@ class ReplicaManager:
             results.append(result)
             try:
                 partition = self.partition(topic, index, topic_id)
-                check(partition.topic, records)
+                if check is not None:
+                    check(partition.topic, records)
             except MAPPED_ERRORS as error:
                 self._refused(topic or "", error, len(records), result)
                 continue
-            if not self._append(partition, records, required_acks, result):
+            if not self._append(partition, records, result, terms):
                 continue
             log = partition.log
             if result.needs_flush or (
@@ -283,17 +274,19 @@ class ReplicaManager:
         return pending
 
     def _append(
-        self, partition: Partition, records: bytes | memoryview, required_acks: int, result: AppendResult
+        self, partition: Partition, records: bytes | memoryview, result: AppendResult, terms: AppendTerms
     ) -> bool:
         log = partition.log
+        required_acks, origin, guards, transaction_version = terms
+        guard = guards.get((partition.topic, partition.index)) if guards else None
         try:
-            info = partition.append_as_leader(records, required_acks, AppendOrigin.CLIENT)
+            info = partition.append_as_leader(records, required_acks, origin, guard, transaction_version)
         except MAPPED_ERRORS as error:
             self._refused(partition.topic, error, len(records), result)
-            if isinstance(error, KafkaStorageError) and not isinstance(error, _NOBODYS_FAULT):
+            if isinstance(error, KafkaStorageError) and not isinstance(error, NOBODYS_FAULT):
                 logger.error("append to %s failed, its log directory is taken offline: %s", partition, error)
                 self.log_dir_failed(log_dir_of(log))
-            if result.error not in _WITHOUT_LOG_START:
+            if result.error not in WITHOUT_LOG_START:
                 result.log_start_offset = log.log_start_offset
             return False
         result.info = info
@@ -360,7 +353,7 @@ class ReplicaManager:
         self.produce_purgatory.check_and_complete((log.topic, log.partition))
 
     def _flush_failed(self, log: UnifiedLog, error: KafkaStorageError) -> None:
-        if isinstance(error, _NOBODYS_FAULT):
+        if isinstance(error, NOBODYS_FAULT):
             _rate_limit.warning(logger, log, "flush of %s has to wait: %s", log.name, error)
             return
         logger.error(
@@ -376,7 +369,7 @@ class ReplicaManager:
         for key, partition in list(self._partitions.items()):
             if log_dir_of(partition.log) == log_dir and not partition.offline:
                 partition.offline = True
-                self._complete_waiting(key)
+                self.complete_waiting(key)
         if self.moves is not None:
             self.moves.log_dir_failed(log_dir)
         self._log_dir_failed(log_dir)
@@ -384,7 +377,7 @@ class ReplicaManager:
     def log_replaced(self, partition: Partition, log: UnifiedLog) -> None:
         """The partition has moved to another log directory: `log` holds what its log held."""
         partition.log = log
-        self._complete_waiting((partition.topic, partition.index))
+        self.complete_waiting((partition.topic, partition.index))
 
     # ---- reading
 
@@ -392,108 +385,4 @@ class ReplicaManager:
         self, params: FetchParams, requests: Sequence[FetchPartition]
     ) -> list[FetchResult] | Pending[list[FetchResult]]:
         """Reads every partition of `requests`, in order; pending while there is less than `min_bytes` to give."""
-        results = self._read(params, requests)
-        if self._is_answer(params, results):
-            self._count(params, requests, results)
-            return results
-        waiting = [
-            (request, self.partition(request.topic, request.partition), result.data.fetch_offset_metadata)
-            for request, result in zip(requests, results, strict=True)
-            if result.data is not None
-        ]
-        pending: Pending[list[FetchResult]] = Pending()
-
-        def respond() -> None:
-            again = self._read(params, requests)
-            self._count(params, requests, again)
-            pending.complete(again)
-
-        keys = [(partition.topic, partition.index) for _, partition, _ in waiting]
-        self.fetch_purgatory.try_complete_else_watch(DelayedFetch(params, waiting, respond), keys)
-        return pending
-
-    def _count(
-        self, params: FetchParams, requests: Sequence[FetchPartition], results: Sequence[FetchResult]
-    ) -> None:
-        """Tells the probe what goes out."""
-        for request, result in zip(requests, results, strict=True):
-            if result.error is not ErrorCode.NONE:
-                self._probe.fetch_failed(request.topic or "")
-            elif params.replica_id == NO_REPLICA:
-                self._probe.fetched(request.topic or "", result.size)
-
-    @staticmethod
-    def _is_answer(params: FetchParams, results: Sequence[FetchResult]) -> bool:
-        """Whether `results` go out as they are: nobody waits, or there is enough, or something is wrong.
-
-        A partition that nobody knows is not worth an answer of its own while others can be waited for: a reader that
-        was not told yet that one of its topics is gone must not be sent round in circles.
-        """
-        known = [result for result in results if result.error not in UNKNOWN_PARTITION]
-        if params.max_wait_ms <= 0 or not known:
-            return True
-        total = 0
-        for result in known:
-            if result.error is not ErrorCode.NONE or result.diverging_epoch is not None:
-                return True
-            total += result.size
-        return total >= params.min_bytes
-
-    def _read(self, params: FetchParams, requests: Sequence[FetchPartition]) -> list[FetchResult]:
-        """One read of each partition. The first that has records gives at least one whole batch, whatever its size;
-        after that the rest of `max_bytes` is the limit."""
-        results = []
-        left = params.max_bytes
-        min_one_message = True
-        for request in requests:
-            result = FetchResult()
-            results.append(result)
-            try:
-                self._read_partition(params, request, min(left, request.max_bytes), min_one_message, result)
-            except MAPPED_ERRORS as error:
-                result.error = error_code_of(error)
-                if isinstance(error, KafkaStorageError):
-                    self._read_failed(request, error)
-                continue
-            if result.size:
-                min_one_message = False
-                left = max(0, left - result.size)
-        return results
-
-    def _read_failed(self, request: FetchPartition, error: KafkaStorageError) -> None:
-        """An error of the disk itself takes the log directory offline, as it does when something is written."""
-        if isinstance(error.__cause__, OSError) and not isinstance(error, _NOBODYS_FAULT):
-            log = self.partition(request.topic, request.partition, request.topic_id).log
-            self.log_dir_failed(log_dir_of(log), str(error))
-
-    def _read_partition(
-        self,
-        params: FetchParams,
-        request: FetchPartition,
-        limit: int,
-        min_one_message: bool,
-        result: FetchResult,
-    ) -> None:
-        partition = self.partition(request.topic, request.partition, request.topic_id)
-        partition.check_leader(request.current_leader_epoch)
-        log = partition.log
-        result.log_start_offset = log.log_start_offset
-        result.high_watermark = log.high_watermark
-        result.last_stable_offset = log.last_stable_offset
-        if request.last_fetched_epoch >= 0:
-            result.diverging_epoch = partition.diverging_epoch(
-                request.last_fetched_epoch, request.fetch_offset
-            )
-            if result.diverging_epoch is not None:
-                return
-        data = partition.read(request.fetch_offset, limit, params.isolation, min_one_message=min_one_message)
-        if data.first_entry_incomplete:
-            data.records = _NO_RECORDS  # half a batch is of no use to anybody
-        result.data = data
-        if params.replica_id >= 0:
-            key = (partition.topic, partition.index)
-            if partition.follower_fetched(
-                params.replica_id, request.fetch_offset, request.fetcher_log_start_offset, self._now_ms()
-            ):
-                self._complete_waiting(key)
-            self.delete_records_purgatory.check_and_complete(key)
+        return self._reader.fetch(params, requests)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.fetch_session import FetchContext, FetchPartition
 from broker.partition_io import FetchParams, FetchResult
-from broker.replica_manager import UNKNOWN_PARTITION
+from broker.replica_reader import UNKNOWN_PARTITION
 from broker.request import Pending, RequestContext, api
 from config.catalogue.server import FETCH_MAX_BYTES
 from protocol.api_keys import ApiKey

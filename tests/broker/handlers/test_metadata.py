@@ -9,7 +9,7 @@ import pytest
 
 from broker.controller.embedded import Decision
 from broker.handlers.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from broker.replica_manager import log_dir_of
+from broker.replica_reader import log_dir_of
 from broker.services import AUTHORIZED_OPERATIONS_OMITTED
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import (
