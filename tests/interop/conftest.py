@@ -1,7 +1,8 @@
 """The broker that stock clients are driven against: a Barnabas of our own, or whichever one is named.
 
-BARNABAS_TEST_BOOTSTRAP=host:port points every test here at an outside broker. Run against Apache Kafka it proves the
-tests themselves: what fails there is a mistake of the test.
+BARNABAS_TEST_BOOTSTRAP=host:port points every test here at an outside broker, which should be told what OVERRIDES says,
+and BARNABAS_TEST_BOOTSTRAP=kafka starts an Apache Kafka for them, of the version in BARNABAS_TEST_KAFKA (4.3.1). That
+proves the tests themselves: what fails there is a mistake of the test.
 """
 
 from __future__ import annotations
@@ -14,10 +15,24 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import TopicPartition
 
+from tests.conformance.kafka_jars import KAFKA_VERSION, require_classpath
 from tests.interop.clients.confluent import AdminClient, NewTopic, OffsetSpec
+from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
 
 TopicFactory = Callable[..., str]
+
+OVERRIDES = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "2000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+}
+"""So that groups notice soon who has died, and the internal topics are there soon."""
 
 _ADMIN_LIMIT_S = 30.0
 
@@ -26,13 +41,20 @@ _ADMIN_LIMIT_S = 30.0
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """host:port of a broker that serves all tests of the session; ours must stop cleanly in the end."""
     outside = os.environ.get("BARNABAS_TEST_BOOTSTRAP")
-    if outside:
+    if outside and outside != "kafka":
         yield outside
         return
-    broker = BrokerProcess(tmp_path_factory.mktemp("interop") / "data").start()
+    directory = tmp_path_factory.mktemp("interop")
+    broker: ApacheKafka | BrokerProcess
+    if outside:
+        classpath = require_classpath(os.environ.get("BARNABAS_TEST_KAFKA", KAFKA_VERSION))
+        broker = ApacheKafka(directory, classpath, OVERRIDES)
+    else:
+        broker = BrokerProcess(directory / "data", OVERRIDES)
+    broker.start()
     try:
         yield broker.bootstrap
-        assert broker.stop() == 0, broker.output
+        assert broker.stop() == broker.clean_status
     finally:
         broker.kill()
 

@@ -1,0 +1,158 @@
+"""Members by confluent-kafka: `python -m tests.interop.members.confluent BOOTSTRAP`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+from tests.interop.members.lines import Member, run, say, say_assigned, say_committed, say_got
+
+BOOTSTRAP = sys.argv[1] if len(sys.argv) > 1 else ""
+STRATEGIES = {"eager": "range,roundrobin", "cooperative": "cooperative-sticky"}
+
+
+def config(member: Member) -> dict[str, Any]:
+    """Of the consumer."""
+    common: dict[str, Any] = {
+        "bootstrap.servers": BOOTSTRAP,
+        "group.id": member.group,
+        "client.id": member.name,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed",
+        "log_level": 0,
+    }
+    if member.instance:
+        common["group.instance.id"] = member.instance
+    if member.protocol == "consumer":
+        return common | {"group.protocol": "consumer"}
+    return common | {
+        "partition.assignment.strategy": STRATEGIES[member.protocol],
+        "session.timeout.ms": 1500,
+        "heartbeat.interval.ms": 300,
+    }
+
+
+class Owned:
+    """Tells what the consumer owns, as its callbacks say."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._now: set[int] = set()
+
+    def assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        """With the cooperative protocols, those that are new."""
+        self._now |= {one.partition for one in partitions}
+        say_assigned(self._name, self._now)
+
+    def gone(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        """Revoked, or lost."""
+        self._now -= {one.partition for one in partitions}
+        say_assigned(self._name, self._now)
+
+
+def play(member: Member, leave: threading.Event) -> None:
+    """Reads, or copies, until told to leave."""
+    consumer, owned = Consumer(config(member)), Owned(member.name)
+    consumer.subscribe([member.topic], on_assign=owned.assigned, on_revoke=owned.gone, on_lost=owned.gone)
+    chain = Chain(member, consumer) if member.target else None
+    try:
+        while not leave.is_set():
+            messages = [one for one in consumer.consume(500, 0.1) if one.error() is None]
+            offsets = by_partition(messages)
+            if not offsets:
+                continue
+            say_got(member.name, offsets)
+            if chain:
+                chain.copy(messages, offsets)
+            else:
+                commit(consumer, member, offsets)
+    finally:
+        consumer.close()
+
+
+def by_partition(messages: list[Message]) -> dict[int, list[int]]:
+    """Their offsets."""
+    offsets: dict[int, list[int]] = {}
+    for message in messages:
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None
+        assert offset is not None
+        offsets.setdefault(partition, []).append(offset)
+    return offsets
+
+
+def behind(topic: str, offsets: dict[int, list[int]]) -> list[TopicPartition]:
+    """Where to go on."""
+    return [TopicPartition(topic, partition, handed[-1] + 1) for partition, handed in offsets.items()]
+
+
+def commit(consumer: Consumer, member: Member, offsets: dict[int, list[int]]) -> None:
+    """And says what became of it."""
+    try:
+        done = consumer.commit(offsets=behind(member.topic, offsets), asynchronous=False)
+    except KafkaException as error:
+        say("uncommitted", member.name, error)
+        return
+    say_committed(member.name, {one.partition: one.offset for one in done or () if one.error is None})
+
+
+class Chain:
+    """Copies what is handed to it, each time by a transaction."""
+
+    def __init__(self, member: Member, consumer: Consumer) -> None:
+        self._member = member
+        self._consumer = consumer
+        self._count = 0
+        self._producer = self._start()
+
+    def copy(self, messages: list[Message], offsets: dict[int, list[int]]) -> None:
+        """Commits, or aborts and has it handed out again."""
+        assert self._member.target is not None
+        self._count += 1
+        fails = self._member.abort_every and self._count % self._member.abort_every == 0
+        try:
+            self._producer.begin_transaction()
+            for message in messages:
+                self._producer.produce(self._member.target, message.value(), message.key())
+            self._producer.send_offsets_to_transaction(
+                behind(self._member.topic, offsets), self._consumer.consumer_group_metadata(), 30
+            )
+            if fails:
+                self._give_up("on purpose", offsets)
+            else:
+                self._producer.commit_transaction(30)
+                say_committed(
+                    self._member.name, {number: handed[-1] + 1 for number, handed in offsets.items()}
+                )
+        except KafkaException as error:
+            self._give_up(str(error), offsets)
+
+    def _give_up(self, reason: str, offsets: dict[int, list[int]]) -> None:
+        say("uncommitted", self._member.name, reason)
+        try:
+            self._producer.abort_transaction(30)
+        except KafkaException:
+            self._producer = self._start()
+        for partition, handed in offsets.items():
+            with contextlib.suppress(KafkaException):  # somebody else has the partition now
+                self._consumer.seek(TopicPartition(self._member.topic, partition, handed[0]))
+
+    def _start(self) -> Producer:
+        settings = {
+            "bootstrap.servers": BOOTSTRAP,
+            "transactional.id": self._member.name,
+            "transaction.timeout.ms": 5000,
+            "log_level": 0,
+        }
+        producer = Producer(settings)
+        producer.init_transactions(30)
+        return producer
+
+
+if __name__ == "__main__":
+    run(play)

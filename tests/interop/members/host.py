@@ -1,0 +1,145 @@
+"""The test's side of the programs that hold members: started, told what to do, killed."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+
+import pytest
+
+from tests.interop.members.ledger import Ledger
+from tests.support.broker_process import ROOT
+
+END_LIMIT_S = 60.0
+
+
+class Programs:
+    """Programs of one kind; what all of them say goes into one ledger."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.ledger = Ledger()
+        self._command = list(command)
+        self._changed = threading.Condition()
+        self._running: list[Program] = []
+
+    def start(self) -> Program:
+        """One more."""
+        program = Program(self._command, self._take)
+        self._running.append(program)
+        return program
+
+    def wait(self, is_so: Callable[[Ledger], object], what: str, limit_s: float = 60.0) -> None:
+        """Until the ledger says so; fails the test when it does not, or when a member has failed."""
+        deadline = time.monotonic() + limit_s
+        with self._changed:
+            while not is_so(self.ledger):
+                assert not self.ledger.failures, self.ledger.failures
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    pytest.fail(f"not within {limit_s:g} s: {what}; {self._state()}")
+                self._changed.wait(left_s)
+
+    def kill(self, program: Program) -> None:
+        """kill -9: nobody leaves, nothing is closed."""
+        program.kill()
+        with self._changed:
+            for name in program.members:
+                self.ledger.gone(name)
+
+    def _state(self) -> str:
+        ends = {number: self.ledger.end(number) for number in sorted(self.ledger.told)}
+        return f"owned: {self.ledger.owned}, committed: {ends}, refused: {self.ledger.refusals[-5:]}"
+
+    def _take(self, line: str) -> None:
+        with self._changed:
+            self.ledger.take(line)
+            self._changed.notify_all()
+
+    def __enter__(self) -> Programs:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for program in self._running:
+            if kind is None:
+                program.end()
+            program.kill()
+
+
+class Program:
+    """One process with its members."""
+
+    def __init__(self, command: list[str], take: Callable[[str], None]) -> None:
+        self.members: list[str] = []
+        self._take = take
+        # What their loggers say is not what counts.
+        self._process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            encoding="utf-8",
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def join(self, name: str, topic: str, group: str, protocol: str, *, instance: str = "") -> None:
+        """A member that reads."""
+        self._start(name, "join", name, topic, group, protocol, *filter(None, [instance]))
+
+    def chain(
+        self, name: str, source: str, target: str, group: str, protocol: str, *, abort_every: int = 0
+    ) -> None:
+        """A member that copies by transactions."""
+        self._start(name, "chain", name, source, target, group, protocol, str(abort_every))
+
+    def leave(self, name: str) -> None:
+        """Closes the member in order; the ledger hears of it."""
+        self._say("leave", name)
+
+    def end(self) -> None:
+        """Has all leave, and waits for that; nothing is left of it but what it said."""
+        if self._process.poll() is None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            self._process.wait(END_LIMIT_S)
+        self._reader.join(END_LIMIT_S)
+
+    def kill(self) -> None:
+        """kill -9, if it still runs."""
+        self._process.kill()
+        self._process.wait()
+        self._reader.join(END_LIMIT_S)
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+
+    def _start(self, name: str, *words: str) -> None:
+        self.members.append(name)
+        self._say(*words)
+
+    def _say(self, *words: str) -> None:
+        stdin = self._process.stdin
+        assert stdin is not None
+        stdin.write(" ".join(words) + "\n")
+        stdin.flush()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as stream:
+            for line in stream:
+                # What a killed program was about to say.
+                if line.endswith("\n"):
+                    self._take(line)
+
+
+def python_program(module: str, bootstrap: str) -> list[str]:
+    """The command of one of the programs in Python."""
+    return [sys.executable, "-W", "ignore", "-m", f"tests.interop.members.{module}", bootstrap]

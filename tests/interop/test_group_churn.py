@@ -1,0 +1,206 @@
+"""Members of stock clients come, go and are killed while records arrive: nothing is lost, nothing is processed twice.
+
+Each step waits for the group to have settled on all who are there, so that what a step does is done to a whole group.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.conformance.kafka_jars import require_compiled
+from tests.interop.conftest import TopicFactory
+from tests.interop.members.host import Program, Programs, python_program
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
+
+HERE = Path(__file__).parent
+GO_BUILD_LIMIT_S = 600
+ROUNDS = int(os.environ.get("BARNABAS_CHURN_ROUNDS", "1"))
+"""How often the whole to and fro is gone through."""
+
+PER_SECOND = 1000
+
+
+@cache
+def _java_classpath() -> str:
+    return require_compiled(HERE / "java" / "Members.java")
+
+
+@cache
+def _go_program() -> Path:
+    if shutil.which("go") is None:
+        pytest.skip("there is no go")
+    program = HERE.parents[1] / "build" / "go-members"
+    built = subprocess.run(
+        ["go", "build", "-o", str(program), "./members"],
+        cwd=HERE / "go",
+        capture_output=True,
+        text=True,
+        timeout=GO_BUILD_LIMIT_S,
+        check=False,
+    )
+    if built.returncode != 0:
+        # A Go too old for the module, or no way to its dependencies.
+        pytest.skip(f"go build: {built.stderr.strip().splitlines()[-1:]}")
+    return program
+
+
+def java(bootstrap: str) -> list[str]:
+    """The program that has Kafka's own clients."""
+    flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    return ["java", *flags, "-cp", _java_classpath(), "Members", bootstrap]
+
+
+def go(bootstrap: str) -> list[str]:
+    """The program that has franz-go."""
+    return [str(_go_program()), bootstrap]
+
+
+def python(module: str) -> Callable[[str], list[str]]:
+    """One of the programs in Python."""
+    return lambda bootstrap: python_program(module, bootstrap)
+
+
+CONFLUENT, AIO, KAFKA_PYTHON = python("confluent"), python("aio"), python("kafka_python")
+
+
+class Arriving:
+    """Keeps records coming, evenly over the partitions, until it is stopped."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
+        self._topic = topic
+        self._counts = dict.fromkeys(range(partitions), 0)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def stop(self) -> dict[int, int]:
+        """Where each partition ends."""
+        self._ended.set()
+        self._thread.join()
+        assert self._producer.flush(30) == 0
+        return dict(self._counts)
+
+    def __enter__(self) -> Arriving:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._ended.wait(0.02):
+            for _ in range(PER_SECOND // 50):
+                partition = number % len(self._counts)
+                self._producer.produce(self._topic, b"%d" % number, partition=partition)
+                self._counts[partition] += 1
+                number += 1
+            self._producer.poll(0)
+
+
+class Churn:
+    """A group of `size` members in three programs, gone through what groups go through."""
+
+    def __init__(self, programs: Programs, topic: str, protocol: str, *, partitions: int, size: int) -> None:
+        self.programs = programs
+        self.topic = topic
+        self.group = f"churn-{uuid.uuid4().hex[:8]}"
+        self.protocol = protocol
+        self.partitions = partitions
+        self.each = size // 3
+        self._names = iter(range(1_000_000))
+        self._there: dict[str, Program] = {}
+
+    def go(self) -> None:
+        """Two programs' members come, a third's come, some leave, a program is killed, another's come."""
+        hosts = [self.programs.start() for _ in range(3)]
+        self.join(hosts[0], self.each)
+        self.join(hosts[1], self.each)
+        self.settle("members that came at the start")
+        for _ in range(ROUNDS):
+            self.join(hosts[2], self.each)
+            self.settle("more members")
+            self.leave(self.each // 2)
+            self.settle("members that left")
+            self.kill(hosts.pop(0))
+            self.settle("members that were killed")
+            hosts.append(self.programs.start())
+            self.join(hosts[-1], self.each // 2 + 1)
+            self.settle("members in the place of the killed")
+
+    def join(self, host: Program, count: int) -> None:
+        """All at once."""
+        for _ in range(count):
+            name = f"{self.group}-{next(self._names)}"
+            self._there[name] = host
+            host.join(name, self.topic, self.group, self.protocol)
+
+    def leave(self, count: int) -> None:
+        """The oldest of the second program."""
+        second = sorted(set(map(id, self._there.values())))[0]
+        names = [name for name, host in self._there.items() if id(host) == second][:count]
+        for name in names:
+            self._there.pop(name).leave(name)
+
+    def kill(self, host: Program) -> None:
+        """With all its members."""
+        self._there = {name: other for name, other in self._there.items() if other is not host}
+        self.programs.kill(host)
+
+    def settle(self, what: str) -> None:
+        """Every partition has one owner, and every member that is there has been told what it owns."""
+        count = len(self._there)
+        self.programs.wait(
+            lambda ledger: ledger.is_balanced(count, self.partitions), f"{count} {what} settle"
+        )
+
+
+def churn(bootstrap: str, topic: TopicFactory, command: list[str], protocol: str, size: int) -> None:
+    """Goes through it, and checks the books."""
+    name, partitions = topic(size), size
+    with Programs(command) as programs, Arriving(bootstrap, name, partitions) as arriving:
+        Churn(programs, name, protocol, partitions=partitions, size=size).go()
+        time.sleep(0.2)
+        ends = arriving.stop()
+        programs.wait(lambda ledger: ledger.has_committed(ends), "all that was produced is committed")
+    problems = list(programs.ledger.problems(ends))
+    assert not problems, "\n".join(problems[:10])
+
+
+@pytest.mark.parametrize("protocol", ["eager", "cooperative", "consumer"])
+def test_librdkafka(bootstrap: str, topic: TopicFactory, protocol: str) -> None:
+    churn(bootstrap, topic, CONFLUENT(bootstrap), protocol, size=24)
+
+
+def test_aiokafka(bootstrap: str, topic: TopicFactory) -> None:
+    churn(bootstrap, topic, AIO(bootstrap), "eager", size=9)
+
+
+@pytest.mark.parametrize("protocol", ["eager", "cooperative"])
+def test_kafka_python(bootstrap: str, topic: TopicFactory, protocol: str) -> None:
+    churn(bootstrap, topic, KAFKA_PYTHON(bootstrap), protocol, size=9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["eager", "cooperative", "consumer"])
+def test_franz_go(bootstrap: str, topic: TopicFactory, protocol: str) -> None:
+    churn(bootstrap, topic, go(bootstrap), protocol, size=30)
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("protocol", ["eager", "cooperative", "consumer"])
+def test_java(bootstrap: str, topic: TopicFactory, protocol: str) -> None:
+    churn(bootstrap, topic, java(bootstrap), protocol, size=18)
