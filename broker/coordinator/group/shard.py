@@ -13,6 +13,7 @@ from broker.coordinator.group.classic.groups import ClassicGroups
 from broker.coordinator.group.consumer.groups import ConsumerGroups
 from broker.coordinator.group.groups import Groups
 from broker.coordinator.group.offsets.manager import OffsetManager
+from broker.coordinator.group.offsets.removal import OffsetRemoval
 from broker.coordinator.record import CoordinatorRecord
 from broker.coordinator.shard import ShardContext
 from broker.metadata.image import MetadataDelta, MetadataImage
@@ -30,6 +31,7 @@ class GroupCoordinatorShard:
         self.context = context
         self.groups = Groups()
         self.offsets = OffsetManager(context, self.groups)
+        self.removal = OffsetRemoval(context, self.groups, self.offsets)
         self.classic = ClassicGroups(context, self.groups, self.offsets)
         self.consumers = ConsumerGroups(context, self.groups, self.offsets, self.classic)
         self._replayers: dict[int, Callable[[Any, Any], None]] = {
@@ -53,9 +55,12 @@ class GroupCoordinatorShard:
     def on_loaded(self) -> None:
         self.classic.on_loaded()
         self.consumers.on_loaded()
+        self.removal.start()
 
     def on_unloaded(self) -> None:
         self.classic.on_unloaded()
 
     def on_new_metadata_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self.consumers.on_new_metadata_image(image, delta)
+        if delta.deleted_topics:
+            self.removal.topics_deleted(delta.deleted_topics)

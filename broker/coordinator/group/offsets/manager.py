@@ -2,23 +2,310 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
 
+from broker.coordinator.group.group import Group, PartitionCheck
 from broker.coordinator.group.groups import Groups
-from broker.coordinator.shard import ShardContext
+from broker.coordinator.group.offsets.commit import (
+    Codes,
+    FetchedOffset,
+    FetchedTopic,
+    OffsetCommit,
+    OffsetFetch,
+)
+from broker.coordinator.group.offsets.records import offset_record, offset_tombstone
+from broker.coordinator.group.offsets.store import (
+    NO_EXPIRATION,
+    CommittedOffset,
+    GroupOffsets,
+    OffsetStore,
+    PendingOffsets,
+)
+from broker.coordinator.record import CoordinatorRecord
+from broker.coordinator.shard import NO_PRODUCER_ID, CoordinatorResult, ShardContext
+from config.catalogue.groups import OFFSET_METADATA_MAX_BYTES
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.group_state import LegacyOffsetCommitValue
+from protocol.wire import ZERO_UUID, Uuid
+
+logger = logging.getLogger("barnabas.groups")
+
+_GROUP_ID_NOT_FOUND_SINCE: Final = 9
+"""The version of OffsetCommit from which a group that does not exist is told by its own code."""
+_NOTHING: Final[Mapping[Any, Any]] = {}
 
 
 class OffsetManager:
-    """Committed offsets by group, topic and partition, and those that transactions have yet to decide."""
+    """Committed offsets by group, topic and partition, and those that transactions have yet to decide.
+
+    `committed_count`, `deleted_count` and `expired_count` count records, for metrics.
+    """
 
     def __init__(self, context: ShardContext, groups: Groups) -> None:
         self._context = context
         self._groups = groups
+        self.committed = OffsetStore()
+        self.pending = PendingOffsets()
+        self._topic_ids: dict[Uuid, Uuid] = {}
+        self.committed_count = 0
+        self.deleted_count = 0
+        self.expired_count = 0
+
+    # What records say.
 
     def replay(self, offset: int, producer_id: int, producer_epoch: int, key: Any, value: Any) -> None:
         """Takes in an OffsetCommit record (key types 0 and 1); no value: the offset is gone."""
-        raise NotImplementedError
+        group_id, topic, partition = key.group, key.topic, key.partition
+        if value is None:
+            self.committed.remove(group_id, topic, partition)
+            self.pending.forget(group_id, topic, partition)
+            return
+        self._groups.get_or_make(group_id)
+        committed = self._committed(offset, value)
+        if producer_id == NO_PRODUCER_ID:
+            self.committed.put(group_id, topic, partition, committed)
+        else:
+            self.pending.put(producer_id, group_id, topic, partition, committed)
+
+    def _committed(self, record_offset: int, value: Any) -> CommittedOffset:
+        if isinstance(value, LegacyOffsetCommitValue):
+            return CommittedOffset(record_offset, value.offset, value.metadata, value.commit_timestamp)
+        return CommittedOffset(
+            record_offset,
+            value.offset,
+            value.metadata,
+            value.commit_timestamp,
+            value.expire_timestamp,
+            value.leader_epoch,
+            self._topic_ids.setdefault(
+                value.topic_id, value.topic_id
+            ),  # one for a million records of a topic
+        )
 
     def replay_end_transaction_marker(self, producer_id: int, *, committed: bool) -> None:
         """What the producer's transaction committed counts from now on, or never."""
-        raise NotImplementedError
+        decided = self.pending.take(producer_id)
+        if decided is None or not committed:
+            return
+        for group_id, topics in decided:
+            for topic, partitions in topics.items():
+                for partition, offset in partitions.items():
+                    self._materialize(group_id, topic, partition, offset)
+
+    def _materialize(self, group_id: str, topic: str, partition: int, offset: CommittedOffset) -> None:
+        """The later record counts, as compaction will have it, not the later decision."""
+        current = self.committed.get(group_id, topic, partition)
+        if current is None or offset.record_offset > current.record_offset:
+            self.committed.put(group_id, topic, partition, offset)
+
+    # Commits.
+
+    def commit(self, commit: OffsetCommit) -> CoordinatorResult[Codes]:
+        """OffsetCommit. Raises ApiError where nothing of it can be done."""
+        group = self._committing_group(commit)
+        check: PartitionCheck | None = None
+        if group is not None:
+            check = group.check_offset_commit(
+                commit.member_id,
+                commit.group_instance_id,
+                commit.epoch,
+                is_transactional=False,
+                api_version=commit.api_version,
+            )
+            group.offset_committed_by(commit.member_id)
+        return self._commit(commit, check, ids_recorded=True)
+
+    def _committing_group(self, commit: OffsetCommit) -> Group | None:
+        """The group; None where its offsets alone will make it (a simple group)."""
+        group = self._groups.find(commit.group_id)
+        if group is not None:
+            return group
+        if commit.epoch < 0:
+            logger.info("[GroupId %s] Creating a group for offsets that no member commits.", commit.group_id)
+            return None
+        if commit.api_version >= _GROUP_ID_NOT_FOUND_SINCE:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {commit.group_id} not found.")
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+
+    def commit_in_transaction(self, commit: OffsetCommit) -> CoordinatorResult[Codes]:
+        """TxnOffsetCommit: the records are to be written with the producer's id. Raises ApiError as `commit`."""
+        group = self._groups.find(commit.group_id)
+        if group is None and commit.epoch >= 0:
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        try:
+            check = None if group is None else self._check_transactional(group, commit)
+            return self._commit(commit, check, ids_recorded=False)
+        except ApiError as error:
+            if error.code is ErrorCode.STALE_MEMBER_EPOCH:
+                raise ApiError(ErrorCode.ILLEGAL_GENERATION, error.message) from error
+            raise
+
+    def _check_transactional(self, group: Group, commit: OffsetCommit) -> PartitionCheck | None:
+        check = group.check_offset_commit(
+            commit.member_id,
+            commit.group_instance_id,
+            commit.epoch,
+            is_transactional=True,
+            api_version=commit.api_version,
+        )
+        if check is not None and any(topic.topic_id == ZERO_UUID for topic in commit.topics):
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        return check
+
+    def _commit(
+        self, commit: OffsetCommit, check: PartitionCheck | None, *, ids_recorded: bool
+    ) -> CoordinatorResult[Codes]:
+        now_ms = self._context.now_ms()
+        expires_ms = NO_EXPIRATION if commit.retention_ms == -1 else now_ms + commit.retention_ms
+        max_metadata = self._context.config[OFFSET_METADATA_MAX_BYTES]
+        records: list[CoordinatorRecord] = []
+        codes: list[ErrorCode] = []
+        for name, topic_id, partitions in commit.topics:
+            recorded_id = topic_id if ids_recorded else ZERO_UUID
+            for partition in partitions:
+                metadata = partition.committed_metadata
+                if metadata and _is_longer(metadata, max_metadata):
+                    codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+                    continue
+                if check is not None:
+                    check(name, topic_id, partition.partition_index)
+                codes.append(ErrorCode.NONE)
+                records.append(
+                    offset_record(
+                        commit.group_id,
+                        name,
+                        partition.partition_index,
+                        offset=partition.committed_offset,
+                        leader_epoch=partition.committed_leader_epoch,
+                        metadata=metadata or "",
+                        commit_timestamp_ms=now_ms,
+                        expire_timestamp_ms=expires_ms,
+                        topic_id=recorded_id,
+                    )
+                )
+        self.committed_count += len(records)
+        return CoordinatorResult(codes, records)
+
+    # Fetches.
+
+    def fetch(self, fetch: OffsetFetch) -> list[FetchedTopic]:
+        """OffsetFetch of one group. Raises ApiError where its group does not know the member."""
+        group = self._groups.find(fetch.group_id)
+        if group is not None:
+            try:
+                group.check_offset_fetch(fetch.member_id, fetch.member_epoch)
+            except ApiError as error:
+                if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                    raise
+                group = None
+        offsets = None if group is None else self.committed.group(fetch.group_id)
+        if fetch.topics is None:
+            return self._fetch_all(fetch, offsets or _NOTHING)
+        return [
+            FetchedTopic(name, topic_id, self._fetch_topic(fetch, offsets, name, topic_id, partitions))
+            for name, topic_id, partitions in fetch.topics
+        ]
+
+    def _fetch_all(self, fetch: OffsetFetch, offsets: GroupOffsets) -> list[FetchedTopic]:
+        return [
+            FetchedTopic(
+                name, ZERO_UUID, self._fetch_topic(fetch, offsets, name, ZERO_UUID, list(partitions))
+            )
+            for name, partitions in offsets.items()
+        ]
+
+    def _fetch_topic(
+        self,
+        fetch: OffsetFetch,
+        offsets: GroupOffsets | None,
+        name: str,
+        topic_id: Uuid,
+        partitions: Sequence[int],
+    ) -> list[FetchedOffset]:
+        committed = _NOTHING if offsets is None else offsets.get(name, _NOTHING)
+        unstable = self.pending.open_partitions(fetch.group_id, name) if fetch.require_stable else _NOTHING
+        return [
+            FetchedOffset(partition, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+            if partition in unstable
+            else _fetched(partition, committed.get(partition), topic_id)
+            for partition in partitions
+        ]
+
+    # Deletions.
+
+    def delete(
+        self, group_id: str, topics: Sequence[tuple[str, Sequence[int]]], who: str
+    ) -> CoordinatorResult[Codes]:
+        """OffsetDelete, for the log: by `who`. Raises ApiError where there is no such group, or it is in use."""
+        group = self._groups.get(group_id)
+        group.check_offset_delete()
+        records: list[CoordinatorRecord] = []
+        codes: list[ErrorCode] = []
+        for name, partitions in topics:
+            if group.is_subscribed_to(name):
+                codes += [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC] * len(partitions)
+                continue
+            codes += [ErrorCode.NONE] * len(partitions)
+            records += [
+                offset_tombstone(group_id, name, partition)
+                for partition in partitions
+                if self._is_known(group_id, name, partition)
+            ]
+        self.deleted_count += len(records)
+        return CoordinatorResult(codes, records, on_committed=partial(_tell_deleted, group_id, records, who))
+
+    def _is_known(self, group_id: str, topic: str, partition: int) -> bool:
+        is_committed = self.committed.get(group_id, topic, partition) is not None
+        return is_committed or self.pending.is_open(group_id, topic, partition)
+
+    def delete_all(self, group_id: str) -> list[CoordinatorRecord]:
+        """The tombstones of everything that the group has committed, within transactions as well (DeleteGroups)."""
+        records = [
+            offset_tombstone(group_id, topic, partition)
+            for topic, partitions in (self.committed.group(group_id) or {}).items()
+            for partition in partitions
+        ]
+        records += [
+            offset_tombstone(group_id, topic, partition)
+            for topic, partition in self.pending.open_in_group(group_id)
+            if self.committed.get(group_id, topic, partition) is None
+        ]
+        return records
+
+    # What others ask.
+
+    def has_offsets(self, group_id: str) -> bool:
+        return self.committed.group(group_id) is not None
+
+    def has_pending_transactions(self, group_id: str) -> bool:
+        return self.pending.has_open(group_id)
+
+    def offsets_of(self, group_id: str) -> GroupOffsets:
+        """What the group has committed, by topic and partition; not to be changed."""
+        return self.committed.group(group_id) or {}
+
+
+def _tell_deleted(
+    group_id: str, records: Sequence[CoordinatorRecord], who: str, error: ApiError | None
+) -> None:
+    if error is None and records:
+        keys: list[Any] = [record.key for record in records]
+        offsets = ", ".join(f"{key.topic}-{key.partition}" for key in keys)
+        logger.info("[GroupId %s] Removed offsets: %s. Reason: %s asked for it.", group_id, offsets, who)
+
+
+def _is_longer(metadata: str, max_length: int) -> bool:
+    """Java's length: a character outside the basic plane counts for two."""
+    length = len(metadata)
+    if length > max_length or metadata.isascii():
+        return length > max_length
+    return len(metadata.encode("utf-16-le", "surrogatepass")) > 2 * max_length
+
+
+def _fetched(partition: int, committed: CommittedOffset | None, topic_id: Uuid) -> FetchedOffset:
+    if committed is None or not committed.is_of(topic_id):
+        return FetchedOffset(partition)
+    return FetchedOffset(partition, committed.offset, committed.leader_epoch, committed.metadata)

@@ -1,0 +1,198 @@
+"""Offsets that nobody asked to delete: they expire, or their topic is deleted. The log tells of each, with the reason.
+
+Source: OffsetMetadataManager (cleanupExpiredOffsets, onTopicsDeleted), GroupCoordinatorShard (cleanupGroupMetadata),
+OffsetExpirationConditionImpl.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from itertools import count
+from typing import Final
+
+from broker.coordinator.group.group import Group, GroupType
+from broker.coordinator.group.groups import Groups
+from broker.coordinator.group.offsets.manager import OffsetManager
+from broker.coordinator.group.offsets.records import offset_tombstone
+from broker.coordinator.group.offsets.store import NO_EXPIRATION, CommittedOffset, OffsetStore
+from broker.coordinator.record import CoordinatorRecord
+from broker.coordinator.shard import CoordinatorResult, ShardContext
+from broker.metadata.topics import TopicImage
+from config.catalogue.groups import OFFSETS_RETENTION_CHECK_INTERVAL_MS, OFFSETS_RETENTION_MINUTES
+from protocol.errors import ApiError
+from protocol.wire import ZERO_UUID, Uuid
+
+logger = logging.getLogger("barnabas.groups")
+
+_EXPIRATION: Final = "expire offsets"
+_RECORDS_AT_ONCE: Final = 500
+_LOOKS_AT_ONCE: Final = 5_000
+"""How much one turn of the loop does: a batch that fits into __consumer_offsets, and some milliseconds."""
+_OFFSETS_IN_A_LINE: Final = 20
+_MINUTE_MS: Final = 60_000
+
+
+class OffsetRemoval:
+    """Looks every offsets.retention.check.interval.ms for offsets to remove, and for groups that have none left.
+
+    A look is cut into operations of a size that the loop bears; each does what is left to do when its turn comes.
+    """
+
+    def __init__(self, context: ShardContext, groups: Groups, offsets: OffsetManager) -> None:
+        self._context = context
+        self._groups = groups
+        self._offsets = offsets
+        self._deletions = count()
+
+    def start(self) -> None:
+        interval_ms = self._context.config[OFFSETS_RETENTION_CHECK_INTERVAL_MS]
+        self._context.timer.schedule(_EXPIRATION, interval_ms, self._look)
+
+    def _look(self) -> CoordinatorResult[None]:
+        return self._look_from(0, [group.group_id for group in self._groups])
+
+    def _look_from(self, at: int, group_ids: Sequence[str]) -> CoordinatorResult[None]:
+        """Expires what groups hold, from the group at index `at` on."""
+        now_ms = self._context.now_ms()
+        work = _Slice()
+        while at < len(group_ids) and not work.is_full:
+            group = self._groups.find(group_ids[at])
+            if group is not None and group.type is not GroupType.SHARE:
+                self._expire_group(group, now_ms, work)
+            if not work.is_full:
+                at += 1
+        if at < len(group_ids):
+            self._context.timer.schedule(_EXPIRATION, 0, partial(self._look_from, at, group_ids))
+        else:
+            self.start()
+        self._offsets.expired_count += work.offset_count
+        return work.result()
+
+    def _expire_group(self, group: Group, now_ms: int, work: _Slice) -> None:
+        """Expires its offsets, and removes it where none is left and nobody is in it."""
+        group_id = group.group_id
+        work.looks += 1
+        all_expired = True
+        for topic, partitions in self._offsets.offsets_of(group_id).items():
+            if group.is_subscribed_to(topic):
+                all_expired = False
+                continue
+            for partition, committed in partitions.items():
+                work.looks += 1
+                reason = self._expired(group, topic, partition, committed, now_ms)
+                if reason is None:
+                    all_expired = False
+                elif not work.remove(group_id, topic, partition, committed, reason):
+                    return
+        if all_expired and group.is_empty and not self._offsets.has_pending_transactions(group_id):
+            work.remove_group(group)
+
+    def _expired(
+        self, group: Group, topic: str, partition: int, committed: CommittedOffset, now_ms: int
+    ) -> str | None:
+        """Why the offset is to go; None: it is to stay."""
+        base_ms = group.offset_expires_from(committed.commit_timestamp_ms, now_ms)
+        if base_ms is None or self._offsets.pending.is_open(group.group_id, topic, partition):
+            return None
+        if committed.expire_timestamp_ms != NO_EXPIRATION:
+            return (
+                "the retention that it was committed with"
+                if now_ms >= committed.expire_timestamp_ms
+                else None
+            )
+        minutes = self._context.config[OFFSETS_RETENTION_MINUTES]
+        if now_ms - base_ms < minutes * _MINUTE_MS:
+            return None
+        if base_ms == committed.commit_timestamp_ms:
+            return f"offsets.retention.minutes={minutes} since it was committed"
+        return f"offsets.retention.minutes={minutes} since the group lost its last member ({_time(base_ms)})"
+
+    def topics_deleted(self, topics: Mapping[Uuid, TopicImage]) -> None:
+        """Removes what was committed for these topics, in operations of their own."""
+        names = [(topic_id, topic.name) for topic_id, topic in topics.items()]
+        self._schedule_deletion(f"offsets of deleted topics {next(self._deletions)}", names)
+
+    def _schedule_deletion(self, key: str, topics: Sequence[tuple[Uuid, str]]) -> None:
+        self._context.timer.schedule(key, 0, lambda: self._delete_topics(key, topics))
+
+    def _delete_topics(self, key: str, topics: Sequence[tuple[Uuid, str]]) -> CoordinatorResult[None]:
+        work = _Slice()
+        for store in (self._offsets.committed, *self._offsets.pending.stores()):
+            if not _remove_topics(store, topics, work):
+                self._schedule_deletion(key, topics)
+                break
+        return work.result()
+
+
+def _remove_topics(store: OffsetStore, topics: Sequence[tuple[Uuid, str]], work: _Slice) -> bool:
+    """Whether all of them are done; False: there was no room for more."""
+    for group_id, offsets in store:
+        for topic_id, name in topics:
+            for partition, committed in offsets.get(name, {}).items():
+                is_of_topic = committed.topic_id in (ZERO_UUID, topic_id)
+                if is_of_topic and not work.remove(
+                    group_id, name, partition, committed, "its topic is deleted"
+                ):
+                    return False
+    return True
+
+
+class _Slice:
+    """The records of one operation, and what the log is to say once they are committed."""
+
+    __slots__ = ("_groups", "_reasons", "looks", "offset_count", "records")
+
+    def __init__(self) -> None:
+        self.records: list[CoordinatorRecord] = []
+        self.offset_count = 0
+        self.looks = 0
+        self._groups: list[str] = []
+        self._reasons: dict[tuple[str, str], list[str]] = {}
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.records) >= _RECORDS_AT_ONCE or self.looks >= _LOOKS_AT_ONCE
+
+    def remove(
+        self, group_id: str, topic: str, partition: int, committed: CommittedOffset, reason: str
+    ) -> bool:
+        """False: there is no room for its record."""
+        if len(self.records) >= _RECORDS_AT_ONCE:
+            return False
+        self.records.append(offset_tombstone(group_id, topic, partition))
+        self.offset_count += 1
+        told = f"{topic}-{partition} at {committed.offset} (of {_time(committed.commit_timestamp_ms)})"
+        self._reasons.setdefault((group_id, reason), []).append(told)
+        return True
+
+    def remove_group(self, group: Group) -> None:
+        self.records += group.tombstones()
+        self._groups.append(group.group_id)
+
+    def result(self) -> CoordinatorResult[None]:
+        on_committed: Callable[[ApiError | None], None] | None = self._tell if self.records else None
+        return CoordinatorResult(None, self.records, on_committed=on_committed)
+
+    def _tell(self, error: ApiError | None) -> None:
+        if error is not None:
+            return
+        for (group_id, reason), offsets in self._reasons.items():
+            for line in _lines(offsets):
+                logger.info("[GroupId %s] Removed offsets: %s. Reason: %s.", group_id, line, reason)
+        for group_id in self._groups:
+            logger.info("[GroupId %s] Removed the group: it has neither members nor offsets.", group_id)
+
+
+def _lines(offsets: Sequence[str]) -> Iterable[str]:
+    for start in range(0, len(offsets), _OFFSETS_IN_A_LINE):
+        yield ", ".join(offsets[start : start + _OFFSETS_IN_A_LINE])
+
+
+def _time(timestamp_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ms} ms"
