@@ -1,0 +1,313 @@
+"""Joining: JoinGroup. Source: GroupMetadataManager (classicGroupJoinToClassicGroup and what it calls)."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from typing import Final
+
+from broker.coordinator.group.classic.group import NO_MEMBER_ID, ClassicGroup
+from broker.coordinator.group.classic.members import ClassicGroupMember, SupportedProtocols
+from broker.coordinator.group.classic.rebalancing import NOTHING, Rebalancing, Result
+from broker.coordinator.group.classic.records import empty_group_record, group_record
+from broker.coordinator.group.classic.sessions import NEW_MEMBER_JOIN_TIMEOUT_MS
+from broker.coordinator.group.classic.state import ClassicGroupState as State
+from broker.coordinator.group.group import Group
+from broker.coordinator.group.groups import Groups
+from broker.coordinator.record import CoordinatorRecord
+from broker.coordinator.shard import CoordinatorResult, ShardContext
+from broker.request import Pending, RequestContext
+from config.catalogue import groups as keys
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.groups import JoinGroupRequest, JoinGroupResponse
+
+logger = logging.getLogger("barnabas.groups")
+
+KNOWN_MEMBER_ID_SINCE: Final = 4
+"""From this version of JoinGroup on a member is given its id first, and then joins with it (KIP-394)."""
+
+SKIP_ASSIGNMENT_SINCE: Final = 9
+"""From this version of JoinGroup on a static leader that is back is told that it need not assign (KIP-814)."""
+
+JoinResult = CoordinatorResult[JoinGroupResponse]
+
+
+def client_host_of(host: str) -> str:
+    """An address as Java puts an InetAddress without a name: "/127.0.0.1", "/0:0:0:0:0:0:0:1"."""
+    bare, _, scope = host.partition("%")
+    try:
+        address = ipaddress.ip_address(bare)
+    except ValueError:
+        return f"/{host}"
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return f"/{address.ipv4_mapped}"
+        bare = ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":"))
+    return f"/{bare}%{scope}" if scope else f"/{bare}"
+
+
+def protocols_of(request: JoinGroupRequest) -> SupportedProtocols:
+    """What a JoinGroup says that its member can do."""
+    return tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)
+
+
+def reason_of(request: JoinGroupRequest) -> str:
+    """Why the client says that it joins (KIP-800)."""
+    return request.reason or "not provided"
+
+
+class _Join:
+    """One JoinGroup: who sends it, and the answer that it waits for."""
+
+    __slots__ = ("context", "protocols", "request", "waiting")
+
+    def __init__(self, context: RequestContext, request: JoinGroupRequest) -> None:
+        self.context = context
+        self.request = request
+        self.protocols = protocols_of(request)
+        self.waiting: Pending[JoinGroupResponse] = Pending()
+
+    def refuse(self, code: ErrorCode, member_id: str) -> Result:
+        self.waiting.complete(JoinGroupResponse(member_id=member_id, error_code=code, protocol_name=None))
+        return NOTHING
+
+    def new_member_id(self, context: ShardContext) -> str:
+        prefix = self.context.client_id or ""
+        if self.request.group_instance_id is not None:
+            prefix = self.request.group_instance_id
+        return f"{prefix}-{context.new_uuid()}"
+
+
+class Joining:
+    """JoinGroup, for all classic groups of a shard."""
+
+    def __init__(self, context: ShardContext, groups: Groups, rebalancing: Rebalancing) -> None:
+        self._context = context
+        self._groups = groups
+        self._rebalancing = rebalancing
+
+    def join(self, context: RequestContext, request: JoinGroupRequest) -> JoinResult:
+        """Joins a member to a classic group, to one that is new, or to an empty one of another kind."""
+        join = _Join(context, request)
+        is_unknown = request.member_id == NO_MEMBER_ID
+        before = self._groups.find(request.group_id)
+        group = before if isinstance(before, ClassicGroup) else None
+        if group is None and not is_unknown:
+            join.refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+            return CoordinatorResult(join.waiting)
+        if group is None:
+            return self._join_new_group(join, before)
+        result = self._join_group(join, group)
+        return CoordinatorResult(
+            join.waiting, result.records, on_committed=result.on_committed, replays=result.replays
+        )
+
+    def _join_new_group(self, join: _Join, before: Group | None) -> JoinResult:
+        """The group is in the log from now on, though nobody has joined it: in place of `before`, an empty one of
+        another kind, if there is one."""
+        records: list[CoordinatorRecord] = []
+        group_id = join.request.group_id
+        if before is not None:
+            logger.info("Group %s: the empty %s group becomes a classic one.", group_id, before.type.value)
+            records += before.tombstones()
+            self._groups.remove(group_id)
+        group = self._groups.get_or_make(group_id)
+        assert isinstance(group, ClassicGroup)
+        result = self._join_group(join, group)
+        assert result is NOTHING, "a new group waits for more members first"
+
+        def committed(error: ApiError | None) -> None:
+            if error is not None and self._groups.find(group_id) is group:
+                self._groups.remove(group_id)
+                if before is not None:
+                    self._groups.put(before)
+
+        records.append(empty_group_record(group))
+        return CoordinatorResult(join.waiting, records, on_committed=committed, replays=False)
+
+    def _join_group(self, join: _Join, group: ClassicGroup) -> Result:
+        member_id = join.request.member_id
+        if not self._accepts(group, member_id):
+            group.remove(member_id)
+            return join.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, NO_MEMBER_ID)
+        if group.state is State.DEAD:
+            return join.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
+        if not group.supports(join.request.protocol_type, [name for name, _ in join.protocols]):
+            return join.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
+        if member_id == NO_MEMBER_ID:
+            return self._join_new_member(join, group)
+        if member_id in group.pending_join:
+            return self._join_pending_member(join, group)
+        return self._join_known_member(join, group)
+
+    def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
+        """Whether there is room (group.max.size).
+
+        While members join those count who have: where the limit was lowered, the last to join again are out.
+        """
+        member = group.members.get(member_id)
+        limit = self._context.config[keys.GROUP_MAX_SIZE]
+        if group.state is State.PREPARING_REBALANCE:
+            return (
+                member is not None and member.awaiting_join is not None
+            ) or group.awaiting_join_count < limit
+        if group.state in {State.COMPLETING_REBALANCE, State.STABLE}:
+            return member is not None or len(group.members) < limit
+        return True
+
+    # ---- new members
+
+    def _join_new_member(self, join: _Join, group: ClassicGroup) -> Result:
+        member_id = join.new_member_id(self._context)
+        instance_id = join.request.group_instance_id
+        if instance_id is not None:
+            old_id = group.static_members.get(instance_id)
+            if old_id is not None:
+                return self._replace_static_member(join, group, old_id, member_id)
+            return self._add(join, group, member_id)
+        if join.context.api_version < KNOWN_MEMBER_ID_SINCE:
+            return self._add(join, group, member_id)
+        logger.info(
+            "Group %s (%s): a new member was given the id %s.",
+            *(group.group_id, group.state, member_id),
+        )
+        group.pending_join.add(member_id)
+        self._rebalancing.sessions.extend(group.group_id, member_id, join.request.session_timeout_ms)
+        return join.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+
+    def _join_pending_member(self, join: _Join, group: ClassicGroup) -> Result:
+        if join.request.group_instance_id is not None:
+            raise ApiError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, "An id that waits for its member is of no instance."
+            )
+        return self._add(join, group, join.request.member_id)
+
+    def _add(self, join: _Join, group: ClassicGroup, member_id: str) -> Result:
+        request = join.request
+        member = ClassicGroupMember(
+            member_id,
+            group_instance_id=request.group_instance_id,
+            client_id=join.context.client_id or "",
+            client_host=client_host_of(join.context.connection.client_host),
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            session_timeout_ms=request.session_timeout_ms,
+            protocol_type=request.protocol_type,
+            supported_protocols=join.protocols,
+            is_new=True,
+        )
+        if group.state is State.PREPARING_REBALANCE and group.previous_state is State.EMPTY:
+            group.new_member_added = True
+        group.add(member, join.waiting)
+        # Its client may have given up and come again under another id; nobody would know, since it sends no heartbeats.
+        self._rebalancing.sessions.extend(group.group_id, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        return self._rebalancing.prepare_or_complete_join(
+            group,
+            f"member {member_id} with group.instance.id {request.group_instance_id} joins; "
+            f"client reason: {reason_of(request)}",
+        )
+
+    # ---- members that are known
+
+    def _join_known_member(self, join: _Join, group: ClassicGroup) -> Result:
+        member_id = join.request.member_id
+        try:
+            group.check_member(member_id, join.request.group_instance_id, "join-group")
+        except ApiError as error:
+            return join.refuse(error.code, member_id)
+        member = group.members[member_id]
+        if not self._changes_something(join, group, member):
+            join.waiting.complete(group.joined_response(member_id))  # it has not heard of the generation
+            return NOTHING
+        self._take_over(join, group, member)
+        reason = f"member {member_id} joins again; client reason: {reason_of(join.request)}"
+        return self._rebalancing.prepare_or_complete_join(group, reason)
+
+    @staticmethod
+    def _changes_something(join: _Join, group: ClassicGroup, member: ClassicGroupMember) -> bool:
+        """Whether a member that joins again has to have the others join again as well."""
+        if group.state is State.PREPARING_REBALANCE or member.supported_protocols != join.protocols:
+            return True
+        # A leader joins again where something has changed that members do not say, such as their topics.
+        return group.state is State.STABLE and group.is_leader(member.member_id)
+
+    @staticmethod
+    def _take_over(join: _Join, group: ClassicGroup, member: ClassicGroupMember) -> None:
+        request = join.request
+        group.update(
+            member, join.protocols, request.rebalance_timeout_ms, request.session_timeout_ms, join.waiting
+        )
+
+    # ---- static members that are back
+
+    def _replace_static_member(self, join: _Join, group: ClassicGroup, old_id: str, new_id: str) -> Result:
+        """A static member without its id was restarted: it goes on where it was, if it can.
+
+        | group               | what becomes of it                                                             |
+        | ------------------- | ------------------------------------------------------------------------------ |
+        | Stable              | nothing, if the protocol stays the same: a record with the new id; or rebalance |
+        | CompletingRebalance | rebalance: the leader may be assigning to the old id                            |
+        | PreparingRebalance  | the member has joined                                                           |
+        """
+        request = join.request
+        assert request.group_instance_id is not None
+        logger.info(
+            "Group %s (%s): static member %s is back, as %s in place of %s.",
+            *(group.group_id, group.state, request.group_instance_id, new_id, old_id),
+        )
+        leader_before = group.leader_id
+        member = group.replace_static_member(request.group_instance_id, old_id, new_id)
+        self._rebalancing.extend_session(group, member)
+        said_before = member.supported_protocols, member.rebalance_timeout_ms, member.session_timeout_ms
+        self._take_over(join, group, member)
+        reason = f"static member {request.group_instance_id} is back; client reason: {reason_of(request)}"
+        if group.state is State.COMPLETING_REBALANCE:
+            return self._rebalancing.prepare(group, reason)
+        if group.state is not State.STABLE:
+            return self._rebalancing.maybe_complete_join(group)
+        if group.select_protocol() != group.protocol_name:
+            return self._rebalancing.prepare_or_complete_join(group, f"{reason}; it changes the protocol")
+
+        def committed(error: ApiError | None) -> None:
+            if error is None:
+                self._answer_replaced(join, group, member, leader_before)
+            else:
+                self._take_back(join, group, member, old_id, said_before)
+
+        assignments = {each.member_id: each.assignment for each in group}
+        return CoordinatorResult(
+            None, [group_record(group, assignments)], on_committed=committed, replays=False
+        )
+
+    @staticmethod
+    def _answer_replaced(
+        join: _Join, group: ClassicGroup, member: ClassicGroupMember, leader_before: str | None
+    ) -> None:
+        if group.state is not State.STABLE:
+            return  # a rebalance has begun meanwhile, which answers
+        new_id = member.member_id
+        leads = group.is_leader(new_id)
+        if join.context.api_version >= SKIP_ASSIGNMENT_SINCE:
+            group.complete_join(member, group.joined_response(new_id, skip_assignment=leads))
+            return
+        # It must not take itself for the leader, or it would assign anew; so it hears of the one before.
+        response = group.joined_response(new_id)
+        response.leader = leader_before or NO_MEMBER_ID
+        response.members = []
+        group.complete_join(member, response)
+
+    def _take_back(
+        self,
+        join: _Join,
+        group: ClassicGroup,
+        member: ClassicGroupMember,
+        old_id: str,
+        said_before: tuple[SupportedProtocols, int, int],
+    ) -> None:
+        """The record could not be written: the member is the one before."""
+        instance_id = join.request.group_instance_id
+        assert instance_id is not None
+        if group.members.get(member.member_id) is not member:
+            return
+        group.update(member, *said_before, None)
+        old = group.replace_static_member(instance_id, member.member_id, old_id)
+        self._rebalancing.extend_session(group, old)

@@ -1,0 +1,140 @@
+"""ClassicGroupMember: one member of a classic group.
+
+Source: org.apache.kafka.coordinator.group.classic.ClassicGroupMember.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import Final
+
+from broker.request import Pending
+from protocol.messages.groups import DescribeGroupsResponse, JoinGroupResponse, SyncGroupResponse
+
+EMPTY_ASSIGNMENT: Final = b""
+
+SupportedProtocols = tuple[tuple[str, bytes], ...]
+"""What a member can do: the protocols' names, the dearest first, each with what the member has to say in it."""
+
+
+class ClassicGroupMember:
+    """A member: who it is, what it can do, what it was given, and whether it waits for an answer.
+
+    `is_new` is set while its first JoinGroup waits: nothing is heard of it meanwhile, and its session counts all the
+    same.
+    """
+
+    __slots__ = (
+        "assignment",
+        "awaiting_join",
+        "awaiting_sync",
+        "client_host",
+        "client_id",
+        "group_instance_id",
+        "is_new",
+        "member_id",
+        "protocol_type",
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
+        "supported_protocols",
+    )
+
+    def __init__(
+        self,
+        member_id: str,
+        *,
+        group_instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocol_type: str,
+        supported_protocols: SupportedProtocols,
+        assignment: bytes = EMPTY_ASSIGNMENT,
+        is_new: bool = False,
+    ) -> None:
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocol_type = protocol_type
+        self.supported_protocols = supported_protocols
+        self.assignment = assignment
+        self.is_new = is_new
+        self.awaiting_join: Pending[JoinGroupResponse] | None = None
+        self.awaiting_sync: Pending[SyncGroupResponse] | None = None
+
+    def __repr__(self) -> str:
+        return f"ClassicGroupMember({self.member_id!r}, instance {self.group_instance_id!r})"
+
+    def replaced_by(self, member_id: str) -> ClassicGroupMember:
+        """The same static member under the id that it got when it joined again (KIP-345)."""
+        return ClassicGroupMember(
+            member_id,
+            group_instance_id=self.group_instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            session_timeout_ms=self.session_timeout_ms,
+            protocol_type=self.protocol_type,
+            supported_protocols=self.supported_protocols,
+            assignment=self.assignment,
+        )
+
+    @property
+    def is_static(self) -> bool:
+        return self.group_instance_id is not None
+
+    @property
+    def protocol_names(self) -> list[str]:
+        return [name for name, _ in self.supported_protocols]
+
+    def metadata(self, protocol_name: str | None) -> bytes:
+        """What the member says in a protocol; asking for one that it has not is a bug of ours (AssertionError)."""
+        for name, metadata in self.supported_protocols:
+            if name == protocol_name:
+                return metadata
+        raise AssertionError(f"{self} does not support {protocol_name!r}")
+
+    def vote(self, candidates: Container[str]) -> str:
+        """The member's dearest among protocols that all members have."""
+        return next(name for name in self.protocol_names if name in candidates)
+
+    def has_satisfied_heartbeat(self) -> bool:
+        """Whether its session goes on although nothing was heard: it waits for an answer of ours."""
+        return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
+
+    def complete_sync(self, response: SyncGroupResponse) -> bool:
+        """Answers the SyncGroup that waits; False where none does."""
+        waiting, self.awaiting_sync = self.awaiting_sync, None
+        if waiting is None:
+            return False
+        waiting.complete(response)
+        return True
+
+    def describe(self, protocol_name: str | None) -> DescribeGroupsResponse.DescribedGroupMember:
+        """For DescribeGroups; None: in a state in which what members say is not shown."""
+        return DescribeGroupsResponse.DescribedGroupMember(
+            member_id=self.member_id,
+            group_instance_id=self.group_instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            member_metadata=b"" if protocol_name is None else self.metadata(protocol_name),
+            member_assignment=self.assignment,
+        )
+
+
+def for_leader(
+    members: Sequence[ClassicGroupMember], protocol_name: str | None
+) -> list[JoinGroupResponse.JoinGroupResponseMember]:
+    """What a leader is told of the members that it assigns to."""
+    return [
+        JoinGroupResponse.JoinGroupResponseMember(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            metadata=member.metadata(protocol_name),
+        )
+        for member in members
+    ]

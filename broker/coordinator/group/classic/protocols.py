@@ -1,0 +1,86 @@
+"""Which protocol the members of a classic group have in common, and what a consumer's says.
+
+Source: ClassicGroup (supportsProtocols, selectProtocol, computeSubscribedTopics).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from broker.controller.internal_topics import java_hash
+from broker.coordinator.group.classic.members import ClassicGroupMember
+from protocol.codec import decoder
+from protocol.errors import ProtocolError
+from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+
+_VERSION_BYTES: Final = 2
+
+
+class ProtocolCounts:
+    """How many members have each protocol; kept up with them, since every JoinGroup asks."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def add(self, member: ClassicGroupMember) -> None:
+        self._counts.update(set(member.protocol_names))
+
+    def remove(self, member: ClassicGroupMember) -> None:
+        for name in set(member.protocol_names):
+            self._counts[name] -= 1
+            if not self._counts[name]:
+                del self._counts[name]
+
+    def has_all(self, name: str, size: int) -> bool:
+        """Whether all of a group's `size` members have the protocol."""
+        return self._counts[name] == size
+
+    def common(self, size: int) -> set[str]:
+        """Those that all of a group's `size` members have."""
+        return {name for name, count in self._counts.items() if count == size}
+
+
+def select_protocol(members: Sequence[ClassicGroupMember], counts: ProtocolCounts) -> str:
+    """The protocol that all members have and most of them like best."""
+    candidates = counts.common(len(members))
+    votes = Counter(member.vote(candidates) for member in members)
+    return max(in_java_order(votes), key=votes.__getitem__)
+
+
+def in_java_order(names: Iterable[str]) -> list[str]:
+    """The order in which a java.util.HashMap walks over keys: by it Kafka decides when votes are even."""
+    keys = list(names)
+    buckets = 16
+    while len(keys) > buckets * 3 // 4:
+        buckets *= 2
+    return sorted(keys, key=lambda name: _spread(java_hash(name)) % buckets)
+
+
+def _spread(hashed: int) -> int:
+    unsigned = hashed & 0xFFFFFFFF
+    return unsigned ^ (unsigned >> 16)
+
+
+def subscribed_topics(members: Iterable[ClassicGroupMember], protocol_name: str) -> frozenset[str] | None:
+    """The topics that consumers say they are subscribed to; None where one of them cannot be understood.
+
+    A subscription begins with its version; whatever version that is, the topics stand first as in version 0.
+    """
+    read = decoder(ConsumerProtocolSubscription, 0)
+    topics: set[str] = set()
+    for member in members:
+        metadata = member.metadata(protocol_name)
+        if len(metadata) < _VERSION_BYTES:
+            return None
+        try:
+            subscription, _ = read(metadata, _VERSION_BYTES, len(metadata))
+        except ProtocolError:
+            return None
+        topics.update(subscription.topics)
+    return frozenset(topics)
