@@ -19,11 +19,18 @@ class Committed(NamedTuple):
     end: int
 
 
+class Refused(NamedTuple):
+    """A commit that the broker did not take."""
+
+
+Told = Handed | Committed | Refused
+
+
 class Ledger:
     """The lines of all members of one group; `take` is called for each, in the order of each member's."""
 
     def __init__(self) -> None:
-        self.told: dict[int, dict[str, list[Handed | Committed]]] = {}
+        self.told: dict[int, dict[str, list[Told]]] = {}
         """By partition and member, in order."""
         self.owned: dict[str, set[int]] = {}
         self.left: set[str] = set()
@@ -47,6 +54,8 @@ class Ledger:
             self._ends[int(partition)] = max(int(end), self._ends.get(int(partition), 0))
         elif kind == "uncommitted":
             self.refusals.append(f"{name}: {rest}")
+            for members in self.told.values():
+                members.get(name, []).append(Refused())
         elif kind in {"left", "failed"}:
             self.gone(name)
             if kind == "failed":
@@ -94,7 +103,7 @@ class Ledger:
                         break
                     kept[offset] = member
 
-    def _told(self, partition: str, member: str) -> list[Handed | Committed]:
+    def _told(self, partition: str, member: str) -> list[Told]:
         return self.told.setdefault(int(partition), {}).setdefault(member, [])
 
     def _handed(self, partition: int) -> set[int]:
@@ -104,11 +113,11 @@ class Ledger:
         return {offset for run in runs for offset in range(run.first, run.last + 1)}
 
 
-def _is_kept(run: Handed, later: list[Handed | Committed]) -> bool:
+def _is_kept(run: Handed, later: list[Told]) -> bool:
     """Whether what the member did next with this run was to commit it."""
     for one in later:
         if isinstance(one, Committed):
             return one.end > run.last
-        if one.first <= run.last:
+        if isinstance(one, Refused) or one.first <= run.last:
             return False
     return False

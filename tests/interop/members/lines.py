@@ -76,7 +76,8 @@ def run(play: Play) -> None:
 
 def _member(verb: str, name: str, words: list[str]) -> Member:
     if verb == "join":
-        return Member(name, *words)
+        topic, group, protocol, *instance = words
+        return Member(name, topic, group, protocol, instance[0] if instance else None)
     source, target, group, protocol, abort_every = words
     return Member(name, source, group, protocol, target=target, abort_every=int(abort_every))
 

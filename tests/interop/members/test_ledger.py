@@ -41,6 +41,18 @@ def test_what_was_aborted_may_be_handed_out_again() -> None:
     assert ledger.refusals == ["a: fenced"]
 
 
+def test_what_was_refused_is_not_kept_by_a_later_commit() -> None:
+    lines = [
+        "got a 0 0-4",
+        "uncommitted a not now",
+        "got b 0 0-4",
+        "committed b 0 5",
+        "got a 0 5-9",
+        "committed a 0 10",
+    ]
+    assert list(told(*lines).problems({0: 10})) == []
+
+
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [

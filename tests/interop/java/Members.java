@@ -1,0 +1,233 @@
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.TreeSet;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Collectors;
+
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/**
+ * Members of groups by Kafka's own clients, a thread for each, driven by lines: see tests/interop/members/__init__.py.
+ */
+public final class Members {
+    private static String bootstrap;
+
+    private Members() {
+    }
+
+    public static void main(String[] args) throws Exception {
+        bootstrap = args[0];
+        Map<String, Member> members = new HashMap<>();
+        var lines = new java.io.BufferedReader(new java.io.InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            String[] words = line.split(" ");
+            if (words[0].equals("leave")) {
+                members.get(words[1]).leaves.set(true);
+            } else {
+                Member member = words[0].equals("chain") ? new Chain(words) : new Member(words);
+                members.put(member.name, member);
+                member.start();
+            }
+        }
+        members.values().forEach(member -> member.leaves.set(true));
+        for (Member member : members.values())
+            member.join();
+    }
+
+    private static synchronized void say(String line) {
+        System.out.println(line);
+        System.out.flush();
+    }
+
+    /** One that reads, and commits what it has read. */
+    private static class Member extends Thread {
+        final AtomicBoolean leaves = new AtomicBoolean();
+        final String name;
+        final String topic;
+        KafkaConsumer<byte[], byte[]> consumer;
+        private final String group;
+        private final String protocol;
+        private final String instance;
+
+        Member(String[] words) {
+            this(words[1], words[2], words[3], words[4], words.length > 5 ? words[5] : null);
+        }
+
+        Member(String name, String topic, String group, String protocol, String instance) {
+            this.name = name;
+            this.topic = topic;
+            this.group = group;
+            this.protocol = protocol;
+            this.instance = instance;
+        }
+
+        @Override
+        public void run() {
+            try (var closing = new KafkaConsumer<>(properties(), new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+                consumer = closing;
+                closing.subscribe(List.of(topic), new Owned());
+                while (!leaves.get()) {
+                    ConsumerRecords<byte[], byte[]> records = closing.poll(Duration.ofMillis(100));
+                    if (!records.isEmpty())
+                        take(records);
+                }
+            } catch (Exception error) {
+                say("failed " + name + " " + error.toString().replace('\n', ' '));
+                return;
+            } finally {
+                end();
+            }
+            say("left " + name);
+        }
+
+        void handle(ConsumerRecords<byte[], byte[]> records, Map<TopicPartition, OffsetAndMetadata> ends) {
+            consumer.commitSync(ends);
+        }
+
+        void end() {
+        }
+
+        private void take(ConsumerRecords<byte[], byte[]> records) {
+            Map<TopicPartition, OffsetAndMetadata> ends = new HashMap<>();
+            for (TopicPartition partition : records.partitions())
+                ends.put(partition, new OffsetAndMetadata(sayGot(partition.partition(), records.records(partition)) + 1));
+            try {
+                handle(records, ends);
+            } catch (KafkaException error) {
+                say("uncommitted " + name + " " + error.toString().replace('\n', ' '));
+                for (TopicPartition partition : records.partitions())
+                    if (consumer.assignment().contains(partition))
+                        consumer.seek(partition, records.records(partition).get(0).offset());
+                return;
+            }
+            ends.forEach((partition, end) -> say("committed " + name + " " + partition.partition() + " " + end.offset()));
+        }
+
+        private long sayGot(int partition, List<ConsumerRecord<byte[], byte[]>> records) {
+            long first = records.get(0).offset();
+            long last = first - 1;
+            for (ConsumerRecord<byte[], byte[]> record : records) {
+                if (record.offset() != last + 1) {
+                    say("got " + name + " " + partition + " " + first + "-" + last);
+                    first = record.offset();
+                }
+                last = record.offset();
+            }
+            say("got " + name + " " + partition + " " + first + "-" + last);
+            return last;
+        }
+
+        private Properties properties() {
+            Properties properties = new Properties();
+            properties.put("bootstrap.servers", bootstrap);
+            properties.put("group.id", group);
+            properties.put("client.id", name);
+            properties.put("enable.auto.commit", "false");
+            properties.put("auto.offset.reset", "earliest");
+            properties.put("isolation.level", "read_committed");
+            if (instance != null)
+                properties.put("group.instance.id", instance);
+            if (protocol.equals("consumer")) {
+                properties.put("group.protocol", "consumer");
+                return properties;
+            }
+            String assignor = protocol.equals("eager") ? "RangeAssignor" : "CooperativeStickyAssignor";
+            properties.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + assignor);
+            properties.put("session.timeout.ms", "1500");
+            properties.put("heartbeat.interval.ms", "300");
+            return properties;
+        }
+
+        /** Tells what the consumer owns, as its callbacks say. */
+        private final class Owned implements ConsumerRebalanceListener {
+            private final TreeSet<Integer> now = new TreeSet<>();
+
+            @Override
+            public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+                partitions.forEach(partition -> now.add(partition.partition()));
+                tell();
+            }
+
+            @Override
+            public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+                partitions.forEach(partition -> now.remove(partition.partition()));
+                tell();
+            }
+
+            private void tell() {
+                say("assigned " + name + " " + now.stream().map(String::valueOf).collect(Collectors.joining(",")));
+            }
+        }
+    }
+
+    /** One that copies by transactions. */
+    private static final class Chain extends Member {
+        private final String target;
+        private final int abortEvery;
+        private int count = 0;
+        private KafkaProducer<byte[], byte[]> producer;
+
+        Chain(String[] words) {
+            super(words[1], words[2], words[4], words[5], null);
+            target = words[3];
+            abortEvery = Integer.parseInt(words[6]);
+            producer = producer();
+        }
+
+        @Override
+        void handle(ConsumerRecords<byte[], byte[]> records, Map<TopicPartition, OffsetAndMetadata> ends) {
+            count++;
+            try {
+                producer.beginTransaction();
+                for (ConsumerRecord<byte[], byte[]> record : records)
+                    producer.send(new ProducerRecord<>(target, record.key(), record.value()));
+                producer.sendOffsetsToTransaction(ends, consumer.groupMetadata());
+                if (abortEvery > 0 && count % abortEvery == 0)
+                    throw new KafkaException("on purpose");
+                producer.commitTransaction();
+            } catch (KafkaException error) {
+                giveUp();
+                throw error;
+            }
+        }
+
+        @Override
+        void end() {
+            producer.close();
+        }
+
+        private void giveUp() {
+            try {
+                producer.abortTransaction();
+            } catch (KafkaException fatal) {
+                producer.close(Duration.ZERO);
+                producer = producer();
+            }
+        }
+
+        private KafkaProducer<byte[], byte[]> producer() {
+            Properties properties = new Properties();
+            properties.put("bootstrap.servers", bootstrap);
+            properties.put("transactional.id", name);
+            properties.put("transaction.timeout.ms", "5000");
+            var made = new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());
+            made.initTransactions();
+            return made;
+        }
+    }
+}
