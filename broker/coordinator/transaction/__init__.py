@@ -1,1 +1,1 @@
-"""The transaction coordinator: transactional ids, and the transactions that they have open."""
+"""The transaction coordinator: who may write under a transactional id, and how each transaction ends (KIP-98)."""

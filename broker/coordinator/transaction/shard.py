@@ -1,0 +1,324 @@
+"""TransactionCoordinatorShard: one partition of __transaction_state: its transactional ids and their transactions.
+
+Whatever a producer does, its transaction ends: by EndTxn, by a timeout, or by another producer with its id; a load goes
+on with what was decided. Source: kafka.coordinator.transaction.TransactionCoordinator, TransactionStateManager.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, TypeVar
+
+from broker.coordinator.record import CoordinatorRecord
+from broker.coordinator.shard import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, CoordinatorResult, ShardContext
+from broker.coordinator.transaction import rules
+from broker.coordinator.transaction.java_order import in_java_order
+from broker.coordinator.transaction.markers import PendingMarkers
+from broker.coordinator.transaction.metadata import TV_0, TransactionMetadata
+from broker.coordinator.transaction.records import TransactionRecord, forgotten, metadata_of
+from broker.coordinator.transaction.rules import (
+    NEW_ID_NEEDED,
+    NewIdNeeded,
+    ProducerAnswer,
+    ProducerIdAndEpoch,
+    answer_for,
+)
+from broker.coordinator.transaction.state import ONGOING
+from broker.coordinator.txn import MarkerWriter, TopicPartition
+from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.metadata.versions import TRANSACTION_VERSION
+from config.catalogue.transactions import (
+    TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS,
+    TRANSACTION_REMOVE_EXPIRED_TRANSACTION_CLEANUP_INTERVAL_MS,
+    TRANSACTIONAL_ID_EXPIRATION_MS,
+)
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.transaction_state import TransactionLogKey, TransactionLogValue
+
+logger = logging.getLogger("barnabas.transactions")
+
+R = TypeVar("R")
+
+MAX_TOMBSTONE_BYTES: Final = 16_384
+"""About how much one batch of tombstones may hold."""
+
+TOMBSTONE_OVERHEAD_BYTES: Final = 24
+
+DECISION_RETRY_MS: Final = 500
+"""How long it is left alone, when the record that decides how a transaction ends was not committed in time."""
+
+_TIMEOUTS: Final = "timeouts"
+_EXPIRATION: Final = "expiration"
+
+
+class TransactionCoordinatorShard:
+    """The transactional ids of one partition."""
+
+    def __init__(self, context: ShardContext, writer: MarkerWriter) -> None:
+        self.context = context
+        self.transactions: dict[str, TransactionMetadata] = {}
+        self.markers = PendingMarkers(context, writer, self._markers_written)
+        self._ongoing: set[str] = set()
+        self._is_unloaded = False
+
+    @property
+    def transaction_version(self) -> int:
+        """The transaction.version that is in force."""
+        return self.context.image().features.get(TRANSACTION_VERSION, 0)
+
+    # ---- replay
+
+    def replay(self, offset: int, producer_id: int, producer_epoch: int, record: CoordinatorRecord) -> None:
+        key, value = record.key, record.value
+        assert isinstance(key, TransactionLogKey)
+        if value is None:
+            self.transactions.pop(key.transactional_id, None)
+            self._ongoing.discard(key.transactional_id)
+            return
+        assert isinstance(value, TransactionLogValue)
+        metadata = metadata_of(key.transactional_id, value)
+        if isinstance(record, TransactionRecord):
+            _assert_same(record.metadata, metadata, record.version)
+            metadata = record.metadata
+        self._replace(metadata)
+
+    def _replace(self, metadata: TransactionMetadata) -> None:
+        self.transactions[metadata.transactional_id] = metadata
+        if metadata.state is ONGOING:
+            self._ongoing.add(metadata.transactional_id)
+        else:
+            self._ongoing.discard(metadata.transactional_id)
+
+    def replay_end_transaction_marker(
+        self, producer_id: int, producer_epoch: int, *, committed: bool
+    ) -> None:
+        """Nobody writes to this topic in a transaction."""
+
+    def on_loaded(self) -> None:
+        self._look_for_expired_later()
+        if self._ongoing:
+            self._look_for_timeouts_later()
+        for metadata in list(self.transactions.values()):
+            if metadata.is_ending:
+                logger.info("The transaction of %s goes on to its end", metadata.transactional_id)
+                self.markers.begin(metadata)
+
+    def on_unloaded(self) -> None:
+        self._is_unloaded = True
+        self.markers.close()
+
+    def on_new_metadata_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Topics that are deleted are noticed with the next attempt to write a marker."""
+
+    # ---- what producers ask for
+
+    def init_producer_id(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: ProducerIdAndEpoch | None,
+        new_id: int | None = None,
+    ) -> CoordinatorResult[ProducerAnswer | NewIdNeeded]:
+        """Gives an epoch to a producer, and fences those before it. An open transaction is aborted first, and
+        CONCURRENT_TRANSACTIONS has the producer ask again.
+
+        Raises ApiError: CONCURRENT_TRANSACTIONS, PRODUCER_FENCED.
+        """
+        now_ms = self.context.now_ms()
+        metadata = self.transactions.get(transactional_id)
+        if metadata is None:
+            if new_id is None:
+                return CoordinatorResult(NEW_ID_NEEDED)
+            metadata = rules.new_transactional_id(transactional_id, new_id, timeout_ms, now_ms)
+        rules.check_not_ending(metadata)
+        rules.check_expected_producer(metadata, expected)
+        if metadata.state is ONGOING:
+            return self._fence(metadata, ProducerAnswer(ErrorCode.CONCURRENT_TRANSACTIONS))
+        after = rules.initialized(metadata, timeout_ms, expected, now_ms, new_id)
+        if after is NEW_ID_NEEDED:
+            return CoordinatorResult(NEW_ID_NEEDED)
+        return CoordinatorResult(answer_for(after), [self._record(after)])
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: Collection[TopicPartition],
+        client_version: int,
+    ) -> CoordinatorResult[ErrorCode]:
+        """Adds partitions to the producer's transaction, which begins with the first.
+
+        Raises ApiError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
+        """
+        metadata = self._known(transactional_id)
+        now_ms = self.context.now_ms()
+        after = rules.with_partitions(metadata, producer, partitions, client_version, now_ms)
+        if after is None:
+            return CoordinatorResult(ErrorCode.NONE)
+        self._look_for_timeouts_later()
+        return CoordinatorResult(ErrorCode.NONE, [self._record(after)])
+
+    def verify_partitions(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Whether each partition is in the producer's transaction. Raises ApiError as `add_partitions` does."""
+        return rules.verified(self._known(transactional_id), producer, partitions)
+
+    def end_transaction(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        *,
+        commits: bool,
+        client_version: int,
+        new_id: int | None = None,
+    ) -> CoordinatorResult[ProducerAnswer | NewIdNeeded]:
+        """Decides how the producer's transaction ends. The answer says what it writes under after that.
+
+        Raises ApiError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE.
+        """
+        metadata = self._known(transactional_id)
+        after = rules.ended(
+            metadata,
+            producer,
+            commits=commits,
+            client_version=client_version,
+            now_ms=self.context.now_ms(),
+            new_id=new_id,
+        )
+        if after is NEW_ID_NEEDED:
+            return CoordinatorResult(NEW_ID_NEEDED)
+        if after is None:
+            return CoordinatorResult(answer_for(metadata))
+        return self._end(after, answer_for(after.completed(after.last_update_timestamp_ms)))
+
+    # ---- what anybody may look at
+
+    def partitions_of(self, metadata: TransactionMetadata) -> Sequence[TopicPartition]:
+        """The partitions of a transaction, in Kafka's order; while it ends those that have no marker yet."""
+        left = self.markers.left(metadata.transactional_id)
+        return in_java_order(metadata.partitions, metadata.table) if left is None else left
+
+    # ---- how transactions end
+
+    def _fence(self, metadata: TransactionMetadata, answer: R) -> CoordinatorResult[R]:
+        """Aborts an open transaction in an epoch that its producer has not got."""
+        ending = metadata.fenced_and_aborting(self.transaction_version, self.context.now_ms())
+        return self._end(ending, answer)
+
+    def _end(self, ending: TransactionMetadata, answer: R) -> CoordinatorResult[R]:
+        return CoordinatorResult(
+            answer, [self._record(ending)], on_committed=lambda error: self._decided(ending, error)
+        )
+
+    def _decided(self, ending: TransactionMetadata, error: ApiError | None) -> None:
+        """The record that decides is committed; or that took so long that nobody waits any more, and is asked for
+        again. (Where it was refused, this shard is given up, and says nothing more.)"""
+
+        def look_again() -> CoordinatorResult[None]:
+            return CoordinatorResult(None, on_committed=lambda error: self._decided(ending, error))
+
+        if self._is_unloaded or self.transactions.get(ending.transactional_id) is not ending:
+            return
+        if error is None:
+            self.markers.begin(ending)
+        else:
+            self.context.timer.schedule(
+                ("decided", ending.transactional_id), DECISION_RETRY_MS, look_again, retry=False
+            )
+
+    def _markers_written(self, ending: TransactionMetadata) -> None:
+        def complete() -> CoordinatorResult[None]:
+            if self.transactions.get(ending.transactional_id) is not ending:
+                return CoordinatorResult(None)
+            return CoordinatorResult(None, [self._record(ending.completed(self.context.now_ms()))])
+
+        self.context.timer.schedule(("complete", ending.transactional_id), 0, complete)
+
+    def _look_for_timeouts_later(self) -> None:
+        if not self.context.timer.is_scheduled(_TIMEOUTS):
+            interval_ms = self.context.config[TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS]
+            self.context.timer.schedule(_TIMEOUTS, interval_ms, self._look_for_timeouts)
+
+    def _look_for_timeouts(self) -> CoordinatorResult[None]:
+        """Has each transaction that is out of time aborted by an operation of its own: one may be large, or fail."""
+        now_ms = self.context.now_ms()
+        for transactional_id in sorted(self._ongoing):
+            if self.transactions[transactional_id].has_timed_out(now_ms):
+                self._abort_soon(transactional_id)
+        if self._ongoing:
+            self._look_for_timeouts_later()
+        return CoordinatorResult(None)
+
+    def _abort_soon(self, transactional_id: str) -> None:
+        def abort() -> CoordinatorResult[None]:
+            metadata = self.transactions.get(transactional_id)
+            if metadata is None or not metadata.has_timed_out(self.context.now_ms()):
+                return CoordinatorResult(None)
+            logger.info(
+                "The transaction of %s (producer id %d, epoch %d) is open for longer than its %d ms: it is aborted",
+                transactional_id,
+                metadata.producer_id,
+                metadata.producer_epoch,
+                metadata.timeout_ms,
+            )
+            return self._fence(metadata, None)
+
+        self.context.timer.schedule(("abort", transactional_id), 0, abort)
+
+    # ---- ids that nobody uses any more
+
+    def _look_for_expired_later(self) -> None:
+        interval_ms = self.context.config[TRANSACTION_REMOVE_EXPIRED_TRANSACTION_CLEANUP_INTERVAL_MS]
+        self.context.timer.schedule(_EXPIRATION, interval_ms, self._forget_expired)
+
+    def _forget_expired(self) -> CoordinatorResult[None]:
+        expired, is_all = self._expired()
+        if is_all:
+            self._look_for_expired_later()
+        else:
+            self.context.timer.schedule(_EXPIRATION, 0, self._forget_expired)
+        if expired:
+            logger.info("%d transactional ids have expired: %s", len(expired), ", ".join(expired[:10]))
+        return CoordinatorResult(None, [forgotten(transactional_id) for transactional_id in expired])
+
+    def _expired(self) -> tuple[list[str], bool]:
+        """Ids to forget, as many as fit into one batch, and whether that is all of them."""
+        now_ms = self.context.now_ms()
+        expiration_ms = self.context.config[TRANSACTIONAL_ID_EXPIRATION_MS]
+        expired: list[str] = []
+        size = 0
+        for transactional_id, metadata in self.transactions.items():
+            if metadata.has_expired(now_ms, expiration_ms):
+                size += len(transactional_id) * 3 + TOMBSTONE_OVERHEAD_BYTES
+                if expired and size > MAX_TOMBSTONE_BYTES:
+                    return expired, False
+                expired.append(transactional_id)
+        return expired, True
+
+    # ---- words
+
+    def _known(self, transactional_id: str) -> TransactionMetadata:
+        metadata = self.transactions.get(transactional_id)
+        if metadata is None:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return metadata
+
+    def _record(self, metadata: TransactionMetadata) -> TransactionRecord:
+        return TransactionRecord(metadata, self.transaction_version)
+
+
+def _assert_same(known: TransactionMetadata, read: TransactionMetadata, version: int) -> None:
+    """What a record says is what it was made from, apart from what no record carries."""
+    assert _written(known, version) == _written(read, version), (known, read)
+    assert set(known.partitions) == set(read.partitions), (known, read)
+
+
+def _written(metadata: TransactionMetadata, version: int) -> TransactionMetadata:
+    carried = metadata._replace(last_producer_epoch=NO_PRODUCER_EPOCH, partitions=(), table=0)
+    if version >= 1:
+        return carried
+    return carried._replace(
+        previous_producer_id=NO_PRODUCER_ID, next_producer_id=NO_PRODUCER_ID, client_version=TV_0
+    )
