@@ -10,6 +10,7 @@ import random
 import signal
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from broker import log_setup
@@ -19,6 +20,7 @@ from broker.controller.embedded import Controller
 from broker.controller.log_dir_admin import LogDirAdmin, copying_threads, new_log_dir_admin
 from broker.controller.producer_ids import ProducerIdManager
 from broker.controller.topic_admin import TopicDefaults
+from broker.coordinator.assembly import Coordinators, CoordinatorSurroundings
 from broker.cordoned_dirs import CordonedLogDirs
 from broker.dynamic_config import DynamicConfigPublisher
 from broker.fetch_session import FetchManager, FetchSessionCache
@@ -74,6 +76,9 @@ EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 DRAIN_TIMEOUT_S: Final = 30.0
 BLOCKING_THREADS: Final = 4
+LOADING_THREADS: Final = 1
+"""For coordinators: replaying their records is work for the interpreter, which does one thing at a time."""
+
 _CANNOT_START: Final = (ListenError, StorageError, MetadataLogError, OSError)
 
 
@@ -91,6 +96,7 @@ class Server:
         self.socket_server = _socket_server(config, loop, self.memory, self.observers)
         self.followers: list[Publisher] = [UnenforcedNotices().apply]
         """Who is told of each new image, after the ReplicaManager; at start, of all that it has."""
+        self._give_up_on_failed_disks: list[Callable[[], None]] = []
         self.is_stopping = False
         self.ports: dict[str, int] = {}
 
@@ -184,6 +190,9 @@ class Server:
         self.followers.append(self.client_metrics.apply)
         self.snapshot_generator = SnapshotGenerator(storage.store, self._runner, loop, storage.image)
         self.followers.append(self.snapshot_generator.apply)
+        self.coordinators = self._coordinators(storage)
+        self.followers.append(self.coordinators.apply)
+        self._give_up_on_failed_disks.append(self.coordinators.log_dir_failed)
 
     def _broker(self, storage: NodeStorage) -> Broker:
         """What handlers work with."""
@@ -210,6 +219,21 @@ class Server:
             host_names=HostLookup(self._loop),
             client_metrics=self.client_metrics,
             log_dirs=self.log_dirs,
+            coordinators=self.coordinators,
+        )
+
+    def _coordinators(self, storage: NodeStorage) -> Coordinators:
+        """The coordinators of groups and of transactions."""
+        self._loading = ThreadRunner(self._loop, LOADING_THREADS)
+        return Coordinators(
+            CoordinatorSurroundings(
+                config=self.config,
+                node_id=storage.node_id,
+                replica_manager=self.replica_manager,
+                loop=self._loop,
+                loading=self._loading,
+                now_ms=self.env.now_ms,
+            )
         )
 
     def _dynamic_config(self, storage: NodeStorage) -> DynamicConfigPublisher:
@@ -273,6 +297,8 @@ class Server:
     def _log_dir_failed(self, log_dir: str) -> None:
         """Without a directory left, or without the metadata, there is nothing that could be served."""
         self.log_cleaner.log_dir_failed(log_dir)
+        for give_up in self._give_up_on_failed_disks:
+            give_up()
         if self.failed.done():
             return
         if not self.storage.log_manager.dirs:
@@ -293,9 +319,11 @@ class Server:
         cut_off = await drained
         if cut_off:
             logger.warning("%d connections did not finish within %.0f s", cut_off, DRAIN_TIMEOUT_S)
+        self.coordinators.stop()
         self.replica_manager.produce_purgatory.expire_all()
         self.replica_manager.delete_records_purgatory.expire_all()
         await self._loop.run_in_executor(None, self._copying.close)
+        await self._loop.run_in_executor(None, self._loading.close)
         await self._loop.run_in_executor(None, self._runner.close)
         self.storage.close()
 

@@ -9,6 +9,7 @@ from broker.controller.embedded import Controller
 from broker.controller.log_dir_admin import LogDirAdmin
 from broker.controller.producer_ids import ProducerIdManager
 from broker.controller.topic_admin import TopicDefaults
+from broker.coordinator.assembly import Coordinators
 from broker.fetch_session import FetchManager
 from broker.host_lookup import HostNames
 from broker.metadata.image import MetadataImage
@@ -49,8 +50,10 @@ class Broker:
         "cluster_id",
         "config",
         "controller",
+        "coordinators",
         "error_probe",
         "fetch_manager",
+        "groups",
         "host_names",
         "log_dirs",
         "new_topic_id",
@@ -61,6 +64,7 @@ class Broker:
         "replica_manager",
         "topic_answers",
         "topic_defaults",
+        "txn_markers",
     )
 
     def __init__(
@@ -82,6 +86,7 @@ class Broker:
         host_names: HostNames,
         client_metrics: ClientMetricsManager,
         log_dirs: LogDirAdmin,
+        coordinators: Coordinators,
     ) -> None:
         self.config = config
         self.node_id = node_id
@@ -100,6 +105,9 @@ class Broker:
         self.host_names = host_names
         self.client_metrics = client_metrics
         self.log_dirs = log_dirs
+        self.coordinators = coordinators
+        self.groups = coordinators.groups
+        self.txn_markers = coordinators.txn_markers
 
     @property
     def image(self) -> MetadataImage:

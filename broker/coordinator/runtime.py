@@ -5,23 +5,54 @@ Source: org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Generic, TypeVar
 
+from broker.controller.internal_topics import partition_for
+from broker.coordinator import errors
+from broker.coordinator.batches import Answer
+from broker.coordinator.parts import RuntimeParts
 from broker.coordinator.shard import CoordinatorResult, CoordinatorShard
-from broker.coordinator.txn import TransactionalProducer, TransactionMarker
+from broker.coordinator.shard_runner import ShardRunner
+from broker.coordinator.txn import (
+    TopicPartition,
+    TransactionalProducer,
+    TransactionMarker,
+    TransactionVerifier,
+)
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.request import Pending
-from protocol.errors import ApiError
+from protocol.errors import ApiError, ErrorCode
+from storage.verification import VerificationGuard
 
 S = TypeVar("S", bound=CoordinatorShard)
 R = TypeVar("R")
 Failed = Callable[[ApiError], R]
 """Makes a response of an error: the operation's own ApiError, or one of the runtime's (see `write`)."""
 
+_partition_for = lru_cache(maxsize=1 << 16)(partition_for)
+
 
 class CoordinatorRuntime(Generic[S]):
-    """The shards of one coordinator's topic that this broker leads. Lives on the event loop."""
+    """The shards of one coordinator's topic that this broker leads. Lives on the event loop.
+
+    `verifier` is asked about the transactions that write here; it may be put in place later.
+    """
+
+    def __init__(
+        self, parts: RuntimeParts[S], node_id: int, verifier: TransactionVerifier | None = None
+    ) -> None:
+        self.verifier = verifier
+        self.topic = parts.topic
+        self._parts = parts
+        self._node_id = node_id
+        self._runners: dict[int, ShardRunner[S]] = {}
+        self._partition_count = 0
+
+    def partition_of(self, key: str) -> int | None:
+        """The partition of the topic that a key belongs to; None where there is no topic."""
+        return _partition_for(key, self._partition_count) if self._partition_count else None
 
     def write(
         self, key: str, operation: Callable[[S], CoordinatorResult[R]], failed: Failed[R]
@@ -33,21 +64,40 @@ class CoordinatorRuntime(Generic[S]):
         (another broker leads it, or this one does no longer), COORDINATOR_LOAD_IN_PROGRESS; after a failure the state
         is as it was before.
         """
-        raise NotImplementedError
+        answer = Answer(failed)
+        runner = self._runner_of(key, answer)
+        if runner is not None:
+            runner.write(operation, answer)
+        return answer.pending
 
     def read(self, key: str, operation: Callable[[S], R], failed: Failed[R]) -> Pending[R]:
         """Looks at the shard of `key`. The answer comes when all that was seen is committed."""
-        raise NotImplementedError
+        answer = Answer(failed)
+        runner = self._runner_of(key, answer)
+        if runner is not None:
+            runner.read(operation, answer)
+        return answer.pending
 
     def read_all(self, operation: Callable[[S], R], failed: Failed[R]) -> list[Pending[R]]:
         """Looks at every shard that this broker leads, one answer for each."""
-        raise NotImplementedError
+        answers: list[Pending[R]] = []
+        for runner in list(self._runners.values()):
+            answer = Answer(failed)
+            answers.append(answer.pending)
+            runner.read(operation, answer)
+        return answers
 
     def write_all(
         self, operation: Callable[[S], CoordinatorResult[R]], failed: Failed[R]
     ) -> list[Pending[R]]:
         """Runs `operation` on every shard that is loaded here, one answer for each."""
-        raise NotImplementedError
+        answers: list[Pending[R]] = []
+        for runner in list(self._runners.values()):
+            if runner.shard is not None:
+                answer = Answer(failed)
+                answers.append(answer.pending)
+                runner.write(operation, answer)
+        return answers
 
     def write_in_transaction(
         self,
@@ -61,19 +111,122 @@ class CoordinatorRuntime(Generic[S]):
         The transaction's coordinator is asked first whether the partition belongs to it (KIP-890); with transaction
         version 2 it is added. The shard's `replay` sees the producer's id with these records.
         """
-        raise NotImplementedError
+        answer = Answer(failed)
+        runner = self._runner_of(key, answer)
+        if runner is None:
+            return answer.pending
+        refusal = runner.refusal()
+        if refusal is not None:
+            answer.fail(refusal)
+            return answer.pending
+
+        def verified(guard: VerificationGuard | None) -> None:
+            runner.write_in_transaction(producer, guard, operation, answer)
+
+        self._verify(runner.partition, producer, verified, answer.fail)
+        return answer.pending
 
     def complete_transaction(self, partition: int, marker: TransactionMarker) -> Pending[ApiError | None]:
         """Writes the marker that ends a producer's transaction in `partition` of the topic, and replays it.
 
         The answer is None once it is committed, or why it could not be written.
         """
-        raise NotImplementedError
+        runner = self._runners.get(partition)
+        if runner is None:
+            answer: Pending[ApiError | None] = Pending()
+            answer.complete(errors.not_coordinator(f"{self.topic}-{partition}"))
+            return answer
+        return runner.complete_transaction(marker)
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Follows the metadata: loads what this broker leads from now on, unloads what it does no longer."""
-        raise NotImplementedError
+        gone = any(topic.name == self.topic for topic in delta.deleted_topics.values())
+        if gone:
+            self._lead({})
+        topic = image.topics.get(self.topic)
+        self._partition_count = 0 if topic is None else len(topic.partitions)
+        for runner in list(self._runners.values()):
+            runner.metadata_changed(image, delta)
+        if topic is None or (
+            self.topic not in delta.created_topics and self.topic not in delta.changed_topics
+        ):
+            return
+        self._lead(
+            {
+                index: partition.leader_epoch
+                for index, partition in topic.partitions.items()
+                if partition.leader == self._node_id
+            }
+        )
 
     def shards(self) -> Sequence[S]:
         """Those that are loaded; for metrics, and to look at."""
-        raise NotImplementedError
+        return [runner.shard for runner in self._runners.values() if runner.shard is not None]
+
+    def log_dir_failed(self) -> None:
+        """Gives up the partitions whose disk has failed."""
+        for runner in list(self._runners.values()):
+            if not runner.is_usable():
+                runner.unload()
+
+    def stop(self) -> None:
+        """What is decided is written; nothing more is."""
+        for runner in self._runners.values():
+            runner.close()
+
+    # ---- inside
+
+    def _runner_of(self, key: str, answer: Answer[R]) -> ShardRunner[S] | None:
+        """None where nobody coordinates the key here, and the answer says so."""
+        partition = self.partition_of(key)
+        if partition is None:
+            answer.fail(errors.not_available(f"topic {self.topic}"))
+            return None
+        runner = self._runners.get(partition)
+        if runner is None:
+            answer.fail(errors.not_coordinator(f"{self.topic}-{partition}"))
+        return runner
+
+    def _lead(self, epochs: Mapping[int, int]) -> None:
+        """Coordinates these partitions, in these leader epochs, and no others."""
+        for index in [index for index in self._runners if index not in epochs]:
+            self._runners.pop(index).unload()
+        for index, epoch in epochs.items():
+            runner = self._runners.get(index)
+            if runner is None:
+                runner = self._runners[index] = ShardRunner(self._parts, index, epoch)
+                runner.load()
+            elif runner.epoch != epoch:
+                runner.lead(epoch)
+
+    def _verify(
+        self,
+        partition: int,
+        producer: TransactionalProducer,
+        verified: Callable[[VerificationGuard | None], None],
+        failed: Callable[[ApiError], None],
+    ) -> None:
+        """Asks the transaction's coordinator, where the log does not know that the transaction is open here."""
+        place: TopicPartition = (self.topic, partition)
+        try:
+            guard = self._parts.logs.start_verification(
+                partition,
+                producer.producer_id,
+                producer.producer_epoch,
+                supports_epoch_bump=producer.supports_epoch_bump,
+            )
+        except ApiError as error:
+            failed(errors.as_coordinator(error))
+            return
+        if guard is None or self.verifier is None:
+            verified(guard)
+            return
+
+        def answered(found: Mapping[TopicPartition, ErrorCode]) -> None:
+            code = found.get(place, ErrorCode.UNKNOWN_SERVER_ERROR)
+            if code is ErrorCode.NONE:
+                verified(guard)
+            else:
+                failed(errors.as_coordinator(ApiError(code)))
+
+        self.verifier.verify(producer, [place]).add_done_callback(answered)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Protocol
+from uuid import UUID
 
 from broker.blocking import BlockingRunner, InlineRunner, Work
 from broker.controller.directory_assignment import DirectoryAssignment, report_directory
@@ -19,6 +20,7 @@ from broker.controller.embedded import Controller
 from broker.controller.log_dir_admin import new_log_dir_admin
 from broker.controller.producer_ids import ProducerIdManager
 from broker.controller.topic_admin import TopicDefaults
+from broker.coordinator.assembly import Coordinators, CoordinatorSurroundings
 from broker.cordoned_dirs import CordonedLogDirs
 from broker.dynamic_config import DynamicConfigPublisher
 from broker.fetch_session import FetchManager, FetchSessionCache
@@ -127,7 +129,7 @@ class InProcessBroker:
             delete_records_purgatory=DelayedOperationPurgatory("DeleteRecords", self.timer),
             probe=self.topics,
             now_ms=lambda: int(self.timer.time() * 1000),
-            log_dir_failed=self.failed_dirs.append,
+            log_dir_failed=self._log_dir_failed,
         )
         self.replica_manager.apply(storage.image, MetadataDelta.everything(storage.image))
         loader = MetadataLoader(storage.image, self.runner, self._publish, self._prepare)
@@ -167,6 +169,19 @@ class InProcessBroker:
             ),
             self.cordoned_dirs.reconfigure,
         )
+        uuids = count(1)
+        self.coordinators = Coordinators(
+            CoordinatorSurroundings(
+                config=self.config,
+                node_id=storage.node_id,
+                replica_manager=self.replica_manager,
+                loop=self.timer,
+                loading=self.runner,
+                now_ms=self.env.now_ms,
+                new_uuid=lambda: UUID(int=next(uuids)),
+            )
+        )
+        self.coordinators.apply(storage.image, MetadataDelta.everything(storage.image))
         self.broker = Broker(
             config=self.config,
             node_id=storage.node_id,
@@ -191,6 +206,7 @@ class InProcessBroker:
             host_names=KnownHosts(HOSTS),
             client_metrics=self.client_metrics,
             log_dirs=self.log_dirs,
+            coordinators=self.coordinators,
         )
         self.log_dirs.start()
         self.apis = KafkaApis(self.broker, self.requests, self.timer.time)
@@ -205,6 +221,11 @@ class InProcessBroker:
         self.directory_assignment.apply(image, delta)
         self.dynamic_config.apply(image, delta)
         self.client_metrics.apply(image, delta)
+        self.coordinators.apply(image, delta)
+
+    def _log_dir_failed(self, log_dir: str) -> None:
+        self.failed_dirs.append(log_dir)
+        self.coordinators.log_dir_failed()
 
     def client(self, version: int, client_id: str | None = "test") -> Client:
         """A new connection that speaks `version` of every API."""
@@ -227,6 +248,7 @@ class InProcessBroker:
 
     def stop(self) -> None:
         """A clean stop."""
+        self.coordinators.stop()
         self.storage.close()
 
     def kill(self) -> None:
@@ -315,6 +337,7 @@ class Client:
             answer.add_done_callback(self._hear(self._key, self._correlation_id))
         else:
             self._hear(self._key, self._correlation_id)(answer)
+        self._broker.timer.run_soon()  # the pass of the loop ends here
 
     def _hear(self, key: ApiKey, correlation_id: int) -> Callable[[list[Chunk] | NoResponse], None]:
         """What decodes the answer when it comes: its files may be gone by the time somebody looks at it."""

@@ -1,0 +1,142 @@
+"""Puts the coordinators together, for the server and for the tests alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+from uuid import UUID, uuid4
+
+from broker.blocking import BlockingRunner
+from broker.controller.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from broker.coordinator.group.coordinator import GroupCoordinator
+from broker.coordinator.group.shard import GroupCoordinatorShard
+from broker.coordinator.partition_log import ReplicaLogs
+from broker.coordinator.parts import CoordinatorLoop, RuntimeParts
+from broker.coordinator.record import CoordinatorRecord
+from broker.coordinator.record_types import GROUP_RECORDS, TRANSACTION_RECORDS
+from broker.coordinator.runtime import CoordinatorRuntime
+from broker.coordinator.transaction.shard import TransactionCoordinatorShard
+from broker.coordinator.txn import MarkerWriter
+from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.replica_manager import ReplicaManager
+from broker.txn_markers import TxnMarkerWriter
+from config.broker_config import BrokerConfig
+from config.catalogue.groups import (
+    GROUP_COORDINATOR_APPEND_LINGER_MS,
+    OFFSETS_COMMIT_TIMEOUT_MS,
+    OFFSETS_LOAD_BUFFER_SIZE,
+    OFFSETS_TOPIC_COMPRESSION_CODEC,
+)
+from config.catalogue.transactions import TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE
+from protocol.messages.group_state import LegacyOffsetCommitKey, OffsetCommitKey
+from protocol.records.compression import CompressionType
+
+TRANSACTION_WRITE_TIMEOUT_MS: Final = 60_000
+"""How long a transaction's record may wait to be committed; as long as a transaction lasts by default."""
+
+_OFFSET_KEYS: Final = (LegacyOffsetCommitKey.api_key, OffsetCommitKey.api_key)
+
+
+class CoordinatorSurroundings:
+    """What coordinators stand on.
+
+    `now_ms` is the time of day; `loading` is a runner of their own, so that no fsync queues behind a load.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        node_id: int,
+        replica_manager: ReplicaManager,
+        loop: CoordinatorLoop,
+        loading: BlockingRunner,
+        now_ms: Callable[[], int],
+        new_uuid: Callable[[], UUID] = uuid4,
+    ) -> None:
+        self.config = config
+        self.node_id = node_id
+        self.replica_manager = replica_manager
+        self.loop = loop
+        self.loading = loading
+        self.now_ms = now_ms
+        self.new_uuid = new_uuid
+
+
+class Coordinators:
+    """Both coordinators, and what partitions and they tell each other of transactions."""
+
+    def __init__(self, around: CoordinatorSurroundings) -> None:
+        self.image = MetadataImage.empty()
+        self.group_runtime = CoordinatorRuntime(_group_parts(around, lambda: self.image), around.node_id)
+        self.groups = GroupCoordinator(self.group_runtime, around.config)
+        self.txn_markers = TxnMarkerWriter(
+            around.replica_manager, self.group_runtime.complete_transaction, around.config, around.now_ms
+        )
+        self.transaction_runtime = CoordinatorRuntime(
+            _transaction_parts(around, lambda: self.image, self.txn_markers), around.node_id
+        )
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Follows the metadata, after the ReplicaManager."""
+        self.image = image
+        self.group_runtime.apply(image, delta)
+        self.transaction_runtime.apply(image, delta)
+
+    def log_dir_failed(self) -> None:
+        """A disk has failed: nothing is coordinated any more from what lies there."""
+        self.group_runtime.log_dir_failed()
+        self.transaction_runtime.log_dir_failed()
+
+    def stop(self) -> None:
+        """What is decided goes into the log; nothing is decided after it."""
+        self.group_runtime.stop()
+        self.transaction_runtime.stop()
+
+
+def _group_parts(
+    around: CoordinatorSurroundings, image: Callable[[], MetadataImage]
+) -> RuntimeParts[GroupCoordinatorShard]:
+    config = around.config
+    return RuntimeParts(
+        topic=CONSUMER_OFFSETS,
+        new_shard=GroupCoordinatorShard,
+        records=GROUP_RECORDS,
+        logs=ReplicaLogs(CONSUMER_OFFSETS, around.replica_manager),
+        config=config,
+        loop=around.loop,
+        runner=around.loading,
+        now_ms=around.now_ms,
+        image=image,
+        load_buffer_size=lambda: config[OFFSETS_LOAD_BUFFER_SIZE],
+        write_timeout_ms=lambda: config[OFFSETS_COMMIT_TIMEOUT_MS],
+        linger_ms=lambda: config[GROUP_COORDINATOR_APPEND_LINGER_MS],
+        compression=lambda: CompressionType(config[OFFSETS_TOPIC_COMPRESSION_CODEC]),
+        is_needed=_is_needed,
+        new_uuid=around.new_uuid,
+    )
+
+
+def _transaction_parts(
+    around: CoordinatorSurroundings, image: Callable[[], MetadataImage], markers: MarkerWriter
+) -> RuntimeParts[TransactionCoordinatorShard]:
+    config = around.config
+    return RuntimeParts(
+        topic=TRANSACTION_STATE,
+        new_shard=lambda context: TransactionCoordinatorShard(context, markers),
+        records=TRANSACTION_RECORDS,
+        logs=ReplicaLogs(TRANSACTION_STATE, around.replica_manager),
+        config=config,
+        loop=around.loop,
+        runner=around.loading,
+        now_ms=around.now_ms,
+        image=image,
+        load_buffer_size=lambda: config[TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE],
+        write_timeout_ms=lambda: TRANSACTION_WRITE_TIMEOUT_MS,
+        new_uuid=around.new_uuid,
+    )
+
+
+def _is_needed(record: CoordinatorRecord) -> bool:
+    """On a full disk groups go on, and what makes room; offsets come again with the next commit."""
+    return record.value is None or record.key.api_key not in _OFFSET_KEYS

@@ -1,0 +1,139 @@
+"""What a coordinator's runtime asks of the partitions of its topic.
+
+Source: org.apache.kafka.coordinator.common.runtime.PartitionWriter, kafka.coordinator.group.CoordinatorPartitionWriter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from broker.error_map import MAPPED_ERRORS, error_code_of
+from broker.partition import ACKS_ALL
+from broker.partition_io import AppendResult
+from broker.replica_manager import ReplicaManager
+from broker.request import Pending
+from protocol.errors import ApiError, ErrorCode
+from protocol.records.batch import RecordBatch
+from protocol.wire import ZERO_UUID
+from storage.offsets import AppendOrigin, FetchIsolation, FileRecords
+from storage.unified_log import UnifiedLog
+from storage.verification import VerificationGuard
+
+_NO_TIMEOUT_MS: Final = (1 << 31) - 1
+"""Records that are in the log are committed some day, or never; who waits has a time limit of his own."""
+
+
+class LogLimits(NamedTuple):
+    """What a partition's log takes: the next record's offset, and the bytes of a batch at most."""
+
+    next_offset: int
+    max_batch_bytes: int
+
+
+class PartitionLogs(Protocol):
+    """The logs of a coordinator's topic, by the partition's index. Everything on the event loop."""
+
+    def check(self, partition: int, *, is_needed: bool = True) -> LogLimits:
+        """Raises ApiError where nothing can be appended now, nor read; and on a full disk unless `is_needed`."""
+
+    def check_batch(self, partition: int, batch: bytes, guard: VerificationGuard | None) -> None:
+        """Raises ApiError where the log would refuse a batch of a producer's transaction."""
+
+    def append(
+        self,
+        partition: int,
+        batch: bytes,
+        *,
+        guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
+    ) -> AppendResult | Pending[AppendResult]:
+        """Appends a batch. Pending until it is committed; where it was not even written, the result has no `info`."""
+
+    def start_verification(
+        self, partition: int, producer_id: int, epoch: int, *, supports_epoch_bump: bool
+    ) -> VerificationGuard | None:
+        """To be called before the coordinator is asked about a transaction; None where it need not be. Raises
+        ApiError."""
+
+    def contents(self, partition: int) -> Sequence[FileRecords]:
+        """All that is in the log now, in order; may be read on any thread. Raises ApiError."""
+
+
+class ReplicaLogs:
+    """PartitionLogs over the ReplicaManager."""
+
+    def __init__(self, topic: str, replica_manager: ReplicaManager) -> None:
+        self._topic = topic
+        self._replica_manager = replica_manager
+
+    def check(self, partition: int, *, is_needed: bool = True) -> LogLimits:
+        found = self._replica_manager.partition(self._topic, partition)
+        found.check_leader()
+        log = found.log
+        if len(found.isr) < found.min_insync_replicas:
+            raise ApiError(
+                ErrorCode.NOT_ENOUGH_REPLICAS, f"{found} has too few replicas in sync: {len(found.isr)}."
+            )
+        if not is_needed and log.disk_space.is_full:
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, str(log.disk_space.refuse()))
+        return LogLimits(log.log_end_offset, min(log.config.max_message_bytes, log.config.segment_bytes))
+
+    def check_batch(self, partition: int, batch: bytes, guard: VerificationGuard | None) -> None:
+        log = self._replica_manager.partition(self._topic, partition).log
+        try:
+            log.producer_state_manager.check_append(RecordBatch(batch), AppendOrigin.COORDINATOR, guard)
+        except MAPPED_ERRORS as error:
+            raise ApiError(error_code_of(error), str(error)) from error
+
+    def append(
+        self,
+        partition: int,
+        batch: bytes,
+        *,
+        guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
+    ) -> AppendResult | Pending[AppendResult]:
+        answer = self._replica_manager.append_records(
+            [(self._topic, partition, ZERO_UUID, batch)],
+            ACKS_ALL,
+            _NO_TIMEOUT_MS,
+            origin=AppendOrigin.COORDINATOR,
+            guards={(self._topic, partition): guard} if guard is not None else None,
+            transaction_version=transaction_version,
+        )
+        return answer.then(_only) if isinstance(answer, Pending) else _only(answer)
+
+    def start_verification(
+        self, partition: int, producer_id: int, epoch: int, *, supports_epoch_bump: bool
+    ) -> VerificationGuard | None:
+        found = self._replica_manager.partition(self._topic, partition)
+        found.check_leader()
+        return found.log.start_transaction_verification(
+            producer_id, -1, epoch, supports_epoch_bump=supports_epoch_bump
+        )
+
+    def contents(self, partition: int) -> Sequence[FileRecords]:
+        found = self._replica_manager.partition(self._topic, partition)
+        found.check_leader()
+        try:
+            return _slices(found.log)
+        except MAPPED_ERRORS as error:
+            raise ApiError(error_code_of(error), str(error)) from error
+
+
+def _slices(log: UnifiedLog) -> list[FileRecords]:
+    """Every segment's part of the log."""
+    found = []
+    for segment in log.segments:
+        start = max(segment.base_offset, log.log_start_offset)
+        if start >= log.log_end_offset:
+            break
+        data = log.read(start, segment.size, FetchIsolation.LOG_END, min_one_message=True)
+        if data.records.size and data.fetch_offset_metadata.segment_base_offset == segment.base_offset:
+            found.append(data.records)
+    return found
+
+
+def _only(results: Sequence[AppendResult]) -> AppendResult:
+    return results[0]

@@ -1,0 +1,86 @@
+"""RuntimeParts: what all shards of one coordinator run on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+from uuid import UUID, uuid4
+
+from broker.blocking import BlockingRunner
+from broker.coordinator.loading import LoadSummary
+from broker.coordinator.partition_log import PartitionLogs
+from broker.coordinator.record import CoordinatorRecord
+from broker.coordinator.record_types import RecordTypes
+from broker.coordinator.serde import RecordSerde
+from broker.coordinator.shard import CoordinatorShard, ShardContext
+from broker.metadata.image import MetadataImage
+from broker.timer import Timer
+from config.broker_config import BrokerConfig
+from protocol.records.compression import CompressionType
+
+S = TypeVar("S", bound=CoordinatorShard)
+
+
+class CoordinatorLoop(Timer, Protocol):
+    """What of an event loop a runtime needs."""
+
+    def call_soon(self, callback: Callable[[], object], /) -> object: ...
+
+
+class RuntimeProbe(Protocol):
+    """What the metrics want to know."""
+
+    def loaded(self, partition: int, summary: LoadSummary) -> None: ...
+    def load_failed(self, partition: int) -> None: ...
+
+
+class NoProbe:
+    """RuntimeProbe that looks away."""
+
+    def loaded(self, partition: int, summary: LoadSummary) -> None: ...
+    def load_failed(self, partition: int) -> None: ...
+
+
+class RuntimeParts(Generic[S]):
+    """The surroundings of shards.
+
+    `linger_ms`: how long records are gathered, -1 for the pass of the loop. `is_needed`: whether a record is to be
+    written on a disk that is full for clients. `runner` loads; times are in ms.
+    """
+
+    def __init__(
+        self,
+        *,
+        topic: str,
+        new_shard: Callable[[ShardContext], S],
+        records: RecordTypes,
+        logs: PartitionLogs,
+        config: BrokerConfig,
+        loop: CoordinatorLoop,
+        runner: BlockingRunner,
+        now_ms: Callable[[], int],
+        image: Callable[[], MetadataImage],
+        load_buffer_size: Callable[[], int],
+        write_timeout_ms: Callable[[], int],
+        linger_ms: Callable[[], int] = lambda: -1,
+        compression: Callable[[], CompressionType] = lambda: CompressionType.NONE,
+        is_needed: Callable[[CoordinatorRecord], bool] = lambda _: True,
+        new_uuid: Callable[[], UUID] = uuid4,
+        probe: RuntimeProbe | None = None,
+    ) -> None:
+        self.topic = topic
+        self.new_shard = new_shard
+        self.serde = RecordSerde(records)
+        self.logs = logs
+        self.config = config
+        self.loop = loop
+        self.runner = runner
+        self.now_ms = now_ms
+        self.image = image
+        self.load_buffer_size = load_buffer_size
+        self.write_timeout_ms = write_timeout_ms
+        self.linger_ms = linger_ms
+        self.compression = compression
+        self.is_needed = is_needed
+        self.new_uuid = new_uuid
+        self.probe = probe or NoProbe()

@@ -1,0 +1,30 @@
+"""Which records there are in the topics of the coordinators: the messages of their keys, each with that of its value.
+
+Source: CoordinatorRecordType of the group coordinator and of the transaction coordinator.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Final
+
+from protocol.messages import group_state, share_group_state, streams_group_state, transaction_state
+from protocol.schema import Message
+
+RecordTypes = tuple[tuple[type[Message], type[Message]], ...]
+
+_KEY: Final = "Key"
+
+
+def _records_of(*modules: ModuleType) -> RecordTypes:
+    """GroupMetadataKey belongs with GroupMetadataValue, and so on."""
+    return tuple(
+        (key, getattr(module, f"{name.removesuffix(_KEY)}Value"))
+        for module in modules
+        for name, key in vars(module).items()
+        if name.endswith(_KEY)
+    )
+
+
+GROUP_RECORDS: Final = _records_of(group_state, share_group_state, streams_group_state)
+TRANSACTION_RECORDS: Final = _records_of(transaction_state)

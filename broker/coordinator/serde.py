@@ -1,0 +1,94 @@
+"""RecordSerde: keys and values of coordinators' records, to bytes and back.
+
+    key    int16 type | message, always in version 0
+    value  int16 version | message; absent for a record that deletes
+
+The group "g" at generation 0 has the key
+
+    00 02 00 01 67
+    |     |     "g"
+    |     length 1
+    type 2: a classic group
+
+Source: CoordinatorRecordSerde, GroupCoordinatorRecordSerde, TransactionLog.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from broker.coordinator.record import CoordinatorRecord
+from broker.coordinator.record_types import RecordTypes
+from protocol.codec import decoder, encode
+from protocol.errors import ProtocolError
+from protocol.schema import Message
+
+_INT16: Final = struct.Struct(">h")
+_KEY_VERSION: Final = 0
+
+Parse = Callable[[bytes, int, int], tuple[Message, int]]
+
+
+class UnknownRecordTypeError(Exception):
+    """A key of a type that a later version has brought; `type` is its number."""
+
+    def __init__(self, type_: int) -> None:
+        super().__init__(f"record type {type_} is not known")
+        self.type = type_
+
+
+class UnreadableRecordError(Exception):
+    """A record that cannot be what its type says."""
+
+
+class RecordSerde:
+    """The records of one topic, by the messages of their keys, each with that of its value."""
+
+    def __init__(self, records: RecordTypes) -> None:
+        self._types = {key.api_key: (key, value) for key, value in records if key.api_key is not None}
+        self._keys: dict[int, Parse] = {}
+        self._parsers: dict[tuple[int, int], Parse] = {}
+
+    def encode(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
+        """Key and value as they are written. Raises ValueError for what its version cannot carry."""
+        key, value = record.key, record.value
+        assert key.api_key in self._types, f"{key!r} is no key of this topic"
+        key_bytes = _INT16.pack(key.api_key) + encode(key, _KEY_VERSION)
+        if value is None:
+            return key_bytes, None
+        return key_bytes, _INT16.pack(record.version) + encode(value, record.version)
+
+    def decode(self, key: bytes | None, value: bytes | None) -> CoordinatorRecord:
+        """Raises UnknownRecordTypeError and UnreadableRecordError."""
+        if key is None or len(key) < _INT16.size:
+            raise UnreadableRecordError(f"{key!r} is no key")
+        (kind,) = _INT16.unpack_from(key)
+        try:
+            message = (self._keys.get(kind) or self._key_parser(kind))(key, _INT16.size, len(key))[0]
+            if value is None:
+                return CoordinatorRecord(message, None)
+            if len(value) < _INT16.size:
+                raise UnreadableRecordError(f"{value!r} is no value of record type {kind}")
+            (version,) = _INT16.unpack_from(value)
+            parse = self._parsers.get((kind, version)) or self._value_parser(kind, version)
+            return CoordinatorRecord(message, parse(value, _INT16.size, len(value))[0], version)
+        except ProtocolError as error:
+            raise UnreadableRecordError(f"a record of type {kind} cannot be read: {error}") from error
+
+    def _key_parser(self, kind: int) -> Parse:
+        if kind not in self._types:
+            raise UnknownRecordTypeError(kind)
+        parse = self._keys[kind] = decoder(self._types[kind][0], _KEY_VERSION)
+        return parse
+
+    def _value_parser(self, kind: int, version: int) -> Parse:
+        message = self._types[kind][1]
+        low, high = message.versions
+        if not low <= version <= high:
+            raise UnreadableRecordError(
+                f"a record of type {kind} has a value of version {version}; {low} to {high} are known"
+            )
+        parse = self._parsers[kind, version] = decoder(message, version)
+        return parse

@@ -1,0 +1,502 @@
+"""ShardRunner: one partition of a coordinator's topic: its shard, its timers, and its records on their way to the log.
+
+    state    | entered                                        | operations are answered
+    ---------+------------------------------------------------+---------------------------------------
+    LOADING  | at first; when the state is not the log's      | COORDINATOR_LOAD_IN_PROGRESS
+    ACTIVE   | when the log is replayed                       | by the shard
+    FAILED   | when the log cannot be read                    | NOT_COORDINATOR
+    CLOSED   | when another leads, the partition goes, at stop| NOT_COORDINATOR
+
+An operation's records are replayed at once, with the offsets that they will have, and wait in a batch that is appended
+at the end of the pass of the event loop, together with those of other operations. What would keep them from being
+written is looked for before they are replayed. Where the log refuses a batch all the same, the state is no longer that
+of the log: all who wait are told, and the shard is built anew.
+Source: CoordinatorRuntime.CoordinatorContext.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Sequence
+from enum import Enum
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from broker.coordinator import errors
+from broker.coordinator.batches import Answer, Batch, Committed, Encoded, size_of, tell
+from broker.coordinator.loading import LoadCancelledError, ShardLoader
+from broker.coordinator.parts import RuntimeParts
+from broker.coordinator.shard import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    CoordinatorResult,
+    CoordinatorShard,
+    ShardContext,
+    TimedOperation,
+)
+from broker.coordinator.timers import RETRY_BACKOFF_MS, ShardTimers
+from broker.coordinator.txn import TransactionalProducer, TransactionMarker
+from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.partition_io import AppendResult
+from broker.request import Pending
+from protocol.errors import ApiError, ErrorCode
+from protocol.records.builder import build_batch
+from protocol.records.control import end_transaction_marker
+from protocol.records.layout import RECORD_BATCH_OVERHEAD
+from storage.offsets import FileRecords
+from storage.verification import VerificationGuard
+
+logger = logging.getLogger("barnabas.coordinator")
+
+S = TypeVar("S", bound=CoordinatorShard)
+R = TypeVar("R")
+Operation = Callable[[S], CoordinatorResult[R]]
+
+_GONE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+class ShardState(Enum):
+    LOADING = "Loading"
+    ACTIVE = "Active"
+    FAILED = "Failed"
+    CLOSED = "Closed"
+
+
+class ShardRunner(Generic[S]):
+    """Runs the operations of one shard. `epoch` is the leader epoch in which this broker coordinates."""
+
+    def __init__(self, parts: RuntimeParts[S], partition: int, epoch: int) -> None:
+        self.partition = partition
+        self.epoch = epoch
+        self.name = f"{parts.topic}-{partition}"
+        self.state = ShardState.CLOSED
+        self._parts = parts
+        self._shard: S | None = None
+        self._context: ShardContext | None = None
+        self._timers = ShardTimers(parts.loop, self._due)
+        self._pending: Batch | None = None
+        self._written: list[Batch] = []
+        self._missed: list[tuple[MetadataImage, MetadataDelta]] = []
+
+    @property
+    def shard(self) -> S | None:
+        """The shard, where it is loaded."""
+        return self._shard if self.state is ShardState.ACTIVE else None
+
+    def refusal(self) -> ApiError | None:
+        """Why there are no operations now; None where there are."""
+        if self.state is ShardState.ACTIVE:
+            return None
+        if self.state is ShardState.LOADING:
+            return errors.load_in_progress(self.name)
+        return errors.not_coordinator(self.name)
+
+    # ---- operations
+
+    def write(self, operation: Operation[S, R], answer: Answer[R]) -> None:
+        """Runs `operation` and has its records written. See CoordinatorRuntime.write."""
+        result = self._decide(operation, answer)
+        if result is None:
+            return
+        try:
+            if result.records:
+                self._take(result.records, replays=result.replays)
+        except ApiError as error:
+            _finish(result, answer, errors.as_coordinator(error))
+            return
+        self._when_committed(partial(_finish, result, answer))
+        if self._pending is not None and self._parts.linger_ms() == 0:
+            self.flush()
+
+    def read(self, operation: Callable[[S], R], answer: Answer[R]) -> None:
+        """Looks at the shard. See CoordinatorRuntime.read."""
+        shard = self.shard
+        if shard is None:
+            answer.fail(self.refusal() or errors.bug(self.name))
+            return
+        try:
+            response = operation(shard)
+        except ApiError as error:
+            answer.fail(error)
+        except Exception:
+            logger.exception("a look at %s failed", self.name)
+            answer.fail(errors.bug(self.name))
+        else:
+            self._when_committed(lambda error: answer.give(response) if error is None else answer.fail(error))
+
+    def _decide(self, operation: Operation[S, R], answer: Answer[R]) -> CoordinatorResult[R] | None:
+        """What the operation decided; None where it failed, and the answer says how."""
+        shard = self.shard
+        if shard is None:
+            answer.fail(self.refusal() or errors.bug(self.name))
+            return None
+        try:
+            return operation(shard)
+        except ApiError as error:
+            answer.fail(error)
+        except Exception:
+            logger.exception("an operation on %s failed", self.name)
+            answer.fail(errors.bug(self.name))
+        return None
+
+    def _take(self, records: Sequence[Any], *, replays: bool) -> None:
+        """Replays records and puts them into the batch that is next. Raises ApiError; then nothing has changed, or the
+        shard is built anew."""
+        parts = self._parts
+        encoded = self._encode(records)
+        is_needed = any(map(parts.is_needed, records))
+        batch = self._batch_for(size_of(encoded), is_needed=is_needed)
+        if replays:
+            self._replay(records, batch.next_offset, NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+        if not batch.records:
+            self._flush_later(batch)
+        batch.add(encoded, parts.now_ms())
+
+    def _encode(self, records: Sequence[Any]) -> list[Encoded]:
+        try:
+            return [self._parts.serde.encode(record) for record in records]
+        except Exception as error:
+            logger.exception("records of %s cannot be written", self.name)
+            raise errors.bug(self.name) from error
+
+    def _replay(self, records: Sequence[Any], offset: int, producer_id: int, producer_epoch: int) -> None:
+        assert self._shard is not None
+        try:
+            for at, record in enumerate(records, offset):
+                self._shard.replay(at, producer_id, producer_epoch, record)
+        except Exception as error:
+            logger.exception("%s cannot take records that it decided on; it is loaded again", self.name)
+            self.flush()
+            self._reload()
+            raise errors.bug(self.name) from error
+
+    def _batch_for(self, size: int, *, is_needed: bool) -> Batch:
+        """The batch that is next, with room for `size` bytes. Raises ApiError where they could not be written."""
+        limits = self._parts.logs.check(self.partition, is_needed=is_needed)
+        if RECORD_BATCH_OVERHEAD + size > limits.max_batch_bytes:
+            raise ApiError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"Records of {size} bytes for {self.name}, which takes {limits.max_batch_bytes} at a time.",
+            )
+        pending = self._pending
+        if pending is not None and pending.size + size > limits.max_batch_bytes:
+            self.flush()
+            self._check_active()
+            limits = self._parts.logs.check(self.partition, is_needed=is_needed)
+        if self._pending is None:
+            return Batch(limits.next_offset)
+        return self._pending
+
+    def _check_active(self) -> None:
+        refusal = self.refusal()
+        if refusal is not None:
+            raise refusal
+
+    def _when_committed(self, callback: Committed) -> None:
+        """Calls it when everything that the shard has taken in is committed, at once where it is."""
+        if self._pending is not None:
+            self._pending.when_committed(callback)
+        elif self._written:
+            self._written[-1].when_committed(callback)
+        else:
+            tell(callback, None)
+
+    # ---- appending
+
+    def _flush_later(self, batch: Batch) -> None:
+        """Has the batch appended at the end of the pass, or after the linger time."""
+        self._pending = batch
+        linger_ms = self._parts.linger_ms()
+        if linger_ms < 0:
+            self._parts.loop.call_soon(partial(self._flush_if, batch))
+        elif linger_ms > 0:
+            loop = self._parts.loop
+            loop.call_at(loop.time() + linger_ms / 1000, partial(self._flush_if, batch))
+
+    def _flush_if(self, batch: Batch) -> None:
+        if self._pending is batch:
+            self.flush()
+
+    def flush(self) -> None:
+        """Appends what waits."""
+        batch, self._pending = self._pending, None
+        if batch is None:
+            return
+        try:
+            data = build_batch(batch.records, compression=self._parts.compression())
+        except Exception:
+            logger.exception("a batch of %s cannot be built", self.name)
+            self._lost(batch, errors.bug(self.name))
+            return
+        self._append(batch, self._parts.logs.append(self.partition, data))
+
+    def _append(self, batch: Batch, result: AppendResult | Pending[AppendResult]) -> None:
+        if not isinstance(result, Pending):
+            self._appended(batch, result)
+            return
+        self._written.append(batch)
+        batch.expire_after(self._parts.write_timeout_ms(), self._parts.loop)
+        result.add_done_callback(partial(self._appended, batch))
+
+    def _appended(self, batch: Batch, result: AppendResult) -> None:
+        if batch in self._written:
+            self._written.remove(batch)
+        if result.error is not ErrorCode.NONE:
+            self._lost(batch, ApiError(result.error, result.error_message))
+        elif result.info is not None and result.info.first_offset != batch.first_offset:
+            logger.error(
+                "%s expected offset %d and was given %d: somebody else writes there; it is loaded again",
+                self.name,
+                batch.first_offset,
+                result.info.first_offset,
+            )
+            self._lost(batch, errors.not_coordinator(self.name))
+        else:
+            batch.complete(None)
+
+    def _lost(self, batch: Batch, error: ApiError) -> None:
+        """A batch is not in the log as it was replayed: whatever was built on it falls with it."""
+        told = errors.as_coordinator(error)
+        if self.state is ShardState.ACTIVE:
+            logger.warning("records of %s were not written: %s; it is loaded again", self.name, error)
+            self._fall(told, first=batch)
+            self._load()
+        else:
+            batch.complete(told)
+
+    def _reload(self) -> None:
+        self._fall(errors.not_coordinator(self.name))
+        self._load()
+
+    def _fall(self, error: ApiError, first: Batch | None = None) -> None:
+        """Gives the shard up: whoever waits is told."""
+        batches = [batch for batch in (first, *self._written, self._pending) if batch is not None]
+        self._written, self._pending = [], None
+        shard, self._shard, self.state = self._shard, None, ShardState.CLOSED
+        self._timers.cancel_all()
+        for batch in batches:
+            batch.complete(error)
+        if shard is not None:
+            try:
+                shard.on_unloaded()
+            except Exception:
+                logger.exception("%s could not be put away in order", self.name)
+
+    # ---- transactions
+
+    def write_in_transaction(
+        self,
+        producer: TransactionalProducer,
+        guard: VerificationGuard | None,
+        operation: Operation[S, R],
+        answer: Answer[R],
+    ) -> None:
+        """Runs `operation` and has its records written in a batch of their own, in the producer's transaction."""
+        self.flush()
+        result = self._decide(operation, answer)
+        if result is None:
+            return
+        try:
+            if result.records:
+                self._write_batch(result.records, producer, guard)
+        except ApiError as error:
+            _finish(result, answer, errors.as_coordinator(error))
+            return
+        self._when_committed(partial(_finish, result, answer))
+
+    def _write_batch(
+        self, records: Sequence[Any], producer: TransactionalProducer, guard: VerificationGuard | None
+    ) -> None:
+        parts = self._parts
+        encoded = self._encode(records)
+        batch = self._batch_for(size_of(encoded), is_needed=any(map(parts.is_needed, records)))
+        batch.add(encoded, parts.now_ms())
+        data = build_batch(
+            batch.records,
+            compression=parts.compression(),
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            is_transactional=True,
+        )
+        parts.logs.check_batch(self.partition, data, guard)
+        self._replay(records, batch.first_offset, producer.producer_id, producer.producer_epoch)
+        written = parts.logs.append(self.partition, data, guard=guard)
+        failure: list[ApiError] = []
+        batch.when_committed(lambda error: failure.append(error) if error is not None else None)
+        self._append(batch, written)
+        if failure:
+            raise failure[0]
+
+    def complete_transaction(self, marker: TransactionMarker) -> Pending[ApiError | None]:
+        """Writes a marker and replays it. See CoordinatorRuntime.complete_transaction."""
+        answer: Answer[ApiError | None] = Answer(lambda error: error)
+        self.flush()
+        refusal = self.refusal()
+        if refusal is None:
+            try:
+                self._write_marker(marker)
+            except ApiError as error:
+                refusal = error
+        if refusal is not None:
+            answer.fail(refusal)
+        else:
+            self._when_committed(answer.pending.complete)
+        return answer.pending
+
+    def _write_marker(self, marker: TransactionMarker) -> None:
+        parts = self._parts
+        batch = Batch(parts.logs.check(self.partition).next_offset)
+        data = end_transaction_marker(
+            commit=marker.committed,
+            coordinator_epoch=marker.coordinator_epoch,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            timestamp=parts.now_ms(),
+        )
+        result = parts.logs.append(self.partition, data, transaction_version=marker.transaction_version)
+        if not isinstance(result, Pending) and result.error is not ErrorCode.NONE:
+            raise ApiError(result.error, result.error_message)
+        assert self._shard is not None
+        try:
+            self._shard.replay_end_transaction_marker(
+                marker.producer_id, marker.producer_epoch, committed=marker.committed
+            )
+        except Exception as error:
+            logger.exception("%s cannot take the end of a transaction; it is loaded again", self.name)
+            self._reload()
+            raise errors.bug(self.name) from error
+        self._append(batch, result)
+
+    # ---- timers
+
+    def _due(self, key: Hashable, operation: TimedOperation, retry: bool) -> None:
+        def failed(error: ApiError) -> None:
+            if error.code in _GONE or self.shard is None:
+                return
+            logger.warning("the timer %r of %s: %s", key, self.name, error)
+            if retry and not self._timers.is_scheduled(key):
+                self._timers.schedule(key, RETRY_BACKOFF_MS, operation, retry=True)
+
+        self.write(lambda _: operation(), Answer(failed))
+
+    # ---- loading and unloading
+
+    def load(self) -> None:
+        """Begins to coordinate."""
+        if self.state in {ShardState.CLOSED, ShardState.FAILED}:
+            self._load()
+
+    def lead(self, epoch: int) -> None:
+        """This broker goes on leading, in another leader epoch."""
+        self.epoch = epoch
+        if self._context is not None:
+            self._context.epoch = epoch
+        self.load()
+
+    def unload(self) -> None:
+        """Coordinates no more. Whoever waits is told NOT_COORDINATOR."""
+        self._missed.clear()
+        self._fall(errors.not_coordinator(self.name))
+
+    def close(self) -> None:
+        """The broker stops: what is decided is written, nothing more is."""
+        self.flush()
+        self._timers.cancel_all()
+        self.state = ShardState.CLOSED
+
+    def is_usable(self) -> bool:
+        """Whether the partition can be written and read."""
+        try:
+            self._parts.logs.check(self.partition)
+        except ApiError as error:
+            return error.code is ErrorCode.NOT_ENOUGH_REPLICAS
+        return True
+
+    def _load(self) -> None:
+        parts = self._parts
+        self.state = ShardState.LOADING
+        self._context = context = ShardContext(
+            partition=self.partition,
+            epoch=self.epoch,
+            config=parts.config,
+            timer=self._timers,
+            now_ms=parts.now_ms,
+            image=parts.image,
+            new_uuid=parts.new_uuid,
+        )
+        try:
+            contents = parts.logs.contents(self.partition)
+        except ApiError as error:
+            self._not_loaded(error)
+            return
+        shard = parts.new_shard(context)
+        loader = ShardLoader(
+            self.name, parts.serde, parts.load_buffer_size(), lambda: self._context is context
+        )
+        if contents:
+            self._load_on_thread(loader, contents, shard, context)
+        else:
+            self._loaded(shard, loader)
+
+    def _load_on_thread(
+        self, loader: ShardLoader, contents: Sequence[FileRecords], shard: S, context: ShardContext
+    ) -> None:
+        failure: list[Exception] = []
+
+        def work() -> None:
+            try:
+                loader.load(contents, shard)
+            except Exception as error:  # whatever it is, the loop has to hear of it
+                failure.append(error)
+
+        def done(error: BaseException | None) -> None:
+            if self._context is not context or self.state is not ShardState.LOADING:
+                return
+            if error is not None or failure:
+                self._not_loaded(error or failure[0])
+            else:
+                self._loaded(shard, loader)
+
+        self._parts.runner.submit(work, done)
+
+    def _not_loaded(self, error: BaseException) -> None:
+        self.state = ShardState.FAILED
+        if isinstance(error, LoadCancelledError):
+            return
+        logger.error("%s cannot be loaded: %s", self.name, error, exc_info=_unforeseen(error))
+        self._parts.probe.load_failed(self.partition)
+
+    def _loaded(self, shard: S, loader: ShardLoader) -> None:
+        self._shard, self.state = shard, ShardState.ACTIVE
+        try:
+            shard.on_loaded()
+            missed, self._missed = self._missed, []
+            for image, delta in missed:
+                shard.on_new_metadata_image(image, delta)
+        except Exception as error:  # a bug, of which this partition suffers alone
+            self._fall(errors.not_coordinator(self.name))
+            self._not_loaded(error)
+            return
+        self._parts.probe.loaded(self.partition, loader.summary)
+
+    def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        if self.state is ShardState.LOADING:
+            self._missed.append((image, delta))
+        elif self._shard is not None:
+            try:
+                self._shard.on_new_metadata_image(image, delta)
+            except Exception:
+                logger.exception("%s cannot take new metadata", self.name)
+
+
+def _finish(result: CoordinatorResult[R], answer: Answer[R], error: ApiError | None) -> None:
+    if result.on_committed is not None:
+        tell(result.on_committed, error)
+    if error is None:
+        answer.give(result.response)
+    else:
+        answer.fail(error)
+
+
+def _unforeseen(error: BaseException) -> BaseException | None:
+    return None if isinstance(error, ApiError | OSError) else error

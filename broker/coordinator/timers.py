@@ -1,0 +1,76 @@
+"""ShardTimers: the timers of one shard, over those of the event loop.
+
+Most are postponed again and again (a session, by each heartbeat) and few fall due. So an entry that is scheduled anew
+for later keeps the call that it has: when that comes too early, it is put off to the time that counts by then.
+Source: org.apache.kafka.coordinator.common.runtime.CoordinatorTimerImpl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Final
+
+from broker.coordinator.shard import TimedOperation
+from broker.timer import Timer, TimerHandle
+
+RETRY_BACKOFF_MS: Final = 500
+
+Due = Callable[[Hashable, TimedOperation, bool], None]
+
+
+class _Entry:
+    __slots__ = ("call", "called_at", "due", "operation", "retry")
+
+    def __init__(self, due: float, operation: TimedOperation, retry: bool) -> None:
+        self.due = due
+        self.operation = operation
+        self.retry = retry
+        self.called_at = due
+        self.call: TimerHandle | None = None
+
+
+class ShardTimers:
+    """CoordinatorTimer over `timer`; `due(key, operation, retry)` is told when the time of one has come."""
+
+    def __init__(self, timer: Timer, due: Due) -> None:
+        self._timer = timer
+        self._due = due
+        self._entries: dict[Hashable, _Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def schedule(
+        self, key: Hashable, delay_ms: int, operation: TimedOperation, *, retry: bool = True
+    ) -> None:
+        due = self._timer.time() + delay_ms / 1000
+        entry = self._entries.get(key)
+        if entry is not None and entry.called_at <= due:
+            entry.due, entry.operation, entry.retry = due, operation, retry
+            return
+        self.cancel(key)
+        entry = self._entries[key] = _Entry(due, operation, retry)
+        self._call(key, entry)
+
+    def cancel(self, key: Hashable) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None and entry.call is not None:
+            entry.call.cancel()
+
+    def is_scheduled(self, key: Hashable) -> bool:
+        return key in self._entries
+
+    def cancel_all(self) -> None:
+        for key in list(self._entries):
+            self.cancel(key)
+
+    def _call(self, key: Hashable, entry: _Entry) -> None:
+        def called() -> None:
+            if entry.called_at < entry.due:
+                self._call(key, entry)
+                return
+            del self._entries[key]
+            self._due(key, entry.operation, entry.retry)
+
+        entry.called_at = entry.due
+        entry.call = self._timer.call_at(entry.due, called)

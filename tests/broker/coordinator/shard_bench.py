@@ -1,0 +1,198 @@
+"""ShardBench: one shard without a runtime, a disk or a loop, by a clock that the test turns.
+
+bench = ShardBench(GroupCoordinatorShard)
+answer = bench.run(lambda shard: shard.offsets.commit(...))   the response, its records replayed
+bench.records                                                 all records so far
+bench.advance(45_000)                                         time passes, timers fall due
+again = bench.reloaded()                                      another bench, whose shard has replayed the same records
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from itertools import count
+from typing import Any, Generic, TypeVar, cast
+from uuid import UUID
+
+from broker.coordinator.record import CoordinatorRecord
+from broker.coordinator.shard import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    CoordinatorResult,
+    CoordinatorShard,
+    ShardContext,
+    TimedOperation,
+)
+from broker.coordinator.timers import RETRY_BACKOFF_MS, ShardTimers
+from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.request import Pending
+from config.broker_config import BrokerConfig
+from protocol.errors import ApiError
+from protocol.schema import Message
+from tests.broker.fakes import ManualTimer
+from tests.broker.logs import START_MS
+
+S = TypeVar("S", bound=CoordinatorShard)
+R = TypeVar("R")
+
+
+class Logged:
+    """One thing in the log: a record with its producer, or the end of a transaction (`committed` is not None)."""
+
+    __slots__ = ("committed", "producer_epoch", "producer_id", "record")
+
+    def __init__(
+        self,
+        record: CoordinatorRecord | None,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        committed: bool | None = None,
+    ) -> None:
+        self.record = record
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.committed = committed
+
+
+class ShardBench(Generic[S]):
+    """A shard of partition 0 in epoch 0, active from the beginning. `settings` are broker keys.
+
+    `log` has everything that was written, `fails` is the error with which records are refused from now on.
+    """
+
+    def __init__(
+        self,
+        new_shard: Callable[[ShardContext], S],
+        settings: Mapping[str, str] | None = None,
+        *,
+        image: MetadataImage | None = None,
+        log: list[Logged] | None = None,
+        now_ms: int = START_MS,
+    ) -> None:
+        self.settings = dict(settings or {})
+        overrides = [f"{key}={value}" for key, value in self.settings.items()]
+        self.config = BrokerConfig.of(None, overrides=overrides)
+        self.image = image or MetadataImage.empty()
+        self.clock = ManualTimer(now_ms / 1000)
+        self.timers = ShardTimers(self.clock, self._due)
+        self.fails: ApiError | None = None
+        self.log = list(log or ())
+        self._uuids = count(1)
+        self._new_shard = new_shard
+        self.shard = new_shard(
+            ShardContext(
+                partition=0,
+                epoch=0,
+                config=self.config,
+                timer=self.timers,
+                now_ms=lambda: self.now_ms,
+                image=lambda: self.image,
+                new_uuid=lambda: UUID(int=next(self._uuids)),
+            )
+        )
+        for offset, logged in enumerate(self.log):
+            self._replay(offset, logged)
+        self.shard.on_loaded()
+
+    @property
+    def now_ms(self) -> int:
+        return round(self.clock.now * 1000)
+
+    @property
+    def records(self) -> list[CoordinatorRecord]:
+        """What is in the log, without the ends of transactions."""
+        return [logged.record for logged in self.log if logged.record is not None]
+
+    def state(self) -> dict[tuple[int | None, str], Message]:
+        """What compaction would leave of the log: the last value of each key."""
+        left: dict[tuple[int | None, str], Message] = {}
+        for record in self.records:
+            key = (record.key.api_key, repr(record.key))
+            left.pop(key, None)
+            if record.value is not None:
+                left[key] = record.value
+        return left
+
+    def run(
+        self,
+        operation: Callable[[S], CoordinatorResult[R]],
+        *,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+    ) -> R | Pending[R]:
+        """Runs an operation, has its records replayed and logged, and returns its response (a Pending that is not done
+        where it waits).
+
+        Raises what the operation raises, and `fails` where it has records and those are refused.
+        """
+        result = operation(self.shard)
+        self._write(result, producer_id, producer_epoch)
+        response = result.response
+        if isinstance(response, Pending) and response.done:
+            given: list[R] = []
+            cast("Pending[R]", response).add_done_callback(given.append)
+            return given[0]
+        return response
+
+    def end_transaction(self, producer_id: int, producer_epoch: int = 0, *, committed: bool) -> None:
+        """A marker comes."""
+        self._append(Logged(None, producer_id, producer_epoch, committed))
+
+    def advance(self, ms: int) -> None:
+        """Time passes; what falls due on the way is run."""
+        self.clock.advance(ms / 1000)
+
+    def metadata_changes(self, *records: Message) -> None:
+        """Metadata records come, and the shard hears of them."""
+        self.image, delta = self.image.apply(records)
+        self.shard.on_new_metadata_image(self.image, delta)
+
+    def take_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        self.image = image
+        self.shard.on_new_metadata_image(image, delta)
+
+    def reloaded(self) -> ShardBench[S]:
+        """A bench whose shard was loaded from the same log, at the same time; this one stays as it is."""
+        return ShardBench(self._new_shard, self.settings, image=self.image, log=self.log, now_ms=self.now_ms)
+
+    def compacted(self) -> ShardBench[S]:
+        """The same after compaction: of each key the last record only (only for logs without transactions)."""
+        last = {
+            (logged.record.key.api_key, repr(logged.record.key)): at
+            for at, logged in enumerate(self.log)
+            if logged.record is not None
+        }
+        kept = [self.log[at] for at in sorted(last.values())]
+        return ShardBench(self._new_shard, self.settings, image=self.image, log=kept, now_ms=self.now_ms)
+
+    # ---- inside
+
+    def _write(self, result: CoordinatorResult[Any], producer_id: int, producer_epoch: int) -> None:
+        failure = self.fails if result.records else None
+        if failure is None:
+            for record in result.records:
+                self._append(Logged(record, producer_id, producer_epoch), replays=result.replays)
+        if result.on_committed is not None:
+            result.on_committed(failure)
+        if failure is not None:
+            raise failure
+
+    def _append(self, logged: Logged, *, replays: bool = True) -> None:
+        self.log.append(logged)
+        if replays:
+            self._replay(len(self.log) - 1, logged)
+
+    def _replay(self, offset: int, logged: Logged) -> None:
+        if logged.record is not None:
+            self.shard.replay(offset, logged.producer_id, logged.producer_epoch, logged.record)
+        else:
+            self.shard.replay_end_transaction_marker(
+                logged.producer_id, logged.producer_epoch, committed=bool(logged.committed)
+            )
+
+    def _due(self, key: Hashable, operation: TimedOperation, retry: bool) -> None:
+        try:
+            self._write(operation(), NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+        except ApiError:
+            if retry and not self.timers.is_scheduled(key):
+                self.timers.schedule(key, RETRY_BACKOFF_MS, operation, retry=True)
