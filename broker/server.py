@@ -206,7 +206,7 @@ class Server:
             controller=self.controller,
             replica_manager=self.replica_manager,
             fetch_manager=self.fetch_manager,
-            producer_ids=ProducerIdManager(self.controller, storage.node_id),
+            producer_ids=self.producer_ids,
             quorum=storage.quorum,
             topic_defaults=TopicDefaults(
                 (storage.node_id,),
@@ -225,6 +225,7 @@ class Server:
     def _coordinators(self, storage: NodeStorage) -> Coordinators:
         """The coordinators of groups and of transactions."""
         self._loading = ThreadRunner(self._loop, LOADING_THREADS)
+        self.producer_ids = ProducerIdManager(self.controller, storage.node_id)
         return Coordinators(
             CoordinatorSurroundings(
                 config=self.config,
@@ -232,6 +233,7 @@ class Server:
                 replica_manager=self.replica_manager,
                 loop=self._loop,
                 loading=self._loading,
+                producer_ids=self.producer_ids,
                 now_ms=self.env.now_ms,
             )
         )

@@ -64,6 +64,8 @@ class Broker:
         "replica_manager",
         "topic_answers",
         "topic_defaults",
+        "transactions",
+        "txn_appends",
         "txn_markers",
     )
 
@@ -107,6 +109,8 @@ class Broker:
         self.log_dirs = log_dirs
         self.coordinators = coordinators
         self.groups = coordinators.groups
+        self.transactions = coordinators.transactions
+        self.txn_appends = coordinators.txn_appends
         self.txn_markers = coordinators.txn_markers
 
     @property

@@ -15,11 +15,14 @@ from broker.coordinator.parts import CoordinatorLoop, RuntimeParts
 from broker.coordinator.record import CoordinatorRecord
 from broker.coordinator.record_types import GROUP_RECORDS, TRANSACTION_RECORDS
 from broker.coordinator.runtime import CoordinatorRuntime
+from broker.coordinator.transaction.coordinator import ProducerIds, TransactionCoordinator
 from broker.coordinator.transaction.shard import TransactionCoordinatorShard
 from broker.coordinator.txn import MarkerWriter
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.replica_manager import ReplicaManager
+from broker.transactional_appends import TransactionalAppends
 from broker.txn_markers import TxnMarkerWriter
+from broker.txn_verification import AddPartitionsToTxnManager, VerificationProbe
 from config.broker_config import BrokerConfig
 from config.catalogue.groups import (
     GROUP_COORDINATOR_APPEND_LINGER_MS,
@@ -51,6 +54,7 @@ class CoordinatorSurroundings:
         replica_manager: ReplicaManager,
         loop: CoordinatorLoop,
         loading: BlockingRunner,
+        producer_ids: ProducerIds,
         now_ms: Callable[[], int],
         new_uuid: Callable[[], UUID] = uuid4,
     ) -> None:
@@ -59,6 +63,7 @@ class CoordinatorSurroundings:
         self.replica_manager = replica_manager
         self.loop = loop
         self.loading = loading
+        self.producer_ids = producer_ids
         self.now_ms = now_ms
         self.new_uuid = new_uuid
 
@@ -76,12 +81,19 @@ class Coordinators:
         self.transaction_runtime = CoordinatorRuntime(
             _transaction_parts(around, lambda: self.image, self.txn_markers), around.node_id
         )
+        self.transactions = TransactionCoordinator(
+            self.transaction_runtime, around.config, around.producer_ids
+        )
+        self.verifications = VerificationProbe()
+        verifier = AddPartitionsToTxnManager(self.transactions, self.verifications, around.loop.time)
+        self.group_runtime.verifier = verifier
+        self.txn_appends = TransactionalAppends(around.replica_manager, verifier, around.config, around.loop)
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Follows the metadata, after the ReplicaManager."""
         self.image = image
         self.group_runtime.apply(image, delta)
-        self.transaction_runtime.apply(image, delta)
+        self.transactions.apply(image, delta)
 
     def log_dir_failed(self) -> None:
         """A disk has failed: nothing is coordinated any more from what lies there."""

@@ -170,6 +170,7 @@ class InProcessBroker:
             self.cordoned_dirs.reconfigure,
         )
         uuids = count(1)
+        producer_ids = ProducerIdManager(self.controller, storage.node_id)
         self.coordinators = Coordinators(
             CoordinatorSurroundings(
                 config=self.config,
@@ -177,6 +178,7 @@ class InProcessBroker:
                 replica_manager=self.replica_manager,
                 loop=self.timer,
                 loading=self.runner,
+                producer_ids=producer_ids,
                 now_ms=self.env.now_ms,
                 new_uuid=lambda: UUID(int=next(uuids)),
             )
@@ -193,7 +195,7 @@ class InProcessBroker:
             fetch_manager=FetchManager(
                 FetchSessionCache(1000, lambda: next(session_ids)), lambda: int(self.timer.time() * 1000)
             ),
-            producer_ids=ProducerIdManager(self.controller, storage.node_id),
+            producer_ids=producer_ids,
             quorum=storage.quorum,
             topic_defaults=TopicDefaults(
                 (storage.node_id,),
