@@ -8,8 +8,9 @@ with a `NoResponse` (a produce request with acks=0). What ApiVersions advertises
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, Generic, TypeVar, cast
 
 from protocol.api_keys import ApiKey
 
@@ -60,6 +61,26 @@ class Pending(Generic[R]):
         after: Pending[S] = Pending()
         self.add_done_callback(lambda result: after.complete(transform(result)))
         return after
+
+
+def all_of(answers: Sequence[Pending[R]]) -> Pending[list[R]]:
+    """What comes when all of `answers` are there: their results, in the order of `answers`."""
+    everything: Pending[list[R]] = Pending()
+    results: list[R | None] = [None] * len(answers)
+    missing = len(answers)
+
+    def take(at: int, result: R) -> None:
+        nonlocal missing
+        results[at] = result
+        missing -= 1
+        if not missing:
+            everything.complete(cast("list[R]", results))
+
+    if not answers:
+        everything.complete([])
+    for at, answer in enumerate(answers):
+        answer.add_done_callback(partial(take, at))
+    return everything
 
 
 class ConnectionInfo:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker import request
-from broker.request import REGISTRY, ConnectionInfo, Pending, RequestContext, api
+from broker.request import REGISTRY, ConnectionInfo, Pending, RequestContext, all_of, api
 from protocol.api_keys import ApiKey
 
 
@@ -40,6 +40,19 @@ def test_a_second_completion_is_a_bug_of_ours() -> None:
     pending.complete(1)
     with pytest.raises(AssertionError, match="twice"):
         pending.complete(2)
+
+
+def test_many_results_come_when_the_last_of_them_does_and_in_order() -> None:
+    parts: list[Pending[str]] = [Pending(), Pending(), Pending()]
+    parts[1].complete("b")
+    whole = all_of(parts)
+    parts[2].complete("c")
+    assert not whole.done
+    parts[0].complete("a")
+    heard: list[list[str]] = []
+    whole.add_done_callback(heard.append)
+    all_of([]).add_done_callback(heard.append)
+    assert heard == [["a", "b", "c"], []]
 
 
 def test_then_turns_the_result_into_another_whenever_it_comes() -> None:
