@@ -1,7 +1,8 @@
-"""FindCoordinator: who coordinates a group, a transactional id or a share group's partition: its partition's leader.
+"""FindCoordinator, the classic group protocol (JoinGroup, SyncGroup, Heartbeat, LeaveGroup), and ListGroups,
+DescribeGroups and DeleteGroups.
 
-The coordinators themselves are not here yet; what this broker does not serve is missing from ApiVersions, by which
-a client knows.
+A group, a transactional id or a share group's partition is coordinated by the leader of its partition.
+Source: kafka.server.KafkaApis (handleJoinGroupRequest, ...).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from broker.authorized_operations import GROUP_OPERATIONS
 from broker.auto_topic_creation import create_topics_on_demand
 from broker.controller.internal_topics import (
     GROUP,
@@ -21,12 +23,35 @@ from broker.controller.internal_topics import (
 from broker.request import Pending, RequestContext, api
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
-from protocol.messages.groups import FindCoordinatorRequest, FindCoordinatorResponse
+from protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
 
 if TYPE_CHECKING:
     from broker.services import Broker
 
 _MANY_KEYS_SINCE: Final = 4
+_NULL_PROTOCOL_SINCE: Final = 7
+"""The version of JoinGroup from which no protocol is null, and not empty."""
+_MANY_MEMBERS_SINCE: Final = 3
+"""The version of LeaveGroup from which many may leave at once."""
+_PROTOCOL_NEEDED_SINCE: Final = 5
+"""The version of SyncGroup from which members say which protocol they take to be chosen."""
 _KEY_TYPES_SINCE: Final = {GROUP: 0, TRANSACTION: 0, SHARE: 6}
 
 Coordinator = FindCoordinatorResponse.Coordinator
@@ -96,3 +121,81 @@ def _invalid(request: FindCoordinatorRequest, key: str) -> Coordinator:
 
 def _nobody(key: str, code: ErrorCode, message: str) -> Coordinator:
     return Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=message)
+
+
+@api(ApiKey.JOIN_GROUP, versions=(0, 9))
+def join_group(
+    broker: Broker, context: RequestContext, request: JoinGroupRequest
+) -> Pending[JoinGroupResponse]:
+    """Version 0 has no rebalance timeout: it is as long as the session's."""
+    if context.api_version == 0:
+        request.rebalance_timeout_ms = request.session_timeout_ms
+
+    def as_version_has_it(response: JoinGroupResponse) -> JoinGroupResponse:
+        nothing = None if context.api_version >= _NULL_PROTOCOL_SINCE else ""
+        response.protocol_name = response.protocol_name or nothing
+        return response
+
+    return broker.groups.classic.join(context, request).then(as_version_has_it)
+
+
+@api(ApiKey.SYNC_GROUP, versions=(0, 5))
+def sync_group(
+    broker: Broker, context: RequestContext, request: SyncGroupRequest
+) -> SyncGroupResponse | Pending[SyncGroupResponse]:
+    says_protocol = request.protocol_type is not None and request.protocol_name is not None
+    if context.api_version >= _PROTOCOL_NEEDED_SINCE and not says_protocol:
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    return broker.groups.classic.sync(context, request)
+
+
+@api(ApiKey.HEARTBEAT, versions=(0, 4))
+def heartbeat(
+    broker: Broker, context: RequestContext, request: HeartbeatRequest
+) -> Pending[HeartbeatResponse]:
+    return broker.groups.classic.heartbeat(context, request)
+
+
+@api(ApiKey.LEAVE_GROUP, versions=(0, 5))
+def leave_group(
+    broker: Broker, context: RequestContext, request: LeaveGroupRequest
+) -> Pending[LeaveGroupResponse]:
+    """Before version 3 one member leaves, and its error is that of the response."""
+    if context.api_version >= _MANY_MEMBERS_SINCE:
+        return broker.groups.classic.leave(context, request)
+    request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
+
+    def of_one(response: LeaveGroupResponse) -> LeaveGroupResponse:
+        codes = [response.error_code, *(member.error_code for member in response.members)]
+        return LeaveGroupResponse(error_code=next((code for code in codes if code), ErrorCode.NONE))
+
+    return broker.groups.classic.leave(context, request).then(of_one)
+
+
+@api(ApiKey.LIST_GROUPS, versions=(0, 5))
+def list_groups(
+    broker: Broker, context: RequestContext, request: ListGroupsRequest
+) -> Pending[ListGroupsResponse]:
+    return broker.groups.classic.listed(request)
+
+
+@api(ApiKey.DESCRIBE_GROUPS, versions=(0, 6))
+def describe_groups(
+    broker: Broker, context: RequestContext, request: DescribeGroupsRequest
+) -> Pending[DescribeGroupsResponse]:
+    def respond(groups: list[DescribeGroupsResponse.DescribedGroup]) -> DescribeGroupsResponse:
+        for group in groups:
+            if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
+                group.authorized_operations = GROUP_OPERATIONS
+        return DescribeGroupsResponse(groups=groups)
+
+    return broker.groups.classic.describe(request.groups, context.api_version).then(respond)
+
+
+@api(ApiKey.DELETE_GROUPS, versions=(0, 2))
+def delete_groups(
+    broker: Broker, context: RequestContext, request: DeleteGroupsRequest
+) -> Pending[DeleteGroupsResponse]:
+    return broker.groups.classic.delete(request.groups_names).then(
+        lambda results: DeleteGroupsResponse(results=results)
+    )

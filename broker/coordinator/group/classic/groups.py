@@ -15,7 +15,6 @@ from broker.coordinator.group.classic.state import ClassicGroupState as State
 from broker.coordinator.group.classic.syncing import Syncing, SyncResult
 from broker.coordinator.group.groups import Groups
 from broker.coordinator.group.offsets.manager import OffsetManager
-from broker.coordinator.record import CoordinatorRecord
 from broker.coordinator.shard import CoordinatorResult, ShardContext
 from broker.request import RequestContext
 from config.catalogue import groups as keys
@@ -35,8 +34,6 @@ from protocol.messages.groups import (
 )
 
 logger = logging.getLogger("barnabas.groups")
-
-DeleteResults = list[DeleteGroupsResponse.DeletableGroupResult]
 
 
 class ClassicGroups:
@@ -83,25 +80,14 @@ class ClassicGroups:
     def describe(self, group_id: str, api_version: int) -> DescribeGroupsResponse.DescribedGroup:
         return describe_group(self._groups, group_id, api_version)
 
-    def delete(self, group_ids: list[str]) -> CoordinatorResult[DeleteResults]:
-        """Deletes groups of any kind that have no members, with their offsets."""
-        results: DeleteResults = []
-        records: list[CoordinatorRecord] = []
-        for group_id in group_ids:
-            result = DeleteGroupsResponse.DeletableGroupResult(group_id=group_id)
-            try:
-                records += self._deletion_of(group_id)
-            except ApiError as error:
-                result.error_code = error.code
-            results.append(result)
-        return CoordinatorResult(results, records)
-
-    def _deletion_of(self, group_id: str) -> list[CoordinatorRecord]:
+    def delete(self, group_id: str) -> CoordinatorResult[DeleteGroupsResponse.DeletableGroupResult]:
+        """Deletes a group of any kind that has no members, with its offsets. Raises ApiError."""
         group = self._groups.get(group_id)
         group.check_delete()
         offsets = self._offsets.delete_all(group_id)
         logger.info("Group %s is deleted, with %d offsets.", group_id, len(offsets))
-        return [*offsets, *group.tombstones()]
+        deleted = DeleteGroupsResponse.DeletableGroupResult(group_id=group_id)
+        return CoordinatorResult(deleted, [*offsets, *group.tombstones()])
 
     # ---- for groups that change their kind
 
