@@ -5,6 +5,7 @@ Source: org.apache.kafka.coordinator.group.GroupCoordinatorService.
 
 from __future__ import annotations
 
+from broker.coordinator.group.classic.service import ClassicGroupService
 from broker.coordinator.group.shard import GroupCoordinatorShard
 from broker.coordinator.runtime import CoordinatorRuntime
 from config.broker_config import BrokerConfig
@@ -16,3 +17,4 @@ class GroupCoordinator:
     def __init__(self, runtime: CoordinatorRuntime[GroupCoordinatorShard], config: BrokerConfig) -> None:
         self.runtime = runtime
         self.config = config
+        self.classic = ClassicGroupService(runtime, config)
