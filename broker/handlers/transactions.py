@@ -1,42 +1,299 @@
-"""InitProducerId: an id for an idempotent producer. Transactional ids are refused until their coordinator is here."""
+"""Producer ids and transactions, as producers, partitions and administrators ask for them.
+
+InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, DescribeTransactions, ListTransactions. Versions of clients
+that do not know PRODUCER_FENCED hear INVALID_PRODUCER_EPOCH in its place. Source: KafkaApis.
+"""
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
-from broker.request import Pending, RequestContext, api
+from broker.controller.internal_topics import CONSUMER_OFFSETS, partition_for
+from broker.coordinator.transaction.listing import (
+    ListedTransaction,
+    TransactionDescription,
+    TransactionFilter,
+)
+from broker.coordinator.transaction.metadata import TV_0, TV_2
+from broker.coordinator.transaction.rules import ProducerAnswer, ProducerIdAndEpoch
+from broker.coordinator.txn import TopicPartition
+from broker.re2_pattern import full_matcher
+from broker.re2_syntax import Re2SyntaxError
+from broker.request import Pending, RequestContext, all_of, api
+from config.catalogue.groups import OFFSETS_TOPIC_NUM_PARTITIONS
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
-from protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
+from protocol.messages.producers import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
 
 if TYPE_CHECKING:
     from broker.services import Broker
 
-logger = logging.getLogger("barnabas.transactions")
+FIRST_INIT_WITH_FENCED: Final = 4
+FIRST_WITH_FENCED: Final = 2
+"""The first versions whose clients know PRODUCER_FENCED: of InitProducerId, and of the others."""
+
+FIRST_BATCHED: Final = 4
+"""The first version of AddPartitionsToTxn that brokers send, for many transactions at a time."""
+
+FIRST_END_WITH_EPOCH_BUMP: Final = 5
+"""The first version of EndTxn whose clients speak transaction version 2."""
+
+Transaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
+Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+Result = AddPartitionsToTxnResponse.AddPartitionsToTxnResult
+TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
+
+
+# ---- producer ids
 
 
 @api(ApiKey.INIT_PRODUCER_ID, versions=(0, 5))
 def init_producer_id(
     broker: Broker, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Pending[InitProducerIdResponse]:
-    if request.transactional_id is not None:
-        if not request.transactional_id:
-            return _refused(ErrorCode.INVALID_REQUEST)
-        logger.warning(
-            "client %s asked for transactions (transactional.id %s), which this broker does not serve yet",
-            context.client_id,
-            request.transactional_id,
+    """A producer id and an epoch; for a transactional id those that fence every producer before."""
+
+    def respond(answer: ProducerAnswer) -> InitProducerIdResponse:
+        return InitProducerIdResponse(
+            error_code=_for(context, answer.error, FIRST_INIT_WITH_FENCED),
+            producer_id=answer.producer_id,
+            producer_epoch=answer.producer_epoch,
         )
-        return _refused(ErrorCode.UNSUPPORTED_VERSION)
-    return broker.producer_ids.generate().then(_response)
+
+    named = (request.producer_id != -1, request.producer_epoch != -1)
+    if any(named) and not all(named):
+        return respond(ProducerAnswer(ErrorCode.INVALID_REQUEST))
+    expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch) if all(named) else None
+    return broker.transactions.init_producer_id(
+        request.transactional_id,
+        request.transaction_timeout_ms,
+        expected,
+        enable_two_phase_commit=request.enable2_pc,
+        keep_prepared=request.keep_prepared_txn,
+    ).then(respond)
 
 
-def _response(producer_id: int | None) -> InitProducerIdResponse:
-    if producer_id is None:
-        return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+# ---- partitions of transactions
 
 
-def _refused(code: ErrorCode) -> InitProducerIdResponse:
-    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+@api(ApiKey.ADD_PARTITIONS_TO_TXN, versions=(0, 5))
+def add_partitions_to_txn(
+    broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> Pending[AddPartitionsToTxnResponse]:
+    """Adds partitions to the transaction of a producer, or, for a broker, says whether they belong to one."""
+    if context.api_version < FIRST_BATCHED:
+        return _add_or_verify(broker, context, _as_transaction(request)).then(_of_one_transaction)
+    answers = [_add_or_verify(broker, context, transaction) for transaction in request.transactions]
+    return all_of(answers).then(lambda results: AddPartitionsToTxnResponse(results_by_transaction=results))
+
+
+def _as_transaction(request: AddPartitionsToTxnRequest) -> Transaction:
+    return Transaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        verify_only=False,
+        topics=request.v3_and_below_topics,
+    )
+
+
+def _of_one_transaction(result: Result) -> AddPartitionsToTxnResponse:
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=result.topic_results)
+
+
+def _add_or_verify(broker: Broker, context: RequestContext, transaction: Transaction) -> Pending[Result]:
+    partitions = _partitions(transaction.topics)
+    unknown = [partition for partition in partitions if not _exists(broker, partition)]
+    if unknown:
+        return _at_once(_nothing_attempted(transaction, partitions, unknown))
+    producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
+    if transaction.verify_only:
+        return broker.transactions.verify_partitions(transaction.transactional_id, producer, partitions).then(
+            lambda errors: _result(transaction, errors)
+        )
+    client_version = TV_2 if context.api_version >= FIRST_BATCHED else TV_0
+    return broker.transactions.add_partitions(
+        transaction.transactional_id, producer, partitions, client_version
+    ).then(lambda error: _same_for_all(transaction, partitions, _for(context, error, FIRST_WITH_FENCED)))
+
+
+def _partitions(topics: Sequence[Topic]) -> list[TopicPartition]:
+    return list(dict.fromkeys((topic.name, index) for topic in topics for index in topic.partitions))
+
+
+def _exists(broker: Broker, partition: TopicPartition) -> bool:
+    topic, index = partition
+    known = broker.image.topics.get(topic)
+    return known is not None and index in known.partitions
+
+
+def _nothing_attempted(
+    transaction: Transaction, partitions: Sequence[TopicPartition], unknown: Sequence[TopicPartition]
+) -> Result:
+    """One partition that is not there keeps the others out."""
+    errors = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    errors.update(dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    return _result(transaction, errors)
+
+
+def _same_for_all(transaction: Transaction, partitions: Sequence[TopicPartition], error: ErrorCode) -> Result:
+    return _result(transaction, dict.fromkeys(partitions, error))
+
+
+def _result(transaction: Transaction, errors: Mapping[TopicPartition, ErrorCode]) -> Result:
+    topics: dict[str, list[PartitionResult]] = {}
+    for (topic, index), error in errors.items():
+        answer = PartitionResult(partition_index=index, partition_error_code=error)
+        topics.setdefault(topic, []).append(answer)
+    return Result(
+        transactional_id=transaction.transactional_id,
+        topic_results=[
+            TopicResult(name=topic, results_by_partition=answers) for topic, answers in topics.items()
+        ],
+    )
+
+
+@api(ApiKey.ADD_OFFSETS_TO_TXN, versions=(0, 4))
+def add_offsets_to_txn(
+    broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> Pending[AddOffsetsToTxnResponse]:
+    """Adds the partition of __consumer_offsets that a group belongs to; whether that is there shows with the commit."""
+    producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+    partition = (CONSUMER_OFFSETS, _partition_of_group(broker, request.group_id))
+    return broker.transactions.add_partitions(request.transactional_id, producer, [partition], TV_0).then(
+        lambda error: AddOffsetsToTxnResponse(error_code=_for(context, error, FIRST_WITH_FENCED))
+    )
+
+
+def _partition_of_group(broker: Broker, group_id: str) -> int:
+    topic = broker.image.topics.get(CONSUMER_OFFSETS)
+    count = broker.config[OFFSETS_TOPIC_NUM_PARTITIONS] if topic is None else len(topic.partitions)
+    return partition_for(group_id, count)
+
+
+# ---- the end
+
+
+@api(ApiKey.END_TXN, versions=(0, 5))
+def end_txn(broker: Broker, context: RequestContext, request: EndTxnRequest) -> Pending[EndTxnResponse]:
+    """Commits or aborts; the answer comes when that is decided for good."""
+    client_version = TV_2 if context.api_version >= FIRST_END_WITH_EPOCH_BUMP else TV_0
+
+    def respond(answer: ProducerAnswer) -> EndTxnResponse:
+        response = EndTxnResponse(error_code=_for(context, answer.error, FIRST_WITH_FENCED))
+        if client_version == TV_2:
+            response.producer_id, response.producer_epoch = answer.producer_id, answer.producer_epoch
+        return response
+
+    return broker.transactions.end_transaction(
+        request.transactional_id,
+        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
+        commits=request.committed,
+        client_version=client_version,
+    ).then(respond)
+
+
+# ---- looking
+
+
+@api(ApiKey.DESCRIBE_TRANSACTIONS, versions=(0, 0))
+def describe_transactions(
+    broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
+) -> Pending[DescribeTransactionsResponse]:
+    answers = [
+        broker.transactions.describe(transactional_id) for transactional_id in request.transactional_ids
+    ]
+    return all_of(answers).then(
+        lambda descriptions: DescribeTransactionsResponse(
+            transaction_states=[_described(description) for description in descriptions]
+        )
+    )
+
+
+def _described(description: TransactionDescription) -> DescribeTransactionsResponse.TransactionState:
+    topics: dict[str, list[int]] = {}
+    for topic, index in description.partitions:
+        topics.setdefault(topic, []).append(index)
+    return DescribeTransactionsResponse.TransactionState(
+        error_code=description.error,
+        transactional_id=description.transactional_id,
+        transaction_state=description.state,
+        transaction_timeout_ms=description.timeout_ms,
+        transaction_start_time_ms=description.start_timestamp_ms,
+        producer_id=description.producer_id,
+        producer_epoch=description.producer_epoch,
+        topics=[
+            DescribeTransactionsResponse.TopicData(topic=topic, partitions=partitions)
+            for topic, partitions in topics.items()
+        ],
+    )
+
+
+@api(ApiKey.LIST_TRANSACTIONS, versions=(0, 2))
+def list_transactions(
+    broker: Broker, context: RequestContext, request: ListTransactionsRequest
+) -> ListTransactionsResponse | Pending[ListTransactionsResponse]:
+    try:
+        wanted = _filter(request)
+    except Re2SyntaxError:
+        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+
+    def respond(found: tuple[ErrorCode, Sequence[ListedTransaction]]) -> ListTransactionsResponse:
+        error, transactions = found
+        if error is not ErrorCode.NONE:
+            return ListTransactionsResponse(error_code=error)
+        return ListTransactionsResponse(
+            unknown_state_filters=wanted.unknown_states,
+            transaction_states=[
+                ListTransactionsResponse.TransactionState(
+                    transactional_id=transaction.transactional_id,
+                    producer_id=transaction.producer_id,
+                    transaction_state=transaction.state,
+                )
+                for transaction in transactions
+            ],
+        )
+
+    return broker.transactions.list_transactions(wanted).then(respond)
+
+
+def _filter(request: ListTransactionsRequest) -> TransactionFilter:
+    pattern = request.transactional_id_pattern
+    return TransactionFilter(
+        states=request.state_filters,
+        producer_ids=request.producer_id_filters,
+        longer_than_ms=request.duration_filter,
+        matches=full_matcher(pattern) if pattern else None,
+    )
+
+
+# ---- words
+
+
+def _for(context: RequestContext, error: ErrorCode, first_with_fenced: int) -> ErrorCode:
+    if error is ErrorCode.PRODUCER_FENCED and context.api_version < first_with_fenced:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error
+
+
+def _at_once(result: Result) -> Pending[Result]:
+    pending: Pending[Result] = Pending()
+    pending.complete(result)
+    return pending

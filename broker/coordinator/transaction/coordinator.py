@@ -1,0 +1,254 @@
+"""TransactionCoordinator: what handlers and partitions ask about transactions.
+
+Source: kafka.coordinator.transaction.TransactionCoordinator.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from broker.coordinator.runtime import CoordinatorRuntime
+from broker.coordinator.shard import CoordinatorResult
+from broker.coordinator.transaction.listing import (
+    ListedTransaction,
+    TransactionDescription,
+    TransactionFilter,
+    describe,
+    listed,
+)
+from broker.coordinator.transaction.metadata import NO_TIMEOUT_MS
+from broker.coordinator.transaction.rules import (
+    NewIdNeeded,
+    ProducerAnswer,
+    ProducerIdAndEpoch,
+)
+from broker.coordinator.transaction.shard import TransactionCoordinatorShard
+from broker.coordinator.txn import TopicPartition
+from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.request import Pending, all_of
+from config.broker_config import BrokerConfig
+from config.catalogue.transactions import TRANSACTION_MAX_TIMEOUT_MS, TRANSACTION_TWO_PHASE_COMMIT_ENABLE
+from protocol.errors import ApiError, ErrorCode
+
+logger = logging.getLogger("barnabas.transactions")
+
+R = TypeVar("R")
+
+
+class ProducerIds(Protocol):
+    """Where new producer ids come from."""
+
+    def generate(self) -> Pending[int | None]: ...
+
+
+class TransactionCoordinator:
+    """Checks requests, finds the shard of each transactional id, and fetches producer ids where they are needed."""
+
+    def __init__(
+        self,
+        runtime: CoordinatorRuntime[TransactionCoordinatorShard],
+        config: BrokerConfig,
+        producer_ids: ProducerIds,
+    ) -> None:
+        self.runtime = runtime
+        self.config = config
+        self._producer_ids = producer_ids
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Follows the metadata."""
+        self.runtime.apply(image, delta)
+
+    # ---- what producers ask for
+
+    def init_producer_id(
+        self,
+        transactional_id: str | None,
+        timeout_ms: int,
+        expected: ProducerIdAndEpoch | None = None,
+        *,
+        enable_two_phase_commit: bool = False,
+        keep_prepared: bool = False,
+    ) -> Pending[ProducerAnswer]:
+        """Gives out a producer id and an epoch; without a transactional id an id that nobody had before.
+
+        Two-phase commit has no timeout, and is refused where it is not switched on. To keep a prepared transaction is
+        not possible in Kafka 4.3 either.
+        """
+        if transactional_id is None:
+            return self._producer_ids.generate().then(_idempotent)
+        refusal = self._refusal(transactional_id, timeout_ms, enable_two_phase_commit, keep_prepared)
+        if refusal is not None:
+            return _at_once(ProducerAnswer(refusal))
+        resolved_ms = NO_TIMEOUT_MS if enable_two_phase_commit else timeout_ms
+
+        def initialize(
+            shard: TransactionCoordinatorShard, new_id: int | None
+        ) -> CoordinatorResult[ProducerAnswer | NewIdNeeded]:
+            return shard.init_producer_id(transactional_id, resolved_ms, expected, new_id)
+
+        answer = self._with_new_id(transactional_id, initialize)
+        answer.add_done_callback(lambda given: self._log_initialized(transactional_id, given))
+        return answer
+
+    def _refusal(
+        self, transactional_id: str, timeout_ms: int, two_phase_commit: bool, keep_prepared: bool
+    ) -> ErrorCode | None:
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        if two_phase_commit and not self.config[TRANSACTION_TWO_PHASE_COMMIT_ENABLE]:
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        if keep_prepared:
+            return ErrorCode.UNSUPPORTED_VERSION
+        if not two_phase_commit and not 0 < timeout_ms <= self.config[TRANSACTION_MAX_TIMEOUT_MS]:
+            return ErrorCode.INVALID_TRANSACTION_TIMEOUT
+        return None
+
+    def _log_initialized(self, transactional_id: str, answer: ProducerAnswer) -> None:
+        if answer.error is ErrorCode.NONE:
+            logger.info(
+                "Transactional id %s goes on with producer id %d, epoch %d",
+                transactional_id,
+                answer.producer_id,
+                answer.producer_epoch,
+            )
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: Collection[TopicPartition],
+        client_version: int,
+    ) -> Pending[ErrorCode]:
+        """Adds partitions to the producer's transaction; NONE once that is committed."""
+        if not transactional_id:
+            return _at_once(ErrorCode.INVALID_REQUEST)
+        return self.runtime.write(
+            transactional_id,
+            lambda shard: shard.add_partitions(transactional_id, producer, partitions, client_version),
+            lambda error: self._code_of(transactional_id, error),
+        )
+
+    def verify_partitions(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
+    ) -> Pending[Mapping[TopicPartition, ErrorCode]]:
+        """NONE for each partition that is in the producer's transaction, or why it must not write there."""
+        if not transactional_id:
+            return _at_once(dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST))
+        return self.runtime.read(
+            transactional_id,
+            lambda shard: shard.verify_partitions(transactional_id, producer, partitions),
+            lambda error: dict.fromkeys(partitions, self._code_of(transactional_id, error)),
+        )
+
+    def end_transaction(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, *, commits: bool, client_version: int
+    ) -> Pending[ProducerAnswer]:
+        """Commits or aborts the producer's transaction: NONE once that is decided, the markers come after."""
+        if not transactional_id:
+            return _at_once(ProducerAnswer(ErrorCode.INVALID_REQUEST))
+
+        def end(
+            shard: TransactionCoordinatorShard, new_id: int | None
+        ) -> CoordinatorResult[ProducerAnswer | NewIdNeeded]:
+            return shard.end_transaction(
+                transactional_id, producer, commits=commits, client_version=client_version, new_id=new_id
+            )
+
+        return self._with_new_id(transactional_id, end)
+
+    # ---- what anybody may look at
+
+    def describe(self, transactional_id: str) -> Pending[TransactionDescription]:
+        """What is known of a transactional id; TRANSACTIONAL_ID_NOT_FOUND where that is nothing."""
+        if not transactional_id:
+            return _at_once(TransactionDescription(transactional_id, ErrorCode.INVALID_REQUEST))
+        return self.runtime.read(
+            transactional_id,
+            lambda shard: describe(shard, transactional_id),
+            lambda error: TransactionDescription(transactional_id, self._code_of(transactional_id, error)),
+        )
+
+    def list_transactions(
+        self, wanted: TransactionFilter
+    ) -> Pending[tuple[ErrorCode, Sequence[ListedTransaction]]]:
+        """The transactional ids of this coordinator that `wanted` lets through; an error where any partition is still
+        being loaded."""
+
+        def failed(error: ApiError) -> tuple[ErrorCode, Sequence[ListedTransaction]]:
+            is_loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return error.code if is_loading else ErrorCode.NONE, ()
+
+        answers = self.runtime.read_all(
+            lambda shard: (
+                ErrorCode.NONE,
+                listed(shard.transactions.values(), wanted, shard.context.now_ms()),
+            ),
+            failed,
+        )
+        return all_of(answers).then(_listing)
+
+    # ---- new producer ids
+
+    def _with_new_id(
+        self,
+        transactional_id: str,
+        operation: Callable[
+            [TransactionCoordinatorShard, int | None], CoordinatorResult[ProducerAnswer | NewIdNeeded]
+        ],
+    ) -> Pending[ProducerAnswer]:
+        """Runs `operation`, and once more with a new producer id where it needs one."""
+        answer: Pending[ProducerAnswer] = Pending()
+
+        def attempt(new_id: int | None) -> None:
+            self.runtime.write(
+                transactional_id,
+                lambda shard: operation(shard, new_id),
+                lambda error: ProducerAnswer(self._code_of(transactional_id, error)),
+            ).add_done_callback(decided)
+
+        def decided(result: ProducerAnswer | NewIdNeeded) -> None:
+            if isinstance(result, ProducerAnswer):
+                answer.complete(result)
+            else:
+                self._producer_ids.generate().add_done_callback(generated)
+
+        def generated(new_id: int | None) -> None:
+            if new_id is None:
+                answer.complete(ProducerAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            else:
+                attempt(new_id)
+
+        attempt(None)
+        return answer
+
+    def _code_of(self, transactional_id: str, error: ApiError) -> ErrorCode:
+        """Where there is no __transaction_state yet, Kafka says that somebody else coordinates."""
+        if (
+            error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            and self.runtime.partition_of(transactional_id) is None
+        ):
+            return ErrorCode.NOT_COORDINATOR
+        return error.code
+
+
+def _idempotent(producer_id: int | None) -> ProducerAnswer:
+    if producer_id is None:
+        return ProducerAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return ProducerAnswer(ErrorCode.NONE, producer_id, 0)
+
+
+def _listing(
+    answers: Sequence[tuple[ErrorCode, Sequence[ListedTransaction]]],
+) -> tuple[ErrorCode, Sequence[ListedTransaction]]:
+    for error, _ in answers:
+        if error is not ErrorCode.NONE:
+            return error, ()
+    return ErrorCode.NONE, [transaction for _, transactions in answers for transaction in transactions]
+
+
+def _at_once(result: R) -> Pending[R]:
+    pending: Pending[R] = Pending()
+    pending.complete(result)
+    return pending
