@@ -6,73 +6,23 @@ Each step waits for the group to have settled on all who are there, so that what
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
-from tests.conformance.kafka_jars import require_compiled
 from tests.interop.conftest import TopicFactory
-from tests.interop.members.host import Program, Programs, python_program
+from tests.interop.members.commands import AIO, CONFLUENT, KAFKA_PYTHON, go, java
+from tests.interop.members.host import Program, Programs
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
 
-HERE = Path(__file__).parent
-GO_BUILD_LIMIT_S = 600
 ROUNDS = int(os.environ.get("BARNABAS_CHURN_ROUNDS", "1"))
 """How often the whole to and fro is gone through."""
 
 PER_SECOND = 1000
-
-
-@cache
-def _java_classpath() -> str:
-    return require_compiled(HERE / "java" / "Members.java")
-
-
-@cache
-def _go_program() -> Path:
-    if shutil.which("go") is None:
-        pytest.skip("there is no go")
-    program = HERE.parents[1] / "build" / "go-members"
-    built = subprocess.run(
-        ["go", "build", "-o", str(program), "./members"],
-        cwd=HERE / "go",
-        capture_output=True,
-        text=True,
-        timeout=GO_BUILD_LIMIT_S,
-        check=False,
-    )
-    if built.returncode != 0:
-        # A Go too old for the module, or no way to its dependencies.
-        pytest.skip(f"go build: {built.stderr.strip().splitlines()[-1:]}")
-    return program
-
-
-def java(bootstrap: str) -> list[str]:
-    """The program that has Kafka's own clients."""
-    flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-    return ["java", *flags, "-cp", _java_classpath(), "Members", bootstrap]
-
-
-def go(bootstrap: str) -> list[str]:
-    """The program that has franz-go."""
-    return [str(_go_program()), bootstrap]
-
-
-def python(module: str) -> Callable[[str], list[str]]:
-    """One of the programs in Python."""
-    return lambda bootstrap: python_program(module, bootstrap)
-
-
-CONFLUENT, AIO, KAFKA_PYTHON = python("confluent"), python("aio"), python("kafka_python")
 
 
 class Arriving:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -138,8 +137,3 @@ class Program:
                 # What a killed program was about to say.
                 if line.endswith("\n"):
                     self._take(line)
-
-
-def python_program(module: str, bootstrap: str) -> list[str]:
-    """The command of one of the programs in Python."""
-    return [sys.executable, "-W", "ignore", "-m", f"tests.interop.members.{module}", bootstrap]

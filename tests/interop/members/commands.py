@@ -1,0 +1,70 @@
+"""How the programs that hold members are started; a test is skipped where one cannot be built."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.kafka_jars import require_compiled
+
+Command = Callable[[str], list[str]]
+"""Takes host:port."""
+
+HERE = Path(__file__).parents[1]
+GO_BUILD_LIMIT_S = 600
+
+
+@cache
+def _java_classpath() -> str:
+    return require_compiled(HERE / "java" / "Members.java")
+
+
+@cache
+def _go_program() -> Path:
+    if shutil.which("go") is None:
+        pytest.skip("there is no go")
+    program = HERE.parents[1] / "build" / "go-members"
+    built = subprocess.run(
+        ["go", "build", "-o", str(program), "./members"],
+        cwd=HERE / "go",
+        capture_output=True,
+        text=True,
+        timeout=GO_BUILD_LIMIT_S,
+        check=False,
+    )
+    if built.returncode != 0:
+        # A Go too old for the module, or no way to its dependencies.
+        pytest.skip(f"go build: {built.stderr.strip().splitlines()[-1:]}")
+    return program
+
+
+def java(bootstrap: str) -> list[str]:
+    """The program that has Kafka's own clients."""
+    flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    return ["java", *flags, "-cp", _java_classpath(), "Members", bootstrap]
+
+
+def go(bootstrap: str) -> list[str]:
+    """The program that has franz-go."""
+    return [str(_go_program()), bootstrap]
+
+
+def python(module: str) -> Command:
+    """One of the programs in Python."""
+    return lambda bootstrap: [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        f"tests.interop.members.{module}",
+        bootstrap,
+    ]
+
+
+CONFLUENT, AIO, KAFKA_PYTHON = python("confluent"), python("aio"), python("kafka_python")
