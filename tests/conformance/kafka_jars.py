@@ -93,13 +93,31 @@ def require_classpath(version: str = KAFKA_VERSION) -> str:
         _give_up(str(error))
 
 
-@cache
 def require_shell() -> str:
     """The jars of Kafka's metadata shell, which is no part of the broker or its tools, on the same terms."""
-    directory = BUILD / f"apache-kafka-shell-{KAFKA_VERSION}"
+    return _require("shell", f"org.apache.kafka:kafka-shell:{KAFKA_VERSION}")
+
+
+def require_streams() -> str:
+    """The jars of Kafka Streams with its clients, on the same terms."""
+    return _require("streams", f"org.apache.kafka:kafka-streams:{KAFKA_VERSION}", *_LOG4J_2)
+
+
+def require_connect() -> str:
+    """The jars of Kafka Connect with the connectors for files, on the same terms."""
+    return _require(
+        "connect",
+        *(f"org.apache.kafka:connect-{part}:{KAFKA_VERSION}" for part in ("runtime", "file", "json")),
+    )
+
+
+@cache
+def _require(what: str, *wanted: str) -> str:
+    directory = BUILD / f"apache-kafka-{what}-{KAFKA_VERSION}"
     try:
+        _need("java", "a Java 17 runtime")
         if not directory.is_dir():
-            _install(directory, (f"org.apache.kafka:kafka-shell:{KAFKA_VERSION}",))
+            _install(directory, wanted)
     except KafkaMissingError as error:
         _give_up(str(error))
     return os.pathsep.join(str(jar) for jar in sorted(directory.glob("*.jar")))
@@ -113,12 +131,12 @@ def require_jar(artifact: str) -> Path:
 
 
 @cache
-def require_compiled(source: Path, version: str = KAFKA_VERSION) -> str:
+def require_compiled(source: Path, version: str = KAFKA_VERSION, jars: str | None = None) -> str:
     """A class path on which the classes of a Java source file are in front of Kafka's, on the same terms.
 
-    Classes that it needs are compiled with it where they lie beside it.
+    Classes that it needs are compiled with it where they lie beside it. `jars`: others than the broker's.
     """
-    jars = require_classpath(version)
+    jars = jars or require_classpath(version)
     try:
         _need("javac", "a Java 17 compiler")
     except KafkaMissingError as error:
