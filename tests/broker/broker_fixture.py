@@ -91,7 +91,8 @@ class TurnedEnv(Env, Protocol):
 class InProcessBroker:
     """A broker over `log_dir`. `settings` are broker keys; `runner` does what blocks, at once unless told otherwise.
 
-    `env` is its file system (the operating system's by default), `timer` its clock.
+    `env` is its file system (the operating system's by default), `timer` its clock. Ids of topics
+    and members are numbers from `first_id` on.
     """
 
     def __init__(
@@ -102,11 +103,13 @@ class InProcessBroker:
         runner: BlockingRunner | None = None,
         env: TurnedEnv | None = None,
         timer: ManualTimer | None = None,
+        first_id: int = 1,
     ) -> None:
         overrides = {"log.dirs": str(log_dir), "node.id": str(NODE_ID), **(settings or {})}
         self.config = BrokerConfig.of(None, overrides=[f"{key}={value}" for key, value in overrides.items()])
         self.env: TurnedEnv = env or ManualEnv()
         self.timer = timer or ManualTimer()
+        self._first_id = first_id
         self.runner = runner or InlineRunner()
         self.requests = RequestProbe()
         self.topics = BrokerTopicProbe()
@@ -139,7 +142,7 @@ class InProcessBroker:
         self.controller = Controller(
             storage.store, loader, self.runner, assign=self.directory_assignment.assign
         )
-        topic_ids, client_ids = count(1), count(1)
+        topic_ids, client_ids = count(self._first_id), count(self._first_id)
         max_series = self.config[BARNABAS_CLIENT_METRICS_MAX_SERIES]
         self.client_metrics = ClientMetricsManager(
             max_bytes=self.config[TELEMETRY_MAX_BYTES],
@@ -169,7 +172,7 @@ class InProcessBroker:
             ),
             self.cordoned_dirs.reconfigure,
         )
-        uuids = count(1)
+        uuids = count(self._first_id)
         producer_ids = ProducerIdManager(self.controller, storage.node_id)
         self.coordinators = Coordinators(
             CoordinatorSurroundings(
