@@ -316,12 +316,12 @@ class Server:
         await self.log_dirs.stop()
         await self.log_cleaner.stop()
         drained = asyncio.ensure_future(self.socket_server.drain(DRAIN_TIMEOUT_S))
-        await asyncio.sleep(0)  # reading has stopped; what waits for records need not wait any longer
+        await asyncio.sleep(0)  # reading has stopped; what waits for records or members need not any longer
         self.replica_manager.fetch_purgatory.expire_all()
+        self.coordinators.stop()
         cut_off = await drained
         if cut_off:
             logger.warning("%d connections did not finish within %.0f s", cut_off, DRAIN_TIMEOUT_S)
-        self.coordinators.stop()
         self.replica_manager.produce_purgatory.expire_all()
         self.replica_manager.delete_records_purgatory.expire_all()
         await self._loop.run_in_executor(None, self._copying.close)

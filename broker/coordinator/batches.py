@@ -49,12 +49,17 @@ def size_of(records: Sequence[Encoded]) -> int:
 
 
 class Batch:
-    """Records that are appended in one piece; the first gets `first_offset`. `size` is an upper bound, in bytes."""
+    """Records that are appended in one piece; the first gets `first_offset`.
 
-    __slots__ = ("_expiry", "_waiting", "first_offset", "records", "size")
+    `size` is an upper bound, in bytes; the log takes `max_bytes`.
+    """
 
-    def __init__(self, first_offset: int) -> None:
+    __slots__ = ("_expiry", "_waiting", "first_offset", "is_complete", "max_bytes", "records", "size")
+
+    def __init__(self, first_offset: int, max_bytes: int) -> None:
         self.first_offset = first_offset
+        self.max_bytes = max_bytes
+        self.is_complete = False
         self.records: list[tuple[bytes | None, bytes | None, int, tuple[()]]] = []
         self.size = RECORD_BATCH_OVERHEAD
         self._waiting: list[Committed] = []
@@ -84,6 +89,7 @@ class Batch:
 
     def complete(self, error: ApiError | None) -> None:
         """Tells all who wait, in the order in which they came."""
+        self.is_complete = True
         if self._expiry is not None:
             self._expiry.cancel()
         self._tell(error)

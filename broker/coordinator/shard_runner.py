@@ -20,12 +20,13 @@ import logging
 from collections.abc import Callable, Hashable, Sequence
 from enum import Enum
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from broker.coordinator import errors
-from broker.coordinator.batches import Answer, Batch, Committed, Encoded, size_of, tell
+from broker.coordinator.batches import Answer, Batch, size_of, tell
 from broker.coordinator.loading import LoadCancelledError, ShardLoader
 from broker.coordinator.parts import RuntimeParts
+from broker.coordinator.record_queue import RecordQueue
 from broker.coordinator.shard import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -36,13 +37,13 @@ from broker.coordinator.shard import (
 )
 from broker.coordinator.timers import RETRY_BACKOFF_MS, ShardTimers
 from broker.coordinator.txn import TransactionalProducer, TransactionMarker
+from broker.log_setup import RateLimit
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.partition_io import AppendResult
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.builder import build_batch
 from protocol.records.control import end_transaction_marker
-from protocol.records.layout import RECORD_BATCH_OVERHEAD
 from storage.offsets import FileRecords
 from storage.verification import VerificationGuard
 
@@ -52,7 +53,8 @@ S = TypeVar("S", bound=CoordinatorShard)
 R = TypeVar("R")
 Operation = Callable[[S], CoordinatorResult[R]]
 
-_GONE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+_rate_limit: Final = RateLimit()
+_GONE: Final = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 class ShardState(Enum):
@@ -74,8 +76,7 @@ class ShardRunner(Generic[S]):
         self._shard: S | None = None
         self._context: ShardContext | None = None
         self._timers = ShardTimers(parts.loop, self._due)
-        self._pending: Batch | None = None
-        self._written: list[Batch] = []
+        self._queue = RecordQueue(parts, partition, self._lost)
         self._missed: list[tuple[MetadataImage, MetadataDelta]] = []
 
     @property
@@ -104,9 +105,8 @@ class ShardRunner(Generic[S]):
         except ApiError as error:
             _finish(result, answer, errors.as_coordinator(error))
             return
-        self._when_committed(partial(_finish, result, answer))
-        if self._pending is not None and self._parts.linger_ms() == 0:
-            self.flush()
+        self._queue.when_committed(partial(_finish, result, answer))
+        self._queue.flush_unless_lingering()
 
     def read(self, operation: Callable[[S], R], answer: Answer[R]) -> None:
         """Looks at the shard. See CoordinatorRuntime.read."""
@@ -122,7 +122,9 @@ class ShardRunner(Generic[S]):
             logger.exception("a look at %s failed", self.name)
             answer.fail(errors.bug(self.name))
         else:
-            self._when_committed(lambda error: answer.give(response) if error is None else answer.fail(error))
+            self._queue.when_committed(
+                lambda error: answer.give(response) if error is None else answer.fail(error)
+            )
 
     def _decide(self, operation: Operation[S, R], answer: Answer[R]) -> CoordinatorResult[R] | None:
         """What the operation decided; None where it failed, and the answer says how."""
@@ -142,22 +144,13 @@ class ShardRunner(Generic[S]):
     def _take(self, records: Sequence[Any], *, replays: bool) -> None:
         """Replays records and puts them into the batch that is next. Raises ApiError; then nothing has changed, or the
         shard is built anew."""
-        parts = self._parts
-        encoded = self._encode(records)
-        is_needed = any(map(parts.is_needed, records))
-        batch = self._batch_for(size_of(encoded), is_needed=is_needed)
+        encoded = self._queue.encode(records)
+        is_needed = any(map(self._parts.is_needed, records))
+        batch = self._queue.batch_for(size_of(encoded), is_needed=is_needed)
+        self._check_active()
         if replays:
             self._replay(records, batch.next_offset, NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
-        if not batch.records:
-            self._flush_later(batch)
-        batch.add(encoded, parts.now_ms())
-
-    def _encode(self, records: Sequence[Any]) -> list[Encoded]:
-        try:
-            return [self._parts.serde.encode(record) for record in records]
-        except Exception as error:
-            logger.exception("records of %s cannot be written", self.name)
-            raise errors.bug(self.name) from error
+        self._queue.add(batch, encoded)
 
     def _replay(self, records: Sequence[Any], offset: int, producer_id: int, producer_epoch: int) -> None:
         assert self._shard is not None
@@ -166,121 +159,47 @@ class ShardRunner(Generic[S]):
                 self._shard.replay(at, producer_id, producer_epoch, record)
         except Exception as error:
             logger.exception("%s cannot take records that it decided on; it is loaded again", self.name)
-            self.flush()
+            self._queue.flush()
             self._reload()
             raise errors.bug(self.name) from error
-
-    def _batch_for(self, size: int, *, is_needed: bool) -> Batch:
-        """The batch that is next, with room for `size` bytes. Raises ApiError where they could not be written."""
-        limits = self._parts.logs.check(self.partition, is_needed=is_needed)
-        if RECORD_BATCH_OVERHEAD + size > limits.max_batch_bytes:
-            raise ApiError(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                f"Records of {size} bytes for {self.name}, which takes {limits.max_batch_bytes} at a time.",
-            )
-        pending = self._pending
-        if pending is not None and pending.size + size > limits.max_batch_bytes:
-            self.flush()
-            self._check_active()
-            limits = self._parts.logs.check(self.partition, is_needed=is_needed)
-        if self._pending is None:
-            return Batch(limits.next_offset)
-        return self._pending
 
     def _check_active(self) -> None:
         refusal = self.refusal()
         if refusal is not None:
             raise refusal
 
-    def _when_committed(self, callback: Committed) -> None:
-        """Calls it when everything that the shard has taken in is committed, at once where it is."""
-        if self._pending is not None:
-            self._pending.when_committed(callback)
-        elif self._written:
-            self._written[-1].when_committed(callback)
-        else:
-            tell(callback, None)
-
-    # ---- appending
-
-    def _flush_later(self, batch: Batch) -> None:
-        """Has the batch appended at the end of the pass, or after the linger time."""
-        self._pending = batch
-        linger_ms = self._parts.linger_ms()
-        if linger_ms < 0:
-            self._parts.loop.call_soon(partial(self._flush_if, batch))
-        elif linger_ms > 0:
-            loop = self._parts.loop
-            loop.call_at(loop.time() + linger_ms / 1000, partial(self._flush_if, batch))
-
-    def _flush_if(self, batch: Batch) -> None:
-        if self._pending is batch:
-            self.flush()
-
-    def flush(self) -> None:
-        """Appends what waits."""
-        batch, self._pending = self._pending, None
-        if batch is None:
-            return
-        try:
-            data = build_batch(batch.records, compression=self._parts.compression())
-        except Exception:
-            logger.exception("a batch of %s cannot be built", self.name)
-            self._lost(batch, errors.bug(self.name))
-            return
-        self._append(batch, self._parts.logs.append(self.partition, data))
-
-    def _append(self, batch: Batch, result: AppendResult | Pending[AppendResult]) -> None:
-        if not isinstance(result, Pending):
-            self._appended(batch, result)
-            return
-        self._written.append(batch)
-        batch.expire_after(self._parts.write_timeout_ms(), self._parts.loop)
-        result.add_done_callback(partial(self._appended, batch))
-
-    def _appended(self, batch: Batch, result: AppendResult) -> None:
-        if batch in self._written:
-            self._written.remove(batch)
-        if result.error is not ErrorCode.NONE:
-            self._lost(batch, ApiError(result.error, result.error_message))
-        elif result.info is not None and result.info.first_offset != batch.first_offset:
-            logger.error(
-                "%s expected offset %d and was given %d: somebody else writes there; it is loaded again",
-                self.name,
-                batch.first_offset,
-                result.info.first_offset,
-            )
-            self._lost(batch, errors.not_coordinator(self.name))
-        else:
-            batch.complete(None)
+    # ---- when the state is not the log's any more
 
     def _lost(self, batch: Batch, error: ApiError) -> None:
         """A batch is not in the log as it was replayed: whatever was built on it falls with it."""
         told = errors.as_coordinator(error)
-        if self.state is ShardState.ACTIVE:
-            logger.warning("records of %s were not written: %s; it is loaded again", self.name, error)
-            self._fall(told, first=batch)
-            self._load()
-        else:
+        if self.state is not ShardState.ACTIVE:
             batch.complete(told)
+            return
+        logger.warning("records of %s were not written: %s; it is loaded again", self.name, error)
+        self._fall(told, batch)
+        self._load()
 
     def _reload(self) -> None:
         self._fall(errors.not_coordinator(self.name))
         self._load()
 
-    def _fall(self, error: ApiError, first: Batch | None = None) -> None:
-        """Gives the shard up: whoever waits is told."""
-        batches = [batch for batch in (first, *self._written, self._pending) if batch is not None]
-        self._written, self._pending = [], None
+    def _fall(self, error: ApiError, *batches: Batch) -> None:
+        """Gives the shard up: whoever waits is told, those who wait for `batches` first."""
         shard, self._shard, self.state = self._shard, None, ShardState.CLOSED
+        self._context = None
         self._timers.cancel_all()
         for batch in batches:
             batch.complete(error)
+        self._queue.give_up(error)
         if shard is not None:
-            try:
-                shard.on_unloaded()
-            except Exception:
-                logger.exception("%s could not be put away in order", self.name)
+            self._put_away(shard)
+
+    def _put_away(self, shard: S) -> None:
+        try:
+            shard.on_unloaded()
+        except Exception:
+            logger.exception("%s could not be put away in order", self.name)
 
     # ---- transactions
 
@@ -292,7 +211,7 @@ class ShardRunner(Generic[S]):
         answer: Answer[R],
     ) -> None:
         """Runs `operation` and has its records written in a batch of their own, in the producer's transaction."""
-        self.flush()
+        self._queue.flush()
         result = self._decide(operation, answer)
         if result is None:
             return
@@ -302,14 +221,14 @@ class ShardRunner(Generic[S]):
         except ApiError as error:
             _finish(result, answer, errors.as_coordinator(error))
             return
-        self._when_committed(partial(_finish, result, answer))
+        self._queue.when_committed(partial(_finish, result, answer))
 
     def _write_batch(
         self, records: Sequence[Any], producer: TransactionalProducer, guard: VerificationGuard | None
     ) -> None:
         parts = self._parts
-        encoded = self._encode(records)
-        batch = self._batch_for(size_of(encoded), is_needed=any(map(parts.is_needed, records)))
+        encoded = self._queue.encode(records)
+        batch = self._queue.new_batch(size_of(encoded), is_needed=any(map(parts.is_needed, records)))
         batch.add(encoded, parts.now_ms())
         data = build_batch(
             batch.records,
@@ -320,17 +239,20 @@ class ShardRunner(Generic[S]):
         )
         parts.logs.check_batch(self.partition, data, guard)
         self._replay(records, batch.first_offset, producer.producer_id, producer.producer_epoch)
-        written = parts.logs.append(self.partition, data, guard=guard)
+        self._follow(batch, parts.logs.append(self.partition, data, guard=guard))
+
+    def _follow(self, batch: Batch, result: AppendResult | Pending[AppendResult]) -> None:
+        """Raises ApiError where the append has failed already."""
         failure: list[ApiError] = []
-        batch.when_committed(lambda error: failure.append(error) if error is not None else None)
-        self._append(batch, written)
+        batch.when_committed(lambda error: None if error is None else failure.append(error))
+        self._queue.follow(batch, result)
         if failure:
             raise failure[0]
 
     def complete_transaction(self, marker: TransactionMarker) -> Pending[ApiError | None]:
         """Writes a marker and replays it. See CoordinatorRuntime.complete_transaction."""
         answer: Answer[ApiError | None] = Answer(lambda error: error)
-        self.flush()
+        self._queue.flush()
         refusal = self.refusal()
         if refusal is None:
             try:
@@ -340,12 +262,12 @@ class ShardRunner(Generic[S]):
         if refusal is not None:
             answer.fail(refusal)
         else:
-            self._when_committed(answer.pending.complete)
+            self._queue.when_committed(answer.pending.complete)
         return answer.pending
 
     def _write_marker(self, marker: TransactionMarker) -> None:
         parts = self._parts
-        batch = Batch(parts.logs.check(self.partition).next_offset)
+        batch = self._queue.new_batch(0, is_needed=True)
         data = end_transaction_marker(
             commit=marker.committed,
             coordinator_epoch=marker.coordinator_epoch,
@@ -365,7 +287,7 @@ class ShardRunner(Generic[S]):
             logger.exception("%s cannot take the end of a transaction; it is loaded again", self.name)
             self._reload()
             raise errors.bug(self.name) from error
-        self._append(batch, result)
+        self._follow(batch, result)
 
     # ---- timers
 
@@ -373,7 +295,7 @@ class ShardRunner(Generic[S]):
         def failed(error: ApiError) -> None:
             if error.code in _GONE or self.shard is None:
                 return
-            logger.warning("the timer %r of %s: %s", key, self.name, error)
+            _rate_limit.warning(logger, self.name, "the timer %r of %s: %s", key, self.name, error)
             if retry and not self._timers.is_scheduled(key):
                 self._timers.schedule(key, RETRY_BACKOFF_MS, operation, retry=True)
 
@@ -400,9 +322,12 @@ class ShardRunner(Generic[S]):
 
     def close(self) -> None:
         """The broker stops: what is decided is written, nothing more is."""
-        self.flush()
+        self._queue.flush()
+        shard, self._shard, self.state = self._shard, None, ShardState.CLOSED
+        self._context = None
         self._timers.cancel_all()
-        self.state = ShardState.CLOSED
+        if shard is not None:
+            self._put_away(shard)
 
     def is_usable(self) -> bool:
         """Whether the partition can be written and read."""

@@ -1,0 +1,152 @@
+"""RecordQueue: the records of one shard on their way to the log, in the order in which they were replayed.
+
+Records of operations wait in a batch that is appended at the end of the pass of the event loop (or when the linger time
+is over, or when the batch is full), so that what comes in together is written together. Batches that are in the log
+and not yet committed wait behind one another.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from broker.coordinator import errors
+from broker.coordinator.batches import Batch, Committed, Encoded, tell
+from broker.coordinator.parts import RuntimeParts
+from broker.coordinator.shard import CoordinatorShard
+from broker.partition_io import AppendResult
+from broker.request import Pending
+from protocol.errors import ApiError, ErrorCode
+from protocol.records.builder import build_batch
+from protocol.records.layout import RECORD_BATCH_OVERHEAD
+
+logger = logging.getLogger("barnabas.coordinator")
+
+S = TypeVar("S", bound=CoordinatorShard)
+
+
+class RecordQueue(Generic[S]):
+    """`lost(batch, error)` is called for a batch that is not in the log as it was replayed: the state is not the log's
+    any more."""
+
+    def __init__(
+        self, parts: RuntimeParts[S], partition: int, lost: Callable[[Batch, ApiError], None]
+    ) -> None:
+        self.name = f"{parts.topic}-{partition}"
+        self._parts = parts
+        self._partition = partition
+        self._lost = lost
+        self._pending: Batch | None = None
+        self._written: list[Batch] = []
+
+    def encode(self, records: Sequence[Any]) -> list[Encoded]:
+        """Raises ApiError for what cannot be written, which is a bug."""
+        try:
+            return [self._parts.serde.encode(record) for record in records]
+        except Exception as error:
+            logger.exception("records of %s cannot be written", self.name)
+            raise errors.bug(self.name) from error
+
+    def new_batch(self, size: int, *, is_needed: bool) -> Batch:
+        """A batch for `size` bytes, of its own, from the log's end on. Raises ApiError where they could not be written.
+
+        On a disk that is full for clients only what `is_needed` can.
+        """
+        limits = self._parts.logs.check(self._partition, is_needed=is_needed)
+        if RECORD_BATCH_OVERHEAD + size > limits.max_batch_bytes:
+            raise ApiError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"Records of {size} bytes for {self.name}, which takes {limits.max_batch_bytes} at a time.",
+            )
+        return Batch(limits.next_offset, limits.max_batch_bytes)
+
+    def batch_for(self, size: int, *, is_needed: bool) -> Batch:
+        """The same, or the batch that is gathered where that has room."""
+        batch = self.new_batch(size, is_needed=is_needed)
+        pending = self._pending
+        if pending is None:
+            return batch
+        if pending.size + size <= batch.max_bytes:
+            return pending
+        self.flush()
+        return self.new_batch(size, is_needed=is_needed)
+
+    def add(self, batch: Batch, records: Sequence[Encoded]) -> None:
+        """Puts records into a batch that `batch_for` gave, and has it appended soon."""
+        batch.add(records, self._parts.now_ms())
+        if self._pending is batch:
+            return
+        assert self._pending is None
+        self._pending = batch
+        linger_ms, loop = self._parts.linger_ms(), self._parts.loop
+        if linger_ms < 0:
+            loop.call_soon(partial(self._flush_if, batch))
+        elif linger_ms > 0:
+            loop.call_at(loop.time() + linger_ms / 1000, partial(self._flush_if, batch))
+
+    def flush_unless_lingering(self) -> None:
+        """To be called when an operation is through: without any linger time it is written there and then."""
+        if self._pending is not None and self._parts.linger_ms() == 0:
+            self.flush()
+
+    def _flush_if(self, batch: Batch) -> None:
+        if self._pending is batch:
+            self.flush()
+
+    def flush(self) -> None:
+        """Appends what was gathered."""
+        batch, self._pending = self._pending, None
+        if batch is None:
+            return
+        try:
+            data = build_batch(batch.records, compression=self._parts.compression())
+        except Exception:
+            logger.exception("a batch of %s cannot be built", self.name)
+            self._lost(batch, errors.bug(self.name))
+            return
+        self.follow(batch, self._parts.logs.append(self._partition, data))
+
+    def follow(self, batch: Batch, result: AppendResult | Pending[AppendResult]) -> None:
+        """Tells those who wait for `batch` when it is committed, by what became of its append."""
+        if not isinstance(result, Pending):
+            self._appended(batch, result)
+            return
+        self._written.append(batch)
+        batch.expire_after(self._parts.write_timeout_ms(), self._parts.loop)
+        result.add_done_callback(partial(self._appended, batch))
+
+    def _appended(self, batch: Batch, result: AppendResult) -> None:
+        if batch.is_complete:  # given up before
+            return
+        if batch in self._written:
+            self._written.remove(batch)
+        if result.error is not ErrorCode.NONE:
+            self._lost(batch, ApiError(result.error, result.error_message))
+        elif result.info is not None and result.info.first_offset != batch.first_offset:
+            logger.error(
+                "%s expected offset %d and was given %d: somebody else writes there",
+                self.name,
+                batch.first_offset,
+                result.info.first_offset,
+            )
+            self._lost(batch, errors.not_coordinator(self.name))
+        else:
+            batch.complete(None)
+
+    def when_committed(self, callback: Committed) -> None:
+        """Calls it when everything that was replayed is committed, at once where it is."""
+        if self._pending is not None:
+            self._pending.when_committed(callback)
+        elif self._written:
+            self._written[-1].when_committed(callback)
+        else:
+            tell(callback, None)
+
+    def give_up(self, error: ApiError) -> None:
+        """Nothing more is written; whoever waits is told."""
+        batches = [*self._written, *([self._pending] if self._pending is not None else ())]
+        self._written, self._pending = [], None
+        for batch in batches:
+            batch.complete(error)
