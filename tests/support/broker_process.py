@@ -46,7 +46,7 @@ class BrokerProcess:
         self.properties: Path | None = None
         """A server.properties to start from."""
         self._process: subprocess.Popen[str] | None = None
-        self._output: _Output | None = None
+        self._output: Output | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -109,7 +109,7 @@ class BrokerProcess:
             errors="replace",
         )
         assert self._process.stdout is not None
-        self._output = _Output(self._process.stdout)
+        self._output = Output(self._process.stdout)
 
     def signal(self, number: signal.Signals) -> None:
         """Sends a signal to the running process."""
@@ -153,7 +153,7 @@ class BrokerProcess:
         self.kill()
 
 
-class _Output:
+class Output:
     """Reads a process's output to its end in a thread, so that the pipe never fills up."""
 
     def __init__(self, stream: IO[str]) -> None:

@@ -1,0 +1,76 @@
+import java.nio.charset.StandardCharsets;
+import java.util.Properties;
+import java.util.concurrent.CountDownLatch;
+
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.state.KeyValueStore;
+
+/**
+ * One instance of an application that counts words exactly once: StreamsCount BOOTSTRAP APPLICATION FROM TO DIRECTORY
+ *
+ * Every record of FROM is a line of words; TO gets a record for each, the word as its key and as its value how many of
+ * it there were so far. It says "running" when it is, and ends in order when its input ends.
+ */
+public final class StreamsCount {
+    private StreamsCount() {
+    }
+
+    public static void main(String[] args) throws Exception {
+        Properties properties = new Properties();
+        properties.put("bootstrap.servers", args[0]);
+        properties.put("application.id", args[1]);
+        properties.put("state.dir", args[4]);
+        properties.put("processing.guarantee", "exactly_once_v2");
+        properties.put("num.stream.threads", "2");
+        properties.put("commit.interval.ms", "100");
+        properties.put("statestore.cache.max.bytes", "0");
+        properties.put("auto.offset.reset", "earliest");
+        properties.put("session.timeout.ms", "1500");
+        properties.put("heartbeat.interval.ms", "300");
+        properties.put("producer.transaction.timeout.ms", "5000");
+
+        StreamsBuilder builder = new StreamsBuilder();
+        builder.stream(args[2], Consumed.with(Serdes.String(), Serdes.String()))
+            .flatMapValues(line -> java.util.Arrays.asList(line.split(" ")))
+            .groupBy((key, word) -> word, Grouped.with(Serdes.String(), Serdes.String()))
+            .count(Materialized.<String, Long, KeyValueStore<Bytes, byte[]>>as("counts").withValueSerde(Serdes.Long()))
+            .toStream()
+            .mapValues(String::valueOf)
+            .to(args[3], Produced.with(Serdes.String(), Serdes.String()));
+
+        CountDownLatch ended = new CountDownLatch(1);
+        KafkaStreams streams = new KafkaStreams(builder.build(), properties);
+        streams.setStateListener((now, before) -> {
+            say(now.name().toLowerCase());
+            if (now == KafkaStreams.State.ERROR)
+                ended.countDown();
+        });
+        streams.start();
+        Thread input = new Thread(() -> {
+            try {
+                while (System.in.read() >= 0) {
+                    // What it says does not matter, only that it ends.
+                }
+            } catch (java.io.IOException error) {
+                say(error.toString());
+            }
+            ended.countDown();
+        });
+        input.setDaemon(true);
+        input.start();
+        ended.await();
+        streams.close();
+    }
+
+    private static synchronized void say(String text) {
+        System.out.write((text + "\n").getBytes(StandardCharsets.UTF_8), 0, text.length() + 1);
+        System.out.flush();
+    }
+}
