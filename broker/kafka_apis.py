@@ -119,10 +119,17 @@ class KafkaApis:
         return self._answer(route, correlation_id, response)
 
     def _answer_late(
-        self, route: _Route, correlation_id: int, response: Message, started: float, handled: float
+        self,
+        route: _Route,
+        correlation_id: int,
+        response: Message | NoResponse,
+        started: float,
+        handled: float,
     ) -> LateAnswer:
         """Called by whoever completes the response, who must not suffer for a bug in how it is encoded."""
         self._probe.request_completed(route.api_key.name, route.version, started, handled, self._now())
+        if isinstance(response, NoResponse):
+            return response
         try:
             return self._answer(route, correlation_id, response)
         except Exception:

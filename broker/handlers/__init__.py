@@ -18,6 +18,7 @@ MODULES: Final = (
     "alter_configs",
     "groups",
     "transactions",
+    "txn_markers",
     "quotas",
     "scram",
     "acls",

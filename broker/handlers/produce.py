@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from broker.controller.topic_admin import is_internal
 from broker.partition_io import AppendResult
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, NoResponse, Pending, RequestContext, api
+from broker.transactional_appends import TransactionalProduce
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -43,12 +44,11 @@ _LENGTH, _MAGIC, _ATTRIBUTES_LOW = 8, 16, ATTRIBUTES_POSITION + 1
 @api(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13))
 def produce(
     broker: Broker, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Pending[ProduceResponse] | NoResponse:
+) -> ProduceResponse | Pending[ProduceResponse | NoResponse] | NoResponse:
     version = context.api_version
-    if request.transactional_id is not None:
-        return _refused(request, ErrorCode.INVALID_TXN_STATE)
     entries = _entries(broker, request, by_id=version >= 13)
-    if any(_is_transactional(records) for _, _, _, records in entries):
+    is_transactional = any(_is_transactional(records) for _, _, _, records in entries)
+    if is_transactional and request.transactional_id is None:
         return _refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     check = _check_batch if version >= _ZSTD_SINCE else _check_batch_without_zstd
     if request.acks not in (-1, 0, 1):
@@ -61,9 +61,25 @@ def produce(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to '{topic}', it is the broker's."
             )
 
-    results = broker.replica_manager.append_records(entries, request.acks, request.timeout_ms, check_all)
+    if is_transactional:
+        assert request.transactional_id is not None
+        produced = TransactionalProduce(
+            request.transactional_id, version, entries, request.acks, request.timeout_ms, check_all
+        )
+        try:
+            results = broker.txn_appends.append(produced)
+        except ApiError as error:
+            return _refused(request, error.code)
+    else:
+        results = broker.replica_manager.append_records(entries, request.acks, request.timeout_ms, check_all)
     if isinstance(results, Pending):
-        return results.then(lambda appended: _response(broker, request, appended))
+        return results.then(lambda appended: _answer(broker, request, appended))
+    return _answer(broker, request, results)
+
+
+def _answer(
+    broker: Broker, request: ProduceRequest, results: list[AppendResult]
+) -> ProduceResponse | NoResponse:
     if request.acks == 0:
         failed = any(result.error is not ErrorCode.NONE for result in results)
         return CLOSE_CONNECTION if failed else NO_RESPONSE

@@ -46,10 +46,10 @@ class _Slot:
         self.memory = 0
 
     def complete(self, answer: list[Chunk] | NoResponse) -> None:
-        if isinstance(answer, NoResponse):
+        if answer is CLOSE_CONNECTION:
             self.in_flight._cannot_be_answered()
         else:
-            self.answer = answer
+            self.answer = [] if isinstance(answer, NoResponse) else answer
             self.in_flight._completed(self)
 
 
@@ -208,7 +208,8 @@ class InFlightRequests:
             return
         while slots and (answer := slots[0].answer) is not None:
             self._waiting_memory -= slots.popleft().memory
-            self._emit(answer)
+            if answer:  # and not NO_RESPONSE
+                self._emit(answer)
         if not self._handling:
             self._ready()
 

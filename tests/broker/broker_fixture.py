@@ -349,7 +349,7 @@ class Client:
 
         def heard(chunks: list[Chunk] | NoResponse) -> None:
             if isinstance(chunks, NoResponse):
-                self._answers.append(CLOSED)
+                self._answers.append({NO_RESPONSE: SILENCE, CLOSE_CONNECTION: CLOSED}[chunks])
                 return
             data = join_chunks(chunks)
             header_version = response_header_version(key, self.version)

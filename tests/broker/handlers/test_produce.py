@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from protocol.errors import ErrorCode
+from protocol.messages.groups import FindCoordinatorRequest
 from protocol.messages.produce import ProduceResponse
 from protocol.messages.topics import CreateTopicsRequest
 from protocol.records.builder import build_batch
@@ -18,6 +19,7 @@ from protocol.wire import Uuid
 from tests.broker.broker_fixture import CLOSED, SILENCE, WAITS, Client, InProcessBroker, Wait
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import START_MS, batch
+from tests.broker.txn_fakes import txn_batch
 from tests.conformance.dialogues.words import produce
 from tests.support.difference import Like
 
@@ -47,6 +49,12 @@ def patched(position: int, layout: str, value: int, *values: bytes) -> bytes:
     data = bytearray(batch(*values))
     struct.pack_into(layout, data, position, value)
     return bytes(data)
+
+
+def create_topic_of(broker: InProcessBroker, transactional_id: str) -> None:
+    """Has the topic of the transaction coordinator made."""
+    request = FindCoordinatorRequest(key_type=1, coordinator_keys=[transactional_id])
+    assert broker.client(4) >> request << Like(coordinators=[Like(error_code=0)])
 
 
 # ---- where records go
@@ -214,14 +222,27 @@ def test_topics_that_are_not_there(broker: InProcessBroker) -> None:
     assert by_name >> produce("t", batch("a"), first_partition=1) << one_too_far
 
 
-def test_transactions_are_not_served(broker: InProcessBroker) -> None:
+def test_a_transactional_id_alone_makes_no_transaction(broker: InProcessBroker) -> None:
     broker.create_topic("t")
-    client = broker.client(BY_NAME)
-    named = produce("t", batch("a"), batch("b"), transactional_id="tx")
-    state = ErrorCode.INVALID_TXN_STATE
-    assert client >> named << answered(refused(state), refused(state, index=1))
-    assert client >> produce("t", batch("a"), transactional_id="tx", acks=0) << CLOSED
+    named = produce("t", batch("a"), transactional_id="tx")
+    assert broker.client(BY_NAME) >> named << answered(appended())
+
+
+def test_a_transaction_that_nobody_has_begun(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    create_topic_of(broker, "tx")
+    client = broker.client(11)
+    code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert client >> produce("t", txn_batch("a"), transactional_id="tx") << answered(refused(code))
+    assert client >> produce("t", txn_batch("a"), transactional_id="tx", acks=0) << CLOSED
     assert end_offset(broker) == 0
+
+
+def test_batches_of_two_producers_spoil_the_request(broker: InProcessBroker) -> None:
+    broker.create_topic("t", partitions=2)
+    request = produce("t", txn_batch("a"), txn_batch("b", producer_id=8), transactional_id="tx")
+    code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert broker.client(BY_NAME) >> request << answered(refused(code), refused(code, index=1))
 
 
 def test_a_transactional_batch_without_a_transactional_id_spoils_the_request(broker: InProcessBroker) -> None:

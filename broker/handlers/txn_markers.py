@@ -1,0 +1,88 @@
+"""WriteTxnMarkers: a transaction's coordinator, or somebody who ends a stray one, has its markers appended.
+
+Source: kafka.server.KafkaApis.handleWriteTxnMarkersRequest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.coordinator.txn import TopicPartition, TransactionMarker
+from broker.request import Pending, RequestContext, api
+from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.transactions import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+
+if TYPE_CHECKING:
+    from broker.services import Broker
+
+Codes = dict[TopicPartition, ErrorCode]
+
+
+@api(ApiKey.WRITE_TXN_MARKERS, versions=(1, 2))
+def write_txn_markers(
+    broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest
+) -> Pending[WriteTxnMarkersResponse]:
+    """Markers of one producer are answered together; for a partition that is named twice the later one counts."""
+    answer: Pending[WriteTxnMarkersResponse] = Pending()
+    by_producer: dict[int, Codes] = {marker.producer_id: {} for marker in request.markers}
+    left = len(request.markers)
+
+    def respond() -> None:
+        answer.complete(
+            WriteTxnMarkersResponse(markers=[_result(id_, codes) for id_, codes in by_producer.items()])
+        )
+
+    def written(codes: Mapping[TopicPartition, ErrorCode], known: Codes) -> None:
+        nonlocal left
+        known.update(codes)
+        left -= 1
+        if not left:
+            respond()
+
+    if not left:
+        respond()
+    for marker in request.markers:
+        known = by_producer[marker.producer_id]
+        _write(broker, marker, known).add_done_callback(partial(written, known=known))
+    return answer
+
+
+def _write(
+    broker: Broker, marker: WriteTxnMarkersRequest.WritableTxnMarker, known: Codes
+) -> Pending[Mapping[TopicPartition, ErrorCode]]:
+    """Partitions whose log is offline are as unknown as those that are not there, as in Kafka."""
+    here: list[TopicPartition] = []
+    for topic in marker.topics:
+        for index in topic.partition_indexes:
+            if broker.replica_manager.is_offline(topic.name, index):
+                known[topic.name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                here.append((topic.name, index))
+    return broker.txn_markers.write(
+        TransactionMarker(
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            committed=marker.transaction_result,
+            transaction_version=marker.transaction_version,
+        ),
+        here,
+    )
+
+
+def _result(producer_id: int, codes: Codes) -> WriteTxnMarkersResponse.WritableTxnMarkerResult:
+    topics: dict[str, list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult]] = {}
+    for (topic, index), code in codes.items():
+        topics.setdefault(topic, []).append(
+            WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+        )
+    return WriteTxnMarkersResponse.WritableTxnMarkerResult(
+        producer_id=producer_id,
+        topics=[
+            WriteTxnMarkersResponse.WritableTxnMarkerTopicResult(name=name, partitions=partitions)
+            for name, partitions in topics.items()
+        ],
+    )

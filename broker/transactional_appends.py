@@ -1,0 +1,294 @@
+"""TransactionalAppends: records of transactions on their way through verification into the logs (KIP-890).
+
+The first batch of a transaction in a partition is appended only once the transaction's coordinator knows of the
+partition: it is asked to look (transaction version 1), or to add it (version 2, from Produce version 12 on). While it
+is asked, what the same producer sends next waits, or it would come to the logs out of order.
+
+Source: kafka.server.ReplicaManager (handleProduceAppend, maybeSendPartitionsToTransactionCoordinator).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.coordinator.txn import TopicPartition, TransactionalProducer, TransactionVerifier
+from broker.error_map import MAPPED_ERRORS
+from broker.partition_io import AppendResult
+from broker.request import Pending
+from broker.timer import Timer
+from config.catalogue.server import REQUEST_TIMEOUT_MS
+from config.catalogue.transactions import (
+    ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS,
+    ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS,
+    TRANSACTION_PARTITION_VERIFICATION_ENABLE,
+)
+from protocol.errors import ApiError, ErrorCode
+from protocol.records.batch import RecordBatch
+from protocol.wire import Uuid
+from storage.verification import VerificationGuard
+
+if TYPE_CHECKING:
+    from broker.partition import Partition
+    from broker.replica_manager import ReplicaManager
+    from config.broker_config import BrokerConfig
+
+Records = bytes | memoryview
+Entry = tuple[str | None, int, Uuid, Records]
+Results = list[AppendResult]
+
+_ABORTABLE_SINCE: Final = 11
+"""Older producers do not know TRANSACTION_ABORTABLE."""
+
+_ADDED_SINCE: Final = 12
+"""Producers of transaction version 2 leave it to the partitions to be added to the transaction."""
+
+_PASSES_BY_ITSELF: Final = frozenset(
+    {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""Answers of the coordinator that producers do not expect of a partition: NOT_ENOUGH_REPLICAS has them try again."""
+
+
+class TransactionalProduce(NamedTuple):
+    """A Produce request with records of a transaction; the rest is as ReplicaManager.append_records takes it."""
+
+    transactional_id: str
+    api_version: int
+    entries: Sequence[Entry]
+    required_acks: int
+    timeout_ms: int
+    check: Callable[[str, Records], None]
+
+    @property
+    def supports_epoch_bump(self) -> bool:
+        return self.api_version >= _ADDED_SINCE
+
+
+class _Attempt:
+    """A request that asks its coordinator. `first_sequences` are those of the batches, by partition."""
+
+    __slots__ = ("began", "first_sequences", "pending", "produce", "producer")
+
+    def __init__(
+        self,
+        produce: TransactionalProduce,
+        producer: TransactionalProducer,
+        first_sequences: Mapping[TopicPartition, tuple[Partition, int]],
+        began: float,
+    ) -> None:
+        self.produce = produce
+        self.producer = producer
+        self.first_sequences = first_sequences
+        self.began = began
+        self.pending: Pending[Results] = Pending()
+
+
+class TransactionalAppends:
+    """Appends what transactions write. Lives on the event loop."""
+
+    def __init__(
+        self,
+        replica_manager: ReplicaManager,
+        verifier: TransactionVerifier,
+        config: BrokerConfig,
+        timer: Timer,
+    ) -> None:
+        self._replica_manager = replica_manager
+        self._verifier = verifier
+        self._config = config
+        self._timer = timer
+        self._waiting: dict[int, deque[_Attempt]] = {}
+        """For each producer id whose coordinator is being asked, what came since."""
+
+    def append(self, produce: TransactionalProduce) -> Results | Pending[Results]:
+        """Appends what may be appended and answers in the order of the entries.
+
+        Raises ApiError(INVALID_PRODUCER_ID_MAPPING) for batches of several producers.
+        """
+        batches = self._batches(produce)
+        producers = {(batch.producer_id, batch.producer_epoch) for _, batch in batches.values()}
+        if len(producers) > 1:
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                "The transactional records are of more than one producer.",
+            )
+        if not producers or not self._verifies(produce):
+            return self._append(produce, {}, {})
+        (producer_id, producer_epoch) = producers.pop()
+        attempt = _Attempt(
+            produce,
+            TransactionalProducer(
+                produce.transactional_id, producer_id, producer_epoch, produce.supports_epoch_bump
+            ),
+            {key: (partition, batch.base_sequence) for key, (partition, batch) in batches.items()},
+            self._timer.time(),
+        )
+        waiting = self._waiting.get(producer_id)
+        if waiting is None:
+            return self._start(attempt)
+        waiting.append(attempt)
+        return attempt.pending
+
+    def _verifies(self, produce: TransactionalProduce) -> bool:
+        return produce.supports_epoch_bump or self._config[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
+
+    def _batches(self, produce: TransactionalProduce) -> dict[TopicPartition, tuple[Partition, RecordBatch]]:
+        """The transactional batches that are worth asking for; what is wrong with others is told when they are
+        appended."""
+        found = {}
+        for topic, index, topic_id, records in produce.entries:
+            try:
+                partition = self._replica_manager.partition(topic, index, topic_id)
+                produce.check(partition.topic, records)
+            except MAPPED_ERRORS:
+                continue
+            batch = RecordBatch(records)
+            if batch.is_transactional and batch.producer_id >= 0:
+                found[partition.topic, index] = partition, batch
+        return found
+
+    def _start(self, attempt: _Attempt) -> Results | Pending[Results]:
+        guards, errors = _guards(attempt)
+        if not guards:
+            return self._append(attempt.produce, guards, errors)
+        self._waiting[attempt.producer.producer_id] = deque()
+        self._ask(attempt, guards, errors)
+        return attempt.pending
+
+    def _ask(
+        self,
+        attempt: _Attempt,
+        guards: dict[TopicPartition, VerificationGuard],
+        errors: dict[TopicPartition, ErrorCode],
+    ) -> None:
+        def answered(codes: Mapping[TopicPartition, ErrorCode]) -> None:
+            if ErrorCode.CONCURRENT_TRANSACTIONS in codes.values() and self._tries_again(attempt):
+                backoff_s = self._config[ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS] / 1000
+                self._timer.call_at(self._timer.time() + backoff_s, lambda: self._again(attempt))
+                return
+            refused = {key: code for key, code in codes.items() if code is not ErrorCode.NONE}
+            self._end(attempt, guards, errors | refused)
+
+        self._verifier.verify(attempt.producer, list(guards)).add_done_callback(answered)
+
+    def _tries_again(self, attempt: _Attempt) -> bool:
+        """Whether to wait here for the end of the producer's last transaction, of which it was told already: sending
+        the records once more would cost more."""
+        if not attempt.produce.supports_epoch_bump:
+            return False
+        limit_ms = min(
+            self._config[ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS], self._config[REQUEST_TIMEOUT_MS]
+        )
+        return (self._timer.time() - attempt.began) * 1000 < limit_ms
+
+    def _again(self, attempt: _Attempt) -> None:
+        guards, errors = _guards(attempt)
+        if guards:
+            self._ask(attempt, guards, errors)
+        else:
+            self._end(attempt, guards, errors)
+
+    def _end(
+        self,
+        attempt: _Attempt,
+        guards: Mapping[TopicPartition, VerificationGuard],
+        errors: Mapping[TopicPartition, ErrorCode],
+    ) -> None:
+        """Appends, and goes on with what the producer has sent since."""
+        waiting = self._waiting.pop(attempt.producer.producer_id)
+        _complete(attempt.pending, self._append(attempt.produce, guards, errors))
+        while waiting:
+            following = waiting.popleft()
+            guards, errors = _guards(following)
+            if guards:
+                self._waiting[following.producer.producer_id] = waiting
+                self._ask(following, guards, errors)
+                return
+            _complete(following.pending, self._append(following.produce, guards, errors))
+
+    def _append(
+        self,
+        produce: TransactionalProduce,
+        guards: Mapping[TopicPartition, VerificationGuard],
+        errors: Mapping[TopicPartition, ErrorCode],
+    ) -> Results | Pending[Results]:
+        """Appends all but the partitions in `errors`; the answers of those are put in where they belong."""
+        refused = [_refusal(errors.get((entry[0] or "", entry[1])), produce) for entry in produce.entries]
+        results = self._replica_manager.append_records(
+            [entry for entry, refusal in zip(produce.entries, refused, strict=True) if refusal is None],
+            produce.required_acks,
+            produce.timeout_ms,
+            produce.check,
+            guards=guards,
+        )
+        if not errors:
+            return results
+        if isinstance(results, Pending):
+            return results.then(lambda appended: _merged(refused, appended))
+        return _merged(refused, results)
+
+
+def _guards(
+    attempt: _Attempt,
+) -> tuple[dict[TopicPartition, VerificationGuard], dict[TopicPartition, ErrorCode]]:
+    """Guards for the partitions in which the transaction has yet to begin, and errors of those not led here."""
+    guards: dict[TopicPartition, VerificationGuard] = {}
+    errors: dict[TopicPartition, ErrorCode] = {}
+    producer = attempt.producer
+    for key, (partition, sequence) in attempt.first_sequences.items():
+        try:
+            partition.check_leader()
+        except ApiError as error:
+            errors[key] = error.code
+            continue
+        guard = partition.log.start_transaction_verification(
+            producer.producer_id,
+            sequence,
+            producer.producer_epoch,
+            supports_epoch_bump=producer.supports_epoch_bump,
+        )
+        if guard is not None:
+            guards[key] = guard
+    return guards, errors
+
+
+def _refusal(code: ErrorCode | None, produce: TransactionalProduce) -> AppendResult | None:
+    if code is None:
+        return None
+    refusal = AppendResult()
+    refusal.fail(*_answer_of(code, produce.api_version))
+    return refusal
+
+
+def _answer_of(code: ErrorCode, api_version: int) -> tuple[ErrorCode, str | None]:
+    """What a producer is told when the coordinator says `code`; with a message where Kafka gives one."""
+    if code is ErrorCode.TRANSACTION_ABORTABLE and api_version < _ABORTABLE_SINCE:
+        code = ErrorCode.INVALID_TXN_STATE
+    if code is ErrorCode.INVALID_TXN_STATE:
+        return code, "Partition was not added to the transaction"
+    is_concurrent = code is ErrorCode.CONCURRENT_TRANSACTIONS and api_version < _ADDED_SINCE
+    if is_concurrent or code in _PASSES_BY_ITSELF:
+        return (
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}",
+        )
+    return code, None
+
+
+def _merged(refused: Sequence[AppendResult | None], appended: Results) -> Results:
+    """The results of all entries, in their order."""
+    remaining = iter(appended)
+    return [next(remaining) if refusal is None else refusal for refusal in refused]
+
+
+def _complete(pending: Pending[Results], results: Results | Pending[Results]) -> None:
+    if isinstance(results, Pending):
+        results.add_done_callback(pending.complete)
+    else:
+        pending.complete(results)

@@ -1,0 +1,133 @@
+"""TxnMarkerWriter: ends transactions in partitions: appends their markers, to logs and to what coordinators keep.
+
+Source: kafka.server.KafkaApis.handleWriteTxnMarkersRequest, TransactionMarkerChannelManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from broker.controller.internal_topics import CONSUMER_OFFSETS
+from broker.coordinator.txn import TopicPartition, TransactionMarker
+from broker.partition import ACKS_ALL
+from broker.partition_io import AppendResult
+from broker.request import Pending
+from config.catalogue.server import REQUEST_TIMEOUT_MS
+from protocol.errors import ApiError, ErrorCode
+from protocol.records.control import end_transaction_marker
+from protocol.wire import ZERO_UUID
+from storage.offsets import AppendOrigin
+
+if TYPE_CHECKING:
+    from broker.replica_manager import ReplicaManager
+    from config.broker_config import BrokerConfig
+
+CompleteTransaction = Callable[[int, TransactionMarker], Pending[ApiError | None]]
+"""CoordinatorRuntime.complete_transaction of the group coordinator."""
+
+_NOT_COORDINATED_YET: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""What transaction coordinators know as NOT_LEADER_OR_FOLLOWER, and try again."""
+
+
+class TxnMarkerWriter:
+    """A MarkerWriter for the partitions that this broker has. `now_ms` is the time of day in ms."""
+
+    def __init__(
+        self,
+        replica_manager: ReplicaManager,
+        complete_transaction: CompleteTransaction,
+        config: BrokerConfig,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._replica_manager = replica_manager
+        self._complete_transaction = complete_transaction
+        self._config = config
+        self._now_ms = now_ms
+
+    def write(
+        self, marker: TransactionMarker, partitions: Sequence[TopicPartition]
+    ) -> Pending[Mapping[TopicPartition, ErrorCode]]:
+        """Appends the marker to each partition; NONE for those where it is committed.
+
+        UNKNOWN_TOPIC_OR_PARTITION for one that is not here (the topic may have been deleted), KAFKA_STORAGE_ERROR for
+        one whose log cannot be written, NOT_LEADER_OR_FOLLOWER while the offsets of __consumer_offsets are loaded,
+        INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED for a marker that has been overtaken.
+        """
+        wanted = dict.fromkeys(partitions)
+        answers = _Answers(len(wanted))
+        plain = []
+        for topic, index in wanted:
+            if topic != CONSUMER_OFFSETS:
+                plain.append((topic, index))
+            elif self._replica_manager.find(topic, index) is None:
+                answers.put((topic, index), self._absence(topic, index))
+            else:
+                self._complete(marker, (topic, index), answers)
+        if plain:
+            self._append(marker, plain, answers)
+        return answers.pending
+
+    def _absence(self, topic: str, index: int) -> ErrorCode:
+        """Why there is no partition to write to."""
+        if self._replica_manager.lacks_log(topic, index):
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _complete(self, marker: TransactionMarker, partition: TopicPartition, answers: _Answers) -> None:
+        def completed(error: ApiError | None) -> None:
+            code = ErrorCode.NONE if error is None else error.code
+            if code in _NOT_COORDINATED_YET:
+                code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            answers.put(partition, code)
+
+        self._complete_transaction(partition[1], marker).add_done_callback(completed)
+
+    def _append(
+        self, marker: TransactionMarker, partitions: Sequence[TopicPartition], answers: _Answers
+    ) -> None:
+        records = end_transaction_marker(
+            commit=marker.committed,
+            coordinator_epoch=marker.coordinator_epoch,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            timestamp=self._now_ms(),
+        )
+
+        def appended(results: list[AppendResult]) -> None:
+            for partition, result in zip(partitions, results, strict=True):
+                answers.put(partition, result.error)
+
+        results = self._replica_manager.append_records(
+            [(topic, index, ZERO_UUID, records) for topic, index in partitions],
+            ACKS_ALL,
+            self._config[REQUEST_TIMEOUT_MS],
+            origin=AppendOrigin.COORDINATOR,
+            transaction_version=marker.transaction_version,
+        )
+        if isinstance(results, Pending):
+            results.add_done_callback(appended)
+        else:
+            appended(results)
+
+
+class _Answers:
+    """Collects one code for each partition; `pending` completes with the last of them."""
+
+    def __init__(self, expected: int) -> None:
+        self.pending: Pending[Mapping[TopicPartition, ErrorCode]] = Pending()
+        self._codes: dict[TopicPartition, ErrorCode] = {}
+        self._expected = expected
+        if not expected:
+            self.pending.complete(self._codes)
+
+    def put(self, partition: TopicPartition, code: ErrorCode) -> None:
+        self._codes[partition] = code
+        if len(self._codes) == self._expected:
+            self.pending.complete(self._codes)

@@ -1,0 +1,100 @@
+"""AddPartitionsToTxnManager: asks a transaction's coordinator whether partitions belong to it, or adds them (KIP-890).
+
+Source: org.apache.kafka.server.transaction.AddPartitionsToTxnManager.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, Protocol
+
+from broker.coordinator.transaction.metadata import TV_2
+from broker.coordinator.transaction.rules import ProducerIdAndEpoch
+from broker.coordinator.txn import TopicPartition, TransactionalProducer
+from broker.request import Pending
+from protocol.errors import ErrorCode
+
+Codes = Mapping[TopicPartition, ErrorCode]
+
+_KEPT_TIMES: Final = 1024
+
+
+class TransactionPartitions(Protocol):
+    """What is asked of a TransactionCoordinator."""
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: Collection[TopicPartition],
+        client_version: int,
+    ) -> Pending[ErrorCode]:
+        """Has the partitions belong to the producer's transaction, which begins if none is open."""
+
+    def verify_partitions(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
+    ) -> Pending[Codes]:
+        """Whether each partition belongs to the producer's open transaction; TRANSACTION_ABORTABLE if it does not."""
+
+
+class VerificationProbe:
+    """How often a partition was refused by its coordinator, and how many ms the latest askings took."""
+
+    __slots__ = ("failures", "times_ms", "verifications")
+
+    def __init__(self) -> None:
+        self.failures = 0
+        self.verifications = 0
+        self.times_ms = array("d")
+
+    def verified(self, time_ms: float, failures: int) -> None:
+        if len(self.times_ms) < _KEPT_TIMES:
+            self.times_ms.append(time_ms)
+        else:
+            self.times_ms[self.verifications % _KEPT_TIMES] = time_ms
+        self.verifications += 1
+        self.failures += failures
+
+
+class AddPartitionsToTxnManager:
+    """A TransactionVerifier over the coordinator in this process. `time` is a monotonic clock in seconds."""
+
+    def __init__(
+        self, coordinator: TransactionPartitions, probe: VerificationProbe, time: Callable[[], float]
+    ) -> None:
+        self._coordinator = coordinator
+        self._probe = probe
+        self._time = time
+
+    def verify(self, producer: TransactionalProducer, partitions: Sequence[TopicPartition]) -> Pending[Codes]:
+        """Whether each partition belongs to the producer's transaction that is open now; adds those that do not where
+        the producer supports epoch bumps (NONE then).
+
+        TRANSACTION_ABORTABLE is INVALID_TXN_STATE to clients that do not know it (Produce below version 11,
+        TxnOffsetCommit below version 4); who asks for one of those has to see to that.
+        """
+        started = self._time()
+
+        def answered(codes: Codes) -> Codes:
+            failures = sum(code is not ErrorCode.NONE for code in codes.values())
+            self._probe.verified((self._time() - started) * 1000, failures)
+            return {partition: _for_producers(code) for partition, code in codes.items()}
+
+        return self._ask(producer, partitions).then(answered)
+
+    def _ask(self, producer: TransactionalProducer, partitions: Sequence[TopicPartition]) -> Pending[Codes]:
+        transactional_id, epoch = (
+            producer.transactional_id,
+            ProducerIdAndEpoch(producer.producer_id, producer.producer_epoch),
+        )
+        if not producer.supports_epoch_bump:
+            return self._coordinator.verify_partitions(transactional_id, epoch, partitions)
+        return self._coordinator.add_partitions(transactional_id, epoch, partitions, TV_2).then(
+            lambda code: dict.fromkeys(partitions, code)
+        )
+
+
+def _for_producers(code: ErrorCode) -> ErrorCode:
+    """Producers expect INVALID_PRODUCER_EPOCH of a partition where the coordinator says PRODUCER_FENCED."""
+    return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code

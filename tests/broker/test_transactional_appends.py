@@ -1,0 +1,374 @@
+"""Records of transactions: who is asked before they are appended, what is answered when, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.blocking import Done, Work
+from broker.partition_io import AppendResult
+from broker.request import Pending
+from broker.transactional_appends import Results, TransactionalAppends, TransactionalProduce
+from broker.txn_verification import AddPartitionsToTxnManager, VerificationProbe
+from protocol.errors import ApiError, ErrorCode
+from protocol.records.control import end_transaction_marker
+from protocol.wire import ZERO_UUID
+from storage.offsets import AppendOrigin
+from storage.unified_log import UnifiedLog
+from tests.broker.broker_fixture import InProcessBroker
+from tests.broker.held_runner import HeldRunner
+from tests.broker.logs import START_MS, batch
+from tests.broker.txn_fakes import PRODUCER_ID, FakeTransactions, txn_batch
+
+OLDEST, ABORTABLE, ADDING = 3, 11, 12
+RETRY_S, PATIENCE_S = 0.02, 0.1
+"""add.partitions.to.txn.retry.backoff.ms and .max.ms"""
+
+
+class SlowAtTimes(HeldRunner):
+    """Holds work back while it is told to."""
+
+    is_slow = False
+
+    def submit(self, work: Work, done: Done) -> None:
+        super().submit(work, done)
+        if not self.is_slow:
+            self.release_all()
+
+
+class House:
+    """A broker with two partitions of a topic, over a coordinator of the test's."""
+
+    def __init__(self, log_dir: Path, **settings: str) -> None:
+        named = {key.replace("_", "."): value for key, value in settings.items()}
+        self.runner = SlowAtTimes()
+        self.broker = InProcessBroker(log_dir, named, runner=self.runner)
+        self.broker.create_topic("t", partitions=2)
+        self.replica_manager = self.broker.replica_manager
+        self.replica_manager.verify_transactions(
+            named.get("transaction.partition.verification.enable", "true") == "true"
+        )
+        self.coordinator = FakeTransactions()
+        verifier = AddPartitionsToTxnManager(self.coordinator, VerificationProbe(), self.broker.timer.time)
+        self.appends = TransactionalAppends(
+            self.replica_manager, verifier, self.broker.config, self.broker.timer
+        )
+
+    def log(self, index: int = 0) -> UnifiedLog:
+        return self.replica_manager.partition("t", index).log
+
+    def produce(self, *records: bytes, version: int = ABORTABLE, acks: int = -1) -> Heard:
+        """Sends one batch to each partition from the first on."""
+        entries = [("t", index, ZERO_UUID, data) for index, data in enumerate(records)]
+        return Heard(
+            self.appends.append(
+                TransactionalProduce("tx", version, entries, acks, 1000, lambda topic, data: None)
+            )
+        )
+
+    def end(self, *, epoch: int = 0, commit: bool = True) -> None:
+        """The transaction's marker comes to the first partition."""
+        records = end_transaction_marker(
+            commit=commit,
+            coordinator_epoch=0,
+            producer_id=PRODUCER_ID,
+            producer_epoch=epoch,
+            timestamp=START_MS,
+        )
+        results = self.replica_manager.append_records(
+            [("t", 0, ZERO_UUID, records)], -1, 1000, origin=AppendOrigin.COORDINATOR
+        )
+        assert isinstance(results, list)
+        assert results[0].error is ErrorCode.NONE
+
+    @property
+    def asked(self) -> list[str]:
+        return [what for what, *_ in self.coordinator.asked]
+
+    @property
+    def asked_for(self) -> list[object]:
+        return [partitions for *_, partitions in self.coordinator.asked]
+
+
+class Heard:
+    """An answer, or the absence of one."""
+
+    def __init__(self, results: Results | Pending[Results]) -> None:
+        self.results: Results | None = None
+        if isinstance(results, Pending):
+            results.add_done_callback(self._hear)
+        else:
+            self.results = results
+
+    def _hear(self, results: Results) -> None:
+        self.results = results
+
+    def __getitem__(self, index: int) -> AppendResult:
+        assert self.results is not None, "there is no answer yet"
+        return self.results[index]
+
+    @property
+    def waits(self) -> bool:
+        return self.results is None
+
+    @property
+    def codes(self) -> list[ErrorCode]:
+        return [self[at].error for at in range(len(self.results or ()))]
+
+    @property
+    def offsets(self) -> list[int]:
+        return [self[at].info.first_offset for at in range(len(self.results or ()))]  # type: ignore[union-attr]
+
+
+NewHouse = Callable[..., House]
+
+
+@pytest.fixture
+def house(new_house: NewHouse) -> House:
+    return new_house()
+
+
+@pytest.fixture
+def new_house(tmp_path: Path) -> Iterator[NewHouse]:
+    made: list[House] = []
+
+    def new(**settings: str) -> House:
+        made.append(House(tmp_path, **settings))
+        return made[-1]
+
+    yield new
+    for each in made:
+        each.broker.kill()
+
+
+# ---- who is asked
+
+
+def test_the_first_batch_of_a_transaction_is_verified_and_the_others_are_not(house: House) -> None:
+    assert house.produce(txn_batch("a")).offsets == [0]
+    assert house.produce(txn_batch("b", sequence=1)).offsets == [1]
+    assert house.coordinator.asked == [("verify", "tx", (PRODUCER_ID, 0), (("t", 0),))]
+    house.end()
+    house.produce(txn_batch("c", sequence=2))
+    assert house.asked == ["verify", "verify"]
+
+
+def test_all_partitions_of_a_request_are_asked_for_together(house: House) -> None:
+    house.produce(txn_batch("a"), txn_batch("b"))
+    assert house.asked_for == [(("t", 0), ("t", 1))]
+
+
+def test_only_partitions_where_it_has_not_begun_are_asked_for(house: House) -> None:
+    house.produce(txn_batch("a"))
+    house.produce(txn_batch("b", sequence=1), txn_batch("b"))
+    assert house.asked_for == [(("t", 0),), (("t", 1),)]
+
+
+def test_from_version_12_on_partitions_are_added(house: House) -> None:
+    assert house.produce(txn_batch("a"), version=ADDING).codes == [ErrorCode.NONE]
+    assert house.coordinator.asked == [("add", "tx", (PRODUCER_ID, 0), (("t", 0),))]
+
+
+def test_without_verification_nobody_is_asked(new_house: NewHouse) -> None:
+    house = new_house(transaction_partition_verification_enable="false")
+    assert house.produce(txn_batch("a")).codes == [ErrorCode.NONE]
+    assert house.asked == []
+    house.end()
+    house.produce(txn_batch("b", sequence=1), version=ADDING)
+    assert house.asked == ["add"]  # all the same: that is how the coordinator hears of the partition
+
+
+def test_batches_outside_of_the_transaction_go_along(house: House) -> None:
+    house.coordinator.says = {("t", 0): ErrorCode.INVALID_TXN_STATE}
+    answer = house.produce(txn_batch("a"), batch("b"))
+    assert answer.codes == [ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE]
+    assert house.asked_for == [(("t", 0),)]
+
+
+def test_batches_of_two_producers_are_refused(house: House) -> None:
+    for other in (txn_batch("b", producer_id=8), txn_batch("b", epoch=1)):
+        with pytest.raises(ApiError) as refused:
+            house.produce(txn_batch("a"), other)
+        assert refused.value.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert house.asked == []
+
+
+def test_a_partition_that_is_not_there_is_not_asked_for(house: House) -> None:
+    answer = house.produce(txn_batch("a"), txn_batch("a"), txn_batch("a"))
+    assert answer.codes == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert house.asked_for == [(("t", 0), ("t", 1))]
+
+
+def test_a_partition_without_a_leader_here_is_not_asked_for(house: House) -> None:
+    house.replica_manager.partition("t", 0).leader_id = 2
+    answer = house.produce(txn_batch("a"), txn_batch("a"))
+    assert answer.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE]
+    assert house.asked_for == [(("t", 1),)]
+
+
+# ---- what is answered
+
+ANSWERS = [
+    (ErrorCode.INVALID_TXN_STATE, OLDEST, ErrorCode.INVALID_TXN_STATE),
+    (ErrorCode.TRANSACTION_ABORTABLE, 10, ErrorCode.INVALID_TXN_STATE),
+    (ErrorCode.TRANSACTION_ABORTABLE, ABORTABLE, ErrorCode.TRANSACTION_ABORTABLE),
+    (ErrorCode.TRANSACTION_ABORTABLE, ADDING, ErrorCode.TRANSACTION_ABORTABLE),
+    (ErrorCode.PRODUCER_FENCED, ABORTABLE, ErrorCode.INVALID_PRODUCER_EPOCH),
+    (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ADDING, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+    (ErrorCode.CONCURRENT_TRANSACTIONS, ABORTABLE, ErrorCode.NOT_ENOUGH_REPLICAS),
+    (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ABORTABLE, ErrorCode.NOT_ENOUGH_REPLICAS),
+    (ErrorCode.COORDINATOR_NOT_AVAILABLE, ADDING, ErrorCode.NOT_ENOUGH_REPLICAS),
+    (ErrorCode.NOT_COORDINATOR, ADDING, ErrorCode.NOT_ENOUGH_REPLICAS),
+    (ErrorCode.NETWORK_EXCEPTION, OLDEST, ErrorCode.NOT_ENOUGH_REPLICAS),
+]
+
+
+@pytest.mark.parametrize(("said", "version", "told"), ANSWERS)
+def test_what_the_coordinator_says_is_told_in_words_that_producers_know(
+    house: House, said: ErrorCode, version: int, told: ErrorCode
+) -> None:
+    house.coordinator.says = {("t", 0): said}
+    answer = house.produce(txn_batch("a"), batch("b"), version=version)
+    assert answer.codes == [told, ErrorCode.NONE]
+    assert (answer[0].log_start_offset, house.log(0).log_end_offset, house.log(1).log_end_offset) == (
+        -1,
+        0,
+        1,
+    )
+    has_message = told in (ErrorCode.INVALID_TXN_STATE, ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert (answer[0].error_message is not None) == has_message
+
+
+def test_a_marker_overtakes_an_answer(house: House) -> None:
+    """What the coordinator said of the transaction is no longer true when its marker has come meanwhile."""
+    house.coordinator.holds = True
+    answer = house.produce(txn_batch("a"))
+    assert answer.waits
+    house.end(commit=False)
+    house.coordinator.release()
+    assert answer.codes == [ErrorCode.INVALID_TXN_STATE]
+    assert house.log().log_end_offset == 1  # the marker
+
+
+def test_a_topic_that_was_deleted_meanwhile(house: House) -> None:
+    house.coordinator.holds = True
+    answer = house.produce(txn_batch("a"))
+    topic = house.broker.broker.image.topics["t"]
+    house.replica_manager._remove(topic)
+    house.coordinator.release()
+    assert answer.codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_a_disk_that_failed_meanwhile(house: House) -> None:
+    house.coordinator.holds = True
+    answer = house.produce(txn_batch("a"))
+    house.replica_manager.partition("t", 0).offline = True
+    house.coordinator.release()
+    assert answer.codes == [ErrorCode.KAFKA_STORAGE_ERROR]
+
+
+def test_an_answer_waits_for_the_disk_too(new_house: NewHouse) -> None:
+    house = new_house(log_flush_interval_messages="1")
+    house.coordinator.says = {("t", 1): ErrorCode.INVALID_TXN_STATE}
+    house.runner.is_slow = True
+    answer = house.produce(txn_batch("a"), txn_batch("a"))
+    assert answer.waits
+    house.runner.release_all()
+    assert answer.codes == [ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE]
+
+
+# ---- the end of the transaction before
+
+
+def test_a_partition_is_added_once_the_last_transaction_has_ended(house: House) -> None:
+    house.coordinator.says = {("t", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
+    answer = house.produce(txn_batch("a"), version=ADDING)
+    assert answer.waits
+    house.broker.timer.advance(RETRY_S)
+    assert answer.waits
+    assert house.asked == ["add", "add"]
+    house.coordinator.says = {}
+    house.broker.timer.advance(RETRY_S)
+    assert answer.codes == [ErrorCode.NONE]
+    assert house.asked == ["add", "add", "add"]
+
+
+def test_patience_ends(house: House) -> None:
+    house.coordinator.says = {("t", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
+    answer = house.produce(txn_batch("a"), version=ADDING)
+    house.broker.timer.advance(PATIENCE_S - 0.001)
+    assert answer.waits
+    house.broker.timer.advance(2 * RETRY_S)
+    assert answer.codes == [ErrorCode.CONCURRENT_TRANSACTIONS]
+
+
+def test_without_patience_the_first_answer_counts(new_house: NewHouse) -> None:
+    house = new_house(add_partitions_to_txn_retry_backoff_max_ms="0")
+    house.coordinator.says = {("t", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
+    assert house.produce(txn_batch("a"), version=ADDING).codes == [ErrorCode.CONCURRENT_TRANSACTIONS]
+
+
+def test_a_transaction_that_has_begun_meanwhile_needs_nobody(house: House) -> None:
+    house.coordinator.says = {("t", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
+    answer = house.produce(txn_batch("b", sequence=1), version=ADDING)
+    guard = house.log().start_transaction_verification(PRODUCER_ID, 0, 0)
+    house.log().append_as_leader(txn_batch("a"), 0, verification_guard=guard)
+    house.broker.timer.advance(RETRY_S)
+    assert answer.codes == [ErrorCode.NONE]
+    assert house.asked == ["add"]
+
+
+# ---- the order of what one producer sends
+
+
+def test_what_is_sent_while_the_coordinator_is_asked_waits_its_turn(house: House) -> None:
+    house.coordinator.holds = True
+    answers = [house.produce(txn_batch("v", sequence=sequence)) for sequence in range(4)]
+    assert house.asked == ["verify"]
+    assert all(answer.waits for answer in answers)
+    house.coordinator.release()
+    assert [answer.offsets for answer in answers] == [[0], [1], [2], [3]]
+    assert house.asked == ["verify"]
+
+
+def test_who_waited_may_have_to_ask_for_himself(house: House) -> None:
+    house.coordinator.holds = True
+    first = house.produce(txn_batch("a"))
+    second = house.produce(txn_batch("b", sequence=1), txn_batch("b"))
+    third = house.produce(txn_batch("c", sequence=2), txn_batch("c", sequence=1))
+    house.coordinator.release()
+    assert first.offsets == [0]
+    assert second.waits
+    assert third.waits
+    house.coordinator.release()
+    assert (second.offsets, third.offsets) == ([1, 0], [2, 1])
+    assert house.asked_for == [(("t", 0),), (("t", 1),)]
+
+
+def test_other_producers_do_not_wait(house: House) -> None:
+    house.coordinator.holds = True
+    mine = house.produce(txn_batch("a"))
+    house.coordinator.holds = False
+    house.coordinator._held, held = [], house.coordinator._held
+    assert house.produce(txn_batch("b", producer_id=8)).codes == [ErrorCode.NONE]
+    assert mine.waits
+    house.coordinator._held = held
+    house.coordinator.release()
+    assert mine.offsets == [1]
+
+
+def test_a_refusal_lets_the_next_one_ask(house: House) -> None:
+    house.coordinator.holds = True
+    house.coordinator.says = {("t", 0): ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    first = house.produce(txn_batch("a"))
+    second = house.produce(txn_batch("b", sequence=1))
+    house.coordinator.release()
+    assert first.codes == [ErrorCode.NOT_ENOUGH_REPLICAS]
+    house.coordinator.says = {}
+    house.coordinator.release()
+    assert second.codes == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]  # the first is to come again before it
+    house.coordinator.holds = False
+    assert house.produce(txn_batch("a")).offsets == [0]
+    assert house.produce(txn_batch("b", sequence=1)).offsets == [1]

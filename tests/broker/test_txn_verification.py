@@ -1,0 +1,60 @@
+"""Asking the coordinator on behalf of partitions: what is asked, what producers are told, and what is counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.coordinator.txn import TransactionalProducer
+from broker.txn_verification import AddPartitionsToTxnManager, VerificationProbe
+from protocol.errors import ErrorCode
+from tests.broker.txn_fakes import FakeTransactions
+
+KEYS = [("t", 0), ("t", 1)]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.mark.parametrize(("bumps", "asked"), [(False, "verify"), (True, "add")])
+def test_partitions_are_added_only_for_producers_that_expect_it(bumps: bool, asked: str) -> None:
+    coordinator = FakeTransactions()
+    producer = TransactionalProducer("tx", 7, 0, bumps)
+    heard: list[object] = []
+    manager = AddPartitionsToTxnManager(coordinator, VerificationProbe(), Clock())
+    manager.verify(producer, KEYS).add_done_callback(heard.append)
+    assert coordinator.asked == [(asked, "tx", (7, 0), tuple(KEYS))]
+    assert heard == [dict.fromkeys(KEYS, ErrorCode.NONE)]
+
+
+def test_a_fenced_producer_hears_of_its_epoch() -> None:
+    coordinator = FakeTransactions()
+    coordinator.says = {KEYS[0]: ErrorCode.PRODUCER_FENCED, KEYS[1]: ErrorCode.TRANSACTION_ABORTABLE}
+    heard: list[object] = []
+    manager = AddPartitionsToTxnManager(coordinator, VerificationProbe(), Clock())
+    manager.verify(TransactionalProducer("tx", 7, 0, False), KEYS).add_done_callback(heard.append)
+    assert heard == [{KEYS[0]: ErrorCode.INVALID_PRODUCER_EPOCH, KEYS[1]: ErrorCode.TRANSACTION_ABORTABLE}]
+
+
+def test_failures_and_times_are_counted() -> None:
+    coordinator, probe, clock = FakeTransactions(), VerificationProbe(), Clock()
+    coordinator.holds = True
+    coordinator.says = {KEYS[0]: ErrorCode.INVALID_TXN_STATE}
+    AddPartitionsToTxnManager(coordinator, probe, clock).verify(
+        TransactionalProducer("tx", 7, 0, False), KEYS
+    )
+    clock.seconds = 0.25
+    coordinator.release()
+    assert (probe.verifications, probe.failures, list(probe.times_ms)) == (1, 1, [250.0])
+
+
+def test_only_the_latest_times_are_kept() -> None:
+    probe = VerificationProbe()
+    for time_ms in range(3000):
+        probe.verified(time_ms, 0)
+    assert probe.verifications == 3000
+    assert sorted(probe.times_ms) == [float(ms) for ms in range(3000 - 1024, 3000)]
