@@ -52,7 +52,7 @@ class Instance:
         assert self._process.stdin is not None
         self._process.stdin.close()
         assert self._process.wait(LIMIT_S) == 0, self._output.text
-        assert "error" not in self._output.text
+        assert "error" not in self._output.text.splitlines()
 
     def kill(self) -> None:
         """kill -9."""

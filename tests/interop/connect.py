@@ -1,0 +1,152 @@
+"""Kafka Connect's workers, standalone and distributed, with the connectors for files."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.conformance.kafka_jars import require_connect
+from tests.support.apache_kafka import free_ports
+
+LIMIT_S = 120.0
+FLAGS = ["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+STRINGS = {
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+}
+_LOGGING = """\
+rootLogger.level=INFO
+rootLogger.appenderRef.out.ref=out
+appender.out.type=Console
+appender.out.name=out
+appender.out.layout.type=PatternLayout
+appender.out.layout.pattern=[%d] %p %m (%c)%n
+"""
+
+
+class Worker:
+    """One process; `settings` are those of the worker, `connectors` those of a standalone one."""
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, str],
+        connectors: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        directory.mkdir(parents=True)
+        self.log = directory / "worker.log"
+        (self.port,) = free_ports(1)
+        logging = directory / "log4j2.properties"
+        logging.write_text(_LOGGING)
+        files = [
+            _write(
+                directory / "worker.properties",
+                {"listeners": f"http://127.0.0.1:{self.port}", **STRINGS, **settings},
+            ),
+            *(
+                _write(directory / f"{name}.properties", {"name": name, **config})
+                for name, config in (connectors or {}).items()
+            ),
+        ]
+        program = "ConnectStandalone" if connectors is not None else "ConnectDistributed"
+        with self.log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [
+                    "java",
+                    *FLAGS,
+                    f"-Dlog4j2.configurationFile=file:{logging}",
+                    *("-cp", require_connect(), f"org.apache.kafka.connect.cli.{program}"),
+                    *map(str, files),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+
+    def ask(self, path: str, method: str = "GET", body: object = None) -> Any:
+        """The REST interface's answer; urllib.error.HTTPError, or URLError when nobody listens yet."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=90) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
+
+    def put(self, name: str, config: Mapping[str, str]) -> None:
+        """Makes the connector, or changes it; asks again while the worker is not ready to."""
+        self.wait(
+            lambda: self.ask(f"connectors/{name}/config", "PUT", dict(config)) is not None, f"it takes {name}"
+        )
+
+    def await_running(self, name: str, tasks: int = 1) -> None:
+        """Until the connector has so many tasks that run, on workers that are there."""
+
+        def running() -> bool:
+            status = self.ask(f"connectors/{name}/status")
+            assert not any(task["state"] == "FAILED" for task in status["tasks"]), status
+            states = [task["state"] for task in status["tasks"]]
+            return status["connector"]["state"] == "RUNNING" and states == ["RUNNING"] * tasks
+
+        self.wait(running, f"{name} runs")
+
+    def wait(self, is_so: Callable[[], bool], what: str) -> None:
+        """Until it is so; what the REST interface refuses or cannot answer yet is asked again."""
+        deadline = time.monotonic() + LIMIT_S
+        while True:
+            assert self._process.poll() is None, self._tail()
+            try:
+                if is_so():
+                    return
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                pass
+            assert time.monotonic() < deadline, f"not within {LIMIT_S:g} s: {what}\n{self._tail()}"
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """In order."""
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(LIMIT_S)
+
+    def kill(self) -> None:
+        """kill -9, if it still runs."""
+        self._process.kill()
+        self._process.wait()
+
+    def _tail(self) -> str:
+        return self.log.read_text(errors="replace")[-4000:]
+
+
+def file_source(path: Path, topic: str) -> dict[str, str]:
+    """Lines of a file into a topic."""
+    return {
+        "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "tasks.max": "1",
+        "file": str(path),
+        "topic": topic,
+    }
+
+
+def file_sink(path: Path, topic: str) -> dict[str, str]:
+    """A topic into lines of a file."""
+    return {
+        "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
+        "tasks.max": "1",
+        "file": str(path),
+        "topics": topic,
+        "consumer.override.isolation.level": "read_committed",
+    }
+
+
+def _write(path: Path, settings: Mapping[str, str]) -> Path:
+    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    return path
