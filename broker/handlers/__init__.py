@@ -17,6 +17,7 @@ MODULES: Final = (
     "configs",
     "alter_configs",
     "groups",
+    "commits",
     "transactions",
     "txn_markers",
     "quotas",

@@ -59,12 +59,12 @@ OFFSETS_COMMIT_TIMEOUT_MS = keys.int_(
     "offsets.commit.timeout.ms", 5_000, HIGH, GROUPS_LATER, at_least(1)
 ).doc("How long a commit may wait for the replicas of __consumer_offsets.")
 OFFSETS_RETENTION_MINUTES = keys.int_(
-    "offsets.retention.minutes", 10_080, HIGH, GROUPS_LATER, at_least(1)
+    "offsets.retention.minutes", 10_080, HIGH, ACTED, at_least(1)
 ).doc("How long the offsets of a group without members are kept.")
 OFFSETS_RETENTION_CHECK_INTERVAL_MS = keys.long(
-    "offsets.retention.check.interval.ms", 600_000, HIGH, GROUPS_LATER, at_least(1)
+    "offsets.retention.check.interval.ms", 600_000, HIGH, ACTED, at_least(1)
 ).doc("How often the coordinator looks for offsets that have expired.")
-OFFSET_METADATA_MAX_BYTES = keys.int_("offset.metadata.max.bytes", 4_096, HIGH, GROUPS_LATER).doc(
+OFFSET_METADATA_MAX_BYTES = keys.int_("offset.metadata.max.bytes", 4_096, HIGH, ACTED).doc(
     "How much text of its own a client may attach to a committed offset."
 )
 

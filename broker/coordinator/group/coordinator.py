@@ -6,6 +6,7 @@ Source: org.apache.kafka.coordinator.group.GroupCoordinatorService.
 from __future__ import annotations
 
 from broker.coordinator.group.classic.service import ClassicGroupService
+from broker.coordinator.group.offsets.service import OffsetService
 from broker.coordinator.group.shard import GroupCoordinatorShard
 from broker.coordinator.runtime import CoordinatorRuntime
 from config.broker_config import BrokerConfig
@@ -18,3 +19,4 @@ class GroupCoordinator:
         self.runtime = runtime
         self.config = config
         self.classic = ClassicGroupService(runtime, config)
+        self.offsets = OffsetService(runtime, config)

@@ -60,9 +60,7 @@ class OffsetRemoval:
         work = _Slice()
         while at < len(group_ids) and not work.is_full:
             group = self._groups.find(group_ids[at])
-            if group is not None and group.type is not GroupType.SHARE:
-                self._expire_group(group, now_ms, work)
-            if not work.is_full:
+            if group is None or group.type is GroupType.SHARE or self._expire_group(group, now_ms, work):
                 at += 1
         if at < len(group_ids):
             self._context.timer.schedule(_EXPIRATION, 0, partial(self._look_from, at, group_ids))
@@ -71,8 +69,9 @@ class OffsetRemoval:
         self._offsets.expired_count += work.offset_count
         return work.result()
 
-    def _expire_group(self, group: Group, now_ms: int, work: _Slice) -> None:
-        """Expires its offsets, and removes it where none is left and nobody is in it."""
+    def _expire_group(self, group: Group, now_ms: int, work: _Slice) -> bool:
+        """Expires its offsets, and removes it where none is left and nobody is in it; False: more than there is room
+        for have expired."""
         group_id = group.group_id
         work.looks += 1
         all_expired = True
@@ -86,9 +85,10 @@ class OffsetRemoval:
                 if reason is None:
                     all_expired = False
                 elif not work.remove(group_id, topic, partition, committed, reason):
-                    return
+                    return False
         if all_expired and group.is_empty and not self._offsets.has_pending_transactions(group_id):
             work.remove_group(group)
+        return True
 
     def _expired(
         self, group: Group, topic: str, partition: int, committed: CommittedOffset, now_ms: int

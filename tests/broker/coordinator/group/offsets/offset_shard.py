@@ -1,0 +1,180 @@
+"""A shard with offsets and nothing else; its groups say what the test tells them to say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from broker.coordinator.group.group import GroupType, PartitionCheck
+from broker.coordinator.group.groups import Groups
+from broker.coordinator.group.offsets.commit import CommitTopic, OffsetCommit, OffsetFetch
+from broker.coordinator.group.offsets.manager import OffsetManager
+from broker.coordinator.group.offsets.removal import OffsetRemoval
+from broker.coordinator.record import CoordinatorRecord, tombstone
+from broker.coordinator.shard import ShardContext
+from broker.metadata.image import MetadataDelta, MetadataImage
+from protocol.errors import ApiError
+from protocol.messages.commits import OffsetCommitRequest
+from protocol.messages.group_state import GroupMetadataKey, OffsetCommitKey
+from protocol.wire import ZERO_UUID, Uuid
+from tests.broker.coordinator.shard_bench import ShardBench
+
+Partition = OffsetCommitRequest.OffsetCommitRequestPartition
+GROUP_METADATA = 2
+
+
+class ScriptedGroup:
+    """A group whose answers are its attributes; without further words it is empty and lets everything happen.
+
+    `expires_from` None: retention counts from the commit, a number: from then; `in_use`: it does not count at all.
+    """
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.type = GroupType.CLASSIC
+        self.state_name = "Empty"
+        self.protocol_type = ""
+        self.is_empty = True
+        self.subscribed: set[str] = set()
+        self.in_use = False
+        self.expires_from: int | None = None
+        self.refuses: ApiError | None = None
+        self.partition_check: PartitionCheck | None = None
+        self.commits: list[tuple[str, str | None, int, bool, int]] = []
+        self.heartbeats: list[str] = []
+
+    def _refuse(self) -> None:
+        if self.refuses is not None:
+            raise self.refuses
+
+    def check_offset_commit(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        epoch: int,
+        *,
+        is_transactional: bool,
+        api_version: int,
+    ) -> PartitionCheck | None:
+        self._refuse()
+        self.commits.append((member_id, group_instance_id, epoch, is_transactional, api_version))
+        return self.partition_check
+
+    def offset_committed_by(self, member_id: str) -> None:
+        self.heartbeats.append(member_id)
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        self._refuse()
+
+    def check_offset_delete(self) -> None:
+        self._refuse()
+
+    def check_delete(self) -> None:
+        self._refuse()
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self.subscribed
+
+    def offset_expires_from(self, commit_timestamp_ms: int, now_ms: int) -> int | None:
+        if self.in_use:
+            return None
+        return commit_timestamp_ms if self.expires_from is None else self.expires_from
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        return [tombstone(GroupMetadataKey(group=self.group_id))]
+
+
+class OffsetShard:
+    """A CoordinatorShard of offsets; a group's tombstone removes the group."""
+
+    def __init__(self, context: ShardContext) -> None:
+        self.groups = Groups()
+        self.groups.make_classic = ScriptedGroup
+        self.offsets = OffsetManager(context, self.groups)
+        self.removal = OffsetRemoval(context, self.groups, self.offsets)
+
+    def replay(self, offset: int, producer_id: int, producer_epoch: int, record: CoordinatorRecord) -> None:
+        if record.key.api_key == GROUP_METADATA:
+            assert isinstance(record.key, GroupMetadataKey)
+            self.groups.remove(record.key.group)
+        else:
+            self.offsets.replay(offset, producer_id, producer_epoch, record.key, record.value)
+
+    def replay_end_transaction_marker(
+        self, producer_id: int, producer_epoch: int, *, committed: bool
+    ) -> None:
+        self.offsets.replay_end_transaction_marker(producer_id, committed=committed)
+
+    def on_loaded(self) -> None:
+        self.removal.start()
+
+    def on_unloaded(self) -> None:
+        pass
+
+    def on_new_metadata_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        if delta.deleted_topics:
+            self.removal.topics_deleted(delta.deleted_topics)
+
+
+def new_bench(settings: Mapping[str, str] | None = None) -> ShardBench[OffsetShard]:
+    return ShardBench(OffsetShard, settings)
+
+
+def group_of(bench: ShardBench[OffsetShard], group_id: str = "g") -> ScriptedGroup:
+    group = bench.shard.groups.get_or_make(group_id)
+    assert isinstance(group, ScriptedGroup)
+    return group
+
+
+def topic_of(name: str, offsets: Mapping[int, int], topic_id: Uuid = ZERO_UUID, **fields: Any) -> CommitTopic:
+    """A topic of a commit: offsets by partition; `fields` are those of each of its partitions."""
+    partitions = [
+        Partition(partition_index=index, committed_offset=offset, **({"committed_metadata": ""} | fields))
+        for index, offset in offsets.items()
+    ]
+    return CommitTopic(name, topic_id, partitions)
+
+
+def commit_of(*topics: CommitTopic, group_id: str = "g", **fields: object) -> OffsetCommit:
+    commit = OffsetCommit(group_id, "", None, -1, 9, topics)
+    return commit._replace(**fields)  # type: ignore[arg-type]
+
+
+def fetch_of(
+    topics: Sequence[tuple[str, Uuid, Sequence[int]]] | None = None,
+    *,
+    group_id: str = "g",
+    require_stable: bool = False,
+) -> OffsetFetch:
+    return OffsetFetch(group_id, None, -1, topics, require_stable)
+
+
+def offsets_in(
+    bench: ShardBench[OffsetShard], group_id: str = "g", *, require_stable: bool = False
+) -> dict[tuple[str, int], int]:
+    """Everything that a fetch of all offsets tells of a group."""
+    found = bench.shard.offsets.fetch(fetch_of(group_id=group_id, require_stable=require_stable))
+    return {(topic.name, offset.partition): offset.offset for topic in found for offset in topic.partitions}
+
+
+def commit(
+    bench: ShardBench[OffsetShard], *topics: CommitTopic, group_id: str = "g", **fields: object
+) -> object:
+    asked = commit_of(*topics, group_id=group_id, **fields)
+    return bench.run(lambda shard: shard.offsets.commit(asked))
+
+
+def commit_in_transaction(
+    bench: ShardBench[OffsetShard], producer_id: int, *topics: CommitTopic, group_id: str = "g"
+) -> object:
+    asked = commit_of(*topics, group_id=group_id)
+    return bench.run(lambda shard: shard.offsets.commit_in_transaction(asked), producer_id=producer_id)
+
+
+def tombstones(bench: ShardBench[OffsetShard]) -> list[tuple[str, str, int]]:
+    """The offsets that records have deleted, in the order of the log."""
+    return [
+        (record.key.group, record.key.topic, record.key.partition)
+        for record in bench.records
+        if record.value is None and isinstance(record.key, OffsetCommitKey)
+    ]
