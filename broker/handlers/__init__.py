@@ -17,6 +17,7 @@ MODULES: Final = (
     "configs",
     "alter_configs",
     "groups",
+    "consumer_groups",
     "commits",
     "transactions",
     "txn_markers",

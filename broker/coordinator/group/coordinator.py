@@ -6,6 +6,7 @@ Source: org.apache.kafka.coordinator.group.GroupCoordinatorService.
 from __future__ import annotations
 
 from broker.coordinator.group.classic.service import ClassicGroupService
+from broker.coordinator.group.consumer.service import ConsumerGroupService
 from broker.coordinator.group.offsets.service import OffsetService
 from broker.coordinator.group.shard import GroupCoordinatorShard
 from broker.coordinator.runtime import CoordinatorRuntime
@@ -19,4 +20,5 @@ class GroupCoordinator:
         self.runtime = runtime
         self.config = config
         self.classic = ClassicGroupService(runtime, config)
+        self.consumers = ConsumerGroupService(runtime, config)
         self.offsets = OffsetService(runtime, config)

@@ -1,0 +1,22 @@
+"""Who gets which partition: the coordinator's own assignors, `uniform` and `range`, equal to Apache Kafka's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from broker.coordinator.group.consumer.assignors.range_assignor import assign_ranges
+from broker.coordinator.group.consumer.assignors.spec import Assign
+from broker.coordinator.group.consumer.assignors.uniform import assign_uniformly
+
+ASSIGNORS: Final[Mapping[str, Assign]] = MappingProxyType(
+    {"uniform": assign_uniformly, "range": assign_ranges}
+)
+"""By the name that members ask for them by."""
+
+_JAVA: Final = "org.apache.kafka.coordinator.group.assignor."
+CLASSES: Final[Mapping[str, str]] = MappingProxyType(
+    {f"{_JAVA}UniformAssignor": "uniform", f"{_JAVA}RangeAssignor": "range"}
+)
+"""What group.consumer.assignors may call them as well."""

@@ -1,0 +1,331 @@
+"""Members of a consumer group that still speak the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+
+To them it looks like a classic group with a cooperative assignor: a heartbeat tells them to join again, each join
+brings them one step on towards what they were assigned, and SyncGroup tells them what that is. Nobody leads.
+Source: GroupMetadataManager (classicGroup...ToConsumerGroup).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from broker.coordinator.group.classic.joining import client_host_of
+from broker.coordinator.group.consumer import embedded, members
+from broker.coordinator.group.consumer.group import PROTOCOL_TYPE, ConsumerGroup
+from broker.coordinator.group.consumer.member import ClassicMemberMetadata, ConsumerGroupMember, MemberState
+from broker.coordinator.group.consumer.parts import Parts
+from broker.coordinator.group.consumer.regexes import RegexChange
+from broker.coordinator.group.consumer.settings import MigrationPolicy
+from broker.coordinator.group.consumer.updates import MemberChange, Target
+from broker.coordinator.record import CoordinatorRecord
+from broker.coordinator.shard import CoordinatorResult
+from broker.request import RequestContext
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from protocol.messages.group_state import ConsumerGroupMemberMetadataValue
+from protocol.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+logger = logging.getLogger("barnabas.groups")
+
+_ClassicProtocol = ConsumerGroupMemberMetadataValue.ClassicProtocol
+_KNOWN_ID_SINCE: Final = 4
+"""The version of JoinGroup from which on a member has to come with an id that it was given (KIP-394)."""
+
+
+class ClassicMembers:
+    """Serves them. Every method raises ApiError."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._context = parts.context
+        self._settings = parts.settings
+        self._timers = parts.timers
+        self._updates = parts.updates
+        self._regexes = parts.regexes
+        self._fencing = parts.fencing
+        self._migration = parts.migration
+
+    # ---- joining
+
+    def join(
+        self, group: ConsumerGroup, context: RequestContext, request: JoinGroupRequest
+    ) -> CoordinatorResult[JoinGroupResponse]:
+        """JoinGroup to a consumer group that has members."""
+        self._check_may_join(group, request)
+        member_id = request.member_id or members.new_member_id(self._context.new_uuid)
+        if _needs_known_id(context, request):
+            return CoordinatorResult(
+                JoinGroupResponse(
+                    member_id=member_id, error_code=ErrorCode.MEMBER_ID_REQUIRED, protocol_name=""
+                )
+            )
+        out: list[CoordinatorRecord] = []
+        replaced = group.static_member(request.group_instance_id)
+        member = self._member(group, request, member_id, out)
+        subscription = _subscription(request)
+        change = MemberChange(group, member, _updated(member, context, request, subscription), out)
+        if replaced is not None and self._migration.may_downgrade(group, [replaced], replaced=True):
+            return self._join_and_downgrade(change, subscription, replaced)
+        return self._join(change, request, subscription)
+
+    def _check_may_join(self, group: ConsumerGroup, request: JoinGroupRequest) -> None:
+        if self._settings.migration_policy is MigrationPolicy.DISABLED:
+            raise ApiError(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+                f"Group {group.group_id} is a consumer group, and migration is disabled.",
+            )
+        limit = self._settings.max_size
+        if len(group.members) >= limit and request.member_id not in group.members:
+            raise ApiError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has {limit} members, as many as it may."
+            )
+        names = dict.fromkeys(protocol.name for protocol in request.protocols)
+        if not group.supports_classic_protocols(request.protocol_type, names):
+            raise ApiError(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+                f"Member {request.member_id} shares no protocol with the others.",
+            )
+
+    def _member(
+        self, group: ConsumerGroup, request: JoinGroupRequest, member_id: str, out: list[CoordinatorRecord]
+    ) -> ConsumerGroupMember:
+        if request.group_instance_id is None:
+            return members.dynamic_member(group, member_id, may_join=True)
+        return members.static_member(
+            group,
+            member_id,
+            request.group_instance_id,
+            out,
+            may_join=not request.member_id,
+            is_classic=True,
+        )
+
+    def _announce(self, change: MemberChange) -> bool:
+        """Writes down what the member says of itself; whether that begins an epoch."""
+        names_other_topics = change.write_subscription()
+        regex = self._regexes.update(change.group, change.old, change.new, change.out)
+        return names_other_topics or regex is not RegexChange.NONE
+
+    def _join(
+        self, change: MemberChange, request: JoinGroupRequest, subscription: ConsumerProtocolSubscription
+    ) -> CoordinatorResult[JoinGroupResponse]:
+        has_changed = self._announce(change)
+        epoch = self._updates.next_epoch(change, is_due=has_changed)
+        target = self._updates.assign(change, epoch)
+        after = self._step(change, target, subscription, has_changed=has_changed)
+        group_id = change.group.group_id
+
+        def committed(error: ApiError | None) -> None:
+            if error is not None:
+                return
+            self._timers.joined(group_id, after.member_id)
+            self._timers.session(group_id, after.member_id, request.session_timeout_ms)
+            self._timers.sync(group_id, after.member_id, request.rebalance_timeout_ms)
+
+        return CoordinatorResult(_joined(after), change.out, on_committed=committed)
+
+    def _join_and_downgrade(
+        self, change: MemberChange, subscription: ConsumerProtocolSubscription, replaced: ConsumerGroupMember
+    ) -> CoordinatorResult[JoinGroupResponse]:
+        """The last member of the consumer protocol comes back with the classic one (a rolling downgrade)."""
+        group, after = change.group, change.new
+        has_changed = self._announce(change)
+        epoch = self._updates.next_epoch(change, is_due=has_changed)
+        is_stale = group.assignment_epoch < epoch.number
+        if not is_stale:
+            last = Target(group.assignment_epoch, group.target_of(after.member_id, after.instance_id))
+            after = self._step(change, last, subscription, has_changed=has_changed)
+        reason = f"Group {group.group_id} is a classic group again, and its assignment is an old one."
+        return self._migration.downgrade(
+            group,
+            [replaced],
+            after,
+            change.out,
+            response=_joined(after),
+            rebalance_reason=reason if is_stale else None,
+        )
+
+    def _step(
+        self,
+        change: MemberChange,
+        target: Target,
+        subscription: ConsumerProtocolSubscription,
+        *,
+        has_changed: bool,
+    ) -> ConsumerGroupMember:
+        owned = embedded.by_id(subscription.owned_partitions, self._context.image())
+        return self._updates.reconcile(change, target, has_subscription_changed=has_changed, owned=owned)
+
+    # ---- syncing, and staying alive
+
+    def sync(self, group: ConsumerGroup, request: SyncGroupRequest) -> CoordinatorResult[SyncGroupResponse]:
+        """SyncGroup: what the member owns from now on."""
+        member = self._classic_member(group, request.member_id, request.group_instance_id)
+        _check_generation(member, request.generation_id)
+        _check_protocol(member, request)
+        if (
+            group.assignment_epoch > member.member_epoch
+            and member.state is not MemberState.UNREVOKED_PARTITIONS
+        ):
+            self._timers.join(group.group_id, member)
+            raise ApiError(
+                ErrorCode.REBALANCE_IN_PROGRESS,
+                f"Member {member.member_id} of group {group.group_id} has to join again.",
+            )
+        metadata = bytes(member.classic_protocols[0].metadata)
+        response = SyncGroupResponse(
+            protocol_type=request.protocol_type,
+            protocol_name=request.protocol_name,
+            assignment=embedded.write_assignment(member.assigned, self._context.image(), metadata),
+        )
+
+        def committed(error: ApiError | None) -> None:
+            if error is None:
+                self._timers.synced(group.group_id, member.member_id)
+                self._extend_session(group, member)
+
+        return CoordinatorResult(response, on_committed=committed)
+
+    def heartbeat(
+        self, group: ConsumerGroup, request: HeartbeatRequest
+    ) -> CoordinatorResult[HeartbeatResponse]:
+        """Heartbeat: the member is alive, and may be told to join again."""
+        member = self._classic_member(group, request.member_id, request.group_instance_id)
+        _check_generation(member, request.generation_id)
+        self._extend_session(group, member)
+        if not _must_join(group, member):
+            return CoordinatorResult(HeartbeatResponse())
+        self._timers.join(group.group_id, member)
+        return CoordinatorResult(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+
+    def _extend_session(self, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
+        assert member.classic is not None
+        self._timers.session(group.group_id, member.member_id, member.classic.session_timeout_ms)
+
+    def _classic_member(
+        self, group: ConsumerGroup, member_id: str, instance_id: str | None
+    ) -> ConsumerGroupMember:
+        if instance_id is None:
+            member = group.member(member_id)
+        else:
+            member = members.known_instance(group.static_member(instance_id), instance_id)
+            members.check_not_fenced(member, member_id, instance_id)
+        if not member.uses_classic_protocol:
+            raise ApiError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not speak the classic protocol."
+            )
+        return member
+
+    # ---- leaving
+
+    def leave(
+        self, group: ConsumerGroup, request: LeaveGroupRequest
+    ) -> CoordinatorResult[LeaveGroupResponse]:
+        """LeaveGroup in the form of version 3: members of either protocol leave, or are taken out by others."""
+        answers: list[LeaveGroupResponse.MemberResponse] = []
+        leaving: dict[str, ConsumerGroupMember] = {}
+        for identity in request.members:
+            answer = LeaveGroupResponse.MemberResponse(
+                member_id=identity.member_id, group_instance_id=identity.group_instance_id
+            )
+            answers.append(answer)
+            try:
+                member = _leaving(group, identity)
+            except ApiError as error:
+                answer.error_code = error.code
+                continue
+            leaving[member.member_id] = member
+            reason = identity.reason or "no reason given"
+            logger.info("group %s: member %s leaves: %s", group.group_id, member.member_id, reason)
+        return self._fencing.fence(group, list(leaving.values()), LeaveGroupResponse(members=answers))
+
+
+def _leaving(group: ConsumerGroup, identity: LeaveGroupRequest.MemberIdentity) -> ConsumerGroupMember:
+    instance_id = identity.group_instance_id
+    if instance_id is None:
+        return group.member(identity.member_id)
+    member = members.known_instance(group.static_member(instance_id), instance_id)
+    if identity.member_id:
+        members.check_not_fenced(member, identity.member_id, instance_id)
+    return member
+
+
+def _needs_known_id(context: RequestContext, request: JoinGroupRequest) -> bool:
+    is_new = not request.member_id and request.group_instance_id is None
+    return is_new and context.api_version >= _KNOWN_ID_SINCE
+
+
+def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
+    """What the member's first protocol says; Kafka has UNKNOWN_SERVER_ERROR for what it cannot read."""
+    try:
+        return embedded.read_subscription(bytes(request.protocols[0].metadata))
+    except embedded.EmbeddedProtocolError as error:
+        raise ApiError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"The member's subscription is malformed: {error}."
+        ) from error
+
+
+def _updated(
+    member: ConsumerGroupMember,
+    context: RequestContext,
+    request: JoinGroupRequest,
+    subscription: ConsumerProtocolSubscription,
+) -> ConsumerGroupMember:
+    timeout_ms = request.rebalance_timeout_ms
+    return member._replace(
+        instance_id=member.instance_id if request.group_instance_id is None else request.group_instance_id,
+        rack_id=subscription.rack_id or member.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        subscribed_topic_names=frozenset(subscription.topics),
+        subscribed_topic_regex="",
+        client_id=context.client_id or "",
+        client_host=client_host_of(context.connection.client_host),
+        classic=ClassicMemberMetadata(
+            session_timeout_ms=request.session_timeout_ms,
+            supported_protocols=[
+                _ClassicProtocol(name=protocol.name, metadata=bytes(protocol.metadata))
+                for protocol in request.protocols
+            ],
+        ),
+    )
+
+
+def _joined(member: ConsumerGroupMember) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        member_id=member.member_id,
+        generation_id=member.member_epoch,
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=member.classic_protocols[0].name,
+    )
+
+
+def _check_generation(member: ConsumerGroupMember, generation_id: int) -> None:
+    if member.member_epoch != generation_id:
+        raise ApiError(
+            ErrorCode.ILLEGAL_GENERATION,
+            f"Member {member.member_id} is in epoch {member.member_epoch}, not in generation {generation_id}.",
+        )
+
+
+def _check_protocol(member: ConsumerGroupMember, request: SyncGroupRequest) -> None:
+    name = member.classic_protocols[0].name
+    if request.protocol_type not in {None, PROTOCOL_TYPE} or request.protocol_name not in {None, name}:
+        raise ApiError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"The group's protocol is {PROTOCOL_TYPE} with {name}."
+        )
+
+
+def _must_join(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
+    """Whether there is a step to take: a new assignment, something to give up, or something that is free by now."""
+    if member.member_epoch < group.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
+        return True
+    return member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member)

@@ -1,0 +1,318 @@
+"""ConsumerGroup: a group of the consumer protocol (KIP-848), as its records leave it.
+
+    Empty ---> Assigning ---> Reconciling ---> Stable
+
+Empty: it has no members. Assigning: its epoch is ahead of what was assigned. Reconciling: members are on their way to
+what they were assigned. Source: org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroup and ModernGroup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from broker.coordinator.group.consumer import records
+from broker.coordinator.group.consumer.member import NOTHING, ConsumerGroupMember, MemberState, Partitions
+from broker.coordinator.group.consumer.subscriptions import Subscriptions, count
+from broker.coordinator.group.group import GroupType, PartitionCheck
+from broker.coordinator.record import CoordinatorRecord
+from protocol.errors import ApiError, ErrorCode
+from protocol.wire import Uuid
+
+PROTOCOL_TYPE: Final = "consumer"
+FIRST_EPOCH: Final = 1
+"""Of a group, and of its assignment, of which no record says anything."""
+
+_COMMIT_SINCE: Final = 9
+"""The first version of OffsetCommit that can say STALE_MEMBER_EPOCH."""
+
+
+class ConsumerGroup:
+    """A group's epochs, members, assignments, and who owns which partition.
+
+    `target` has what each member was assigned, in the group's `assignment_epoch`; `assigned_to` is the same by
+    partition. `metadata_hash` stands for the topics that it read when it was assigned.
+    """
+
+    __slots__ = (
+        "_owners",
+        "assigned_to",
+        "assignment_epoch",
+        "assignment_timestamp_ms",
+        "assignor_counts",
+        "classic_member_count",
+        "classic_protocol_counts",
+        "group_epoch",
+        "group_id",
+        "has_subscription_metadata_record",
+        "members",
+        "metadata_hash",
+        "refresh_deadline_ms",
+        "refresh_epoch",
+        "static_members",
+        "subscriptions",
+        "target",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.group_epoch = FIRST_EPOCH
+        self.assignment_epoch = FIRST_EPOCH
+        self.assignment_timestamp_ms = 0
+        self.metadata_hash = 0
+        self.has_subscription_metadata_record = False
+        self.members: dict[str, ConsumerGroupMember] = {}
+        self.static_members: dict[str, str] = {}
+        self.target: dict[str, Partitions] = {}
+        self.assigned_to: dict[Uuid, dict[int, str]] = {}
+        self.subscriptions = Subscriptions()
+        self.assignor_counts: dict[str, int] = {}
+        self.classic_member_count = 0
+        self.classic_protocol_counts: dict[str, int] = {}
+        self._owners: dict[tuple[Uuid, int], str] = {}
+        # Not in any record: when the topics were looked at last, and in which epoch.
+        self.refresh_deadline_ms = 0
+        self.refresh_epoch = 0
+
+    # ---- what every kind of group can say
+
+    @property
+    def type(self) -> GroupType:
+        return GroupType.CONSUMER
+
+    @property
+    def protocol_type(self) -> str:
+        return PROTOCOL_TYPE
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def state_name(self) -> str:
+        if not self.members:
+            return "Empty"
+        if self.group_epoch > self.assignment_epoch:
+            return "Assigning"
+        settled = all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values())
+        return "Stable" if settled else "Reconciling"
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self.subscriptions.topics
+
+    def offset_committed_by(self, member_id: str) -> None:
+        """A commit is no heartbeat here."""
+
+    def offset_expires_from(self, commit_timestamp_ms: int, now_ms: int) -> int | None:
+        return commit_timestamp_ms
+
+    def check_offset_commit(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        epoch: int,
+        *,
+        is_transactional: bool,
+        api_version: int,
+    ) -> PartitionCheck | None:
+        if epoch < 0 and self.is_empty:
+            return None  # an administrator, or a consumer that assigns itself
+        if is_transactional and epoch == -1 and not member_id and group_instance_id is None:
+            return None  # a producer that says nothing of the group's member (before KIP-447)
+        member = self.member(member_id)
+        if not is_transactional and not member.uses_classic_protocol and api_version < _COMMIT_SINCE:
+            raise ApiError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Members of the consumer protocol commit with version {_COMMIT_SINCE} of OffsetCommit or above.",
+            )
+        if epoch == member.member_epoch:
+            return None
+        if epoch > member.member_epoch:
+            raise _stale(member, f"The epoch {epoch} is newer than the member's, {member.member_epoch}.")
+        return _older_epoch_check(member, epoch)
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        if member_id is None and member_epoch < 0:
+            return
+        member = self.member(member_id or "")
+        if member_epoch != member.member_epoch:
+            raise _stale(member, f"The epoch {member_epoch} is not the member's, {member.member_epoch}.")
+
+    def check_offset_delete(self) -> None:
+        """Always: only what nobody is subscribed to is deleted."""
+
+    def check_delete(self) -> None:
+        if not self.is_empty:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        return records.group_tombstones(self.group_id, self.members, self.subscriptions.resolved)
+
+    # ---- members
+
+    def member(self, member_id: str) -> ConsumerGroupMember:
+        """Raises ApiError(UNKNOWN_MEMBER_ID)."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise ApiError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {self.group_id}."
+            )
+        return member
+
+    def static_member(self, instance_id: str | None) -> ConsumerGroupMember | None:
+        """The member that has this instance id now."""
+        member_id = None if instance_id is None else self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def update_member(self, member: ConsumerGroupMember) -> None:
+        """Takes in a member, new or changed."""
+        old = self.members.get(member.member_id)
+        self.members[member.member_id] = member
+        self._count(old, member)
+        self._disown(old)
+        self._own(member)
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+
+    def remove_member(self, member_id: str) -> None:
+        old = self.members.pop(member_id, None)
+        if old is None:
+            return
+        self._count(old, None)
+        self._disown(old)
+        if old.instance_id is not None and self.static_members.get(old.instance_id) == member_id:
+            del self.static_members[old.instance_id]
+
+    def _count(self, old: ConsumerGroupMember | None, new: ConsumerGroupMember | None) -> None:
+        self.subscriptions.update(old, new)
+        for member, by in ((old, -1), (new, 1)):
+            if member is None:
+                continue
+            if member.server_assignor is not None:
+                count(self.assignor_counts, member.server_assignor, by)
+            if member.classic is not None:
+                self.classic_member_count += by
+                for protocol in member.classic_protocols:
+                    count(self.classic_protocol_counts, protocol.name, by)
+
+    # ---- who owns which partition: one member at most, until it has said that it gave it up
+
+    def owner(self, topic_id: Uuid, partition: int) -> str | None:
+        """The id of the member that owns a partition, or is about to give it up."""
+        return self._owners.get((topic_id, partition))
+
+    def _own(self, member: ConsumerGroupMember) -> None:
+        for owned in (member.assigned, member.pending_revocation):
+            for topic_id, epochs in owned.items():
+                for partition in epochs:
+                    self._owners[topic_id, partition] = member.member_id
+
+    def _disown(self, member: ConsumerGroupMember | None) -> None:
+        if member is None:
+            return
+        owners = self._owners
+        for owned in (member.assigned, member.pending_revocation):
+            for topic_id, epochs in owned.items():
+                for partition in epochs:
+                    if owners.get((topic_id, partition)) == member.member_id:
+                        del owners[topic_id, partition]
+
+    def waits_for_others(self, member: ConsumerGroupMember) -> bool:
+        """Whether a partition that the member was assigned is still owned by another one."""
+        if member.state is not MemberState.UNRELEASED_PARTITIONS:
+            return False
+        return any(
+            (topic_id, partition) in self._owners
+            for topic_id, partitions in self.target_of(member.member_id).items()
+            for partition in partitions
+            if partition not in member.assigned.get(topic_id, {})
+        )
+
+    # ---- what was assigned
+
+    def target_of(self, member_id: str, instance_id: str | None = None) -> Partitions:
+        """What a member was assigned; a static one has what its predecessor of the same instance id had."""
+        if instance_id is not None:
+            return self.target.get(self.static_members.get(instance_id, ""), NOTHING)
+        return self.target.get(member_id, NOTHING)
+
+    def set_target(self, member_id: str, partitions: Partitions) -> None:
+        """Takes in what a member was assigned."""
+        self._unassign(member_id, self.target.get(member_id, NOTHING), partitions)
+        self.target[member_id] = partitions
+        for topic_id, indexes in partitions.items():
+            self.assigned_to.setdefault(topic_id, {}).update(dict.fromkeys(indexes, member_id))
+
+    def remove_target(self, member_id: str) -> None:
+        self._unassign(member_id, self.target.pop(member_id, NOTHING), NOTHING)
+
+    def _unassign(self, member_id: str, old: Partitions, new: Partitions) -> None:
+        """Forgets what is in `old` and not in `new`, where nobody else was assigned it since."""
+        for topic_id, partitions in old.items():
+            by_partition = self.assigned_to.get(topic_id, {})
+            for partition in partitions - new.get(topic_id, frozenset()):
+                if by_partition.get(partition) == member_id:
+                    del by_partition[partition]
+            if not by_partition:
+                self.assigned_to.pop(topic_id, None)
+
+    def preferred_assignor(
+        self, old: ConsumerGroupMember | None = None, new: ConsumerGroupMember | None = None
+    ) -> str | None:
+        """What most members want, with `new` in place of `old`; None where nobody cares."""
+        counts = self.assignor_counts.copy()
+        for member, by in ((old, -1), (new, 1)):
+            if member is not None and member.server_assignor is not None:
+                count(counts, member.server_assignor, by)
+        return max(counts, key=lambda name: counts[name]) if counts else None
+
+    # ---- when to look at the topics again
+
+    def must_refresh(self, now_ms: int) -> bool:
+        """Whether the topics may have changed since the group looked at them."""
+        return now_ms >= self.refresh_deadline_ms or self.group_epoch < self.refresh_epoch
+
+    def refreshed(self, deadline_ms: int, epoch: int) -> None:
+        """The topics were looked at, with `epoch` as the group's epoch since, unless that could not be written."""
+        self.refresh_deadline_ms = deadline_ms
+        self.refresh_epoch = epoch
+
+    def request_refresh(self) -> None:
+        self.refreshed(0, 0)
+
+    # ---- members that speak the classic protocol
+
+    def supports_classic_protocols(self, protocol_type: str, names: Mapping[str, object]) -> bool:
+        """Whether a member of the classic protocol with these protocols may join: all the others have one of them."""
+        if protocol_type != PROTOCOL_TYPE:
+            return False
+        if self.is_empty:
+            return bool(names)
+        known = self.classic_protocol_counts
+        return any(known.get(name, 0) == self.classic_member_count for name in names)
+
+    def all_others_are_classic(self, members: Sequence[ConsumerGroupMember]) -> bool:
+        """Whether everybody but `members` speaks the classic protocol."""
+        classic = sum(member.uses_classic_protocol for member in members)
+        return self.classic_member_count - classic == len(self.members) - len(members)
+
+
+def _stale(member: ConsumerGroupMember, message: str) -> ApiError:
+    code = ErrorCode.ILLEGAL_GENERATION if member.uses_classic_protocol else ErrorCode.STALE_MEMBER_EPOCH
+    return ApiError(code, message)
+
+
+def _older_epoch_check(member: ConsumerGroupMember, epoch: int) -> PartitionCheck:
+    """A member that has not heard of its newest epoch may commit for what it has had all the time (KIP-1251)."""
+
+    def check(topic: str, topic_id: Uuid, partition: int) -> None:
+        assigned_in = member.assignment_epoch(topic_id, partition)
+        if assigned_in is None:
+            raise _stale(member, f"{topic}-{partition} is not the member's.")
+        if epoch < assigned_in:
+            raise _stale(
+                member,
+                f"{topic}-{partition} is the member's since epoch {assigned_in}; it commits in {epoch}.",
+            )
+
+    return check

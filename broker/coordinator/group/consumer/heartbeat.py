@@ -1,0 +1,202 @@
+"""ConsumerGroupHeartbeat: a member joins, goes on, or leaves.
+
+Source: GroupMetadataManager (consumerGroupHeartbeat, consumerGroupLeave, getOrMaybeCreateConsumerGroup).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from broker.coordinator.group.classic.group import ClassicGroup
+from broker.coordinator.group.classic.joining import client_host_of
+from broker.coordinator.group.consumer import members, records
+from broker.coordinator.group.consumer.group import ConsumerGroup
+from broker.coordinator.group.consumer.member import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    OWNS_NOTHING,
+    STATIC_LEAVE_EPOCH,
+    ConsumerGroupMember,
+    PartitionEpochs,
+)
+from broker.coordinator.group.consumer.parts import Parts
+from broker.coordinator.group.consumer.reconciliation import Owned
+from broker.coordinator.group.consumer.regexes import RegexChange
+from broker.coordinator.group.consumer.updates import MemberChange
+from broker.coordinator.record import CoordinatorRecord
+from broker.coordinator.shard import CoordinatorResult
+from broker.request import RequestContext
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse as Response
+from protocol.wire import Uuid
+
+logger = logging.getLogger("barnabas.groups")
+
+_NOT_SAID = -1
+Result = CoordinatorResult[Response]
+
+
+class Heartbeats:
+    """Takes heartbeats of members of the consumer protocol."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._context = parts.context
+        self._groups = parts.groups
+        self._settings = parts.settings
+        self._timers = parts.timers
+        self._updates = parts.updates
+        self._regexes = parts.regexes
+        self._fencing = parts.fencing
+        self._migration = parts.migration
+
+    def heartbeat(self, context: RequestContext, request: Request) -> Result:
+        """Raises ApiError, as Kafka has it."""
+        if request.member_epoch in {LEAVE_EPOCH, STATIC_LEAVE_EPOCH}:
+            return self._leave(request)
+        out: list[CoordinatorRecord] = []
+        group = self._group(request, out)
+        self.check_size(group, request.member_id)
+        owned = _owned(request)
+        member = self._member(group, request, owned, out)
+        change = MemberChange(group, member, _updated(member, context, request), out)
+        after = self._advance(change, owned)
+        self._timers.session(
+            group.group_id, after.member_id, self._settings.session_timeout_ms(group.group_id)
+        )
+        return CoordinatorResult(self._response(request, member, after), out)
+
+    # ---- whose heartbeat it is
+
+    def _group(self, request: Request, out: list[CoordinatorRecord]) -> ConsumerGroup:
+        """The group; who joins may make it, or make one of a classic group. Raises ApiError(GROUP_ID_NOT_FOUND)."""
+        group = self._groups.find(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return group
+        if request.member_epoch == JOIN_EPOCH:
+            if group is None:
+                return ConsumerGroup(request.group_id)
+            if isinstance(group, ClassicGroup) and group.is_empty:
+                out += group.tombstones()
+                return ConsumerGroup(request.group_id)
+            if isinstance(group, ClassicGroup):
+                return self._migration.upgrade(group, out)
+        what = "not found" if group is None else "is not a consumer group"
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} {what}.")
+
+    def check_size(self, group: ConsumerGroup, member_id: str) -> None:
+        """Raises ApiError(GROUP_MAX_SIZE_REACHED) for somebody new to a group that is full."""
+        limit = self._settings.max_size
+        if len(group.members) >= limit and member_id not in group.members:
+            raise ApiError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has {limit} members, as many as it may."
+            )
+
+    def _member(
+        self, group: ConsumerGroup, request: Request, owned: Owned | None, out: list[CoordinatorRecord]
+    ) -> ConsumerGroupMember:
+        member_id = request.member_id or members.new_member_id(self._context.new_uuid)
+        joins = request.member_epoch == JOIN_EPOCH
+        if request.instance_id is None:
+            member = members.dynamic_member(group, member_id, may_join=joins)
+        else:
+            member = members.static_member(
+                group, member_id, request.instance_id, out, may_join=joins, is_classic=False
+            )
+        members.check_epoch(member, request.member_epoch, owned)
+        return member
+
+    # ---- what comes of it
+
+    def _advance(self, change: MemberChange, owned: Owned | None) -> ConsumerGroupMember:
+        names_other_topics = change.write_subscription()
+        regex = self._regexes.update(change.group, change.old, change.new, change.out)
+        is_due = names_other_topics or regex is RegexChange.RESOLVED
+        epoch = self._updates.next_epoch(change, is_due=is_due)
+        target = self._updates.assign(change, epoch)
+        has_changed = names_other_topics or regex is not RegexChange.NONE
+        return self._updates.reconcile(change, target, has_subscription_changed=has_changed, owned=owned)
+
+    def _response(
+        self, request: Request, before: ConsumerGroupMember, after: ConsumerGroupMember
+    ) -> Response:
+        """It says what the member has where that has changed, or the member has said all about itself."""
+        says_all = (
+            request.rebalance_timeout_ms != _NOT_SAID
+            and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+            and request.topic_partitions is not None
+        )
+        is_told = request.member_epoch == JOIN_EPOCH or says_all or before.assigned != after.assigned
+        return Response(
+            member_id=after.member_id,
+            member_epoch=after.member_epoch,
+            heartbeat_interval_ms=self._settings.heartbeat_interval_ms(request.group_id),
+            assignment=_assignment(after.assigned) if is_told else None,
+        )
+
+    # ---- leaving
+
+    def _leave(self, request: Request) -> Result:
+        group = self._groups.get(request.group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
+        if request.instance_id is None:
+            member = group.member(request.member_id)
+        else:
+            member = members.known_instance(group.static_member(request.instance_id), request.instance_id)
+            members.check_not_fenced(member, request.member_id, request.instance_id)
+            if request.member_epoch == STATIC_LEAVE_EPOCH:
+                return _leave_for_a_while(group, member)
+        logger.info("group %s: member %s leaves", group.group_id, member.member_id)
+        response = Response(member_id=request.member_id, member_epoch=request.member_epoch)
+        return self._fencing.fence(group, [member], response)
+
+
+def _leave_for_a_while(group: ConsumerGroup, member: ConsumerGroupMember) -> Result:
+    """What it owns stays its own, for whoever comes with its instance id while its session goes on."""
+    logger.info("group %s: member %s leaves for a while", group.group_id, member.member_id)
+    away = member._replace(
+        member_epoch=STATIC_LEAVE_EPOCH,
+        pending_revocation=OWNS_NOTHING,
+        assigned={topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()},
+    )
+    response = Response(member_id=member.member_id, member_epoch=STATIC_LEAVE_EPOCH)
+    return CoordinatorResult(response, [records.current_assignment(group.group_id, away)])
+
+
+def _owned(request: Request) -> Owned | None:
+    """What the member says that it owns."""
+    if request.topic_partitions is None:
+        return None
+    owned: dict[Uuid, set[int]] = {}
+    for topic in request.topic_partitions:
+        owned.setdefault(topic.topic_id, set()).update(topic.partitions)
+    return owned
+
+
+def _updated(member: ConsumerGroupMember, context: RequestContext, request: Request) -> ConsumerGroupMember:
+    """The member with what the request says of it; what it does not say has not changed."""
+    names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+    timeout_ms = request.rebalance_timeout_ms
+    return member._replace(
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == _NOT_SAID else timeout_ms,
+        server_assignor=member.server_assignor
+        if request.server_assignor is None
+        else request.server_assignor,
+        subscribed_topic_names=member.subscribed_topic_names if names is None else frozenset(names),
+        subscribed_topic_regex=member.subscribed_topic_regex if regex is None else regex,
+        client_id=context.client_id or "",
+        client_host=client_host_of(context.connection.client_host),
+        classic=None,
+    )
+
+
+def _assignment(owned: PartitionEpochs) -> Response.Assignment:
+    return Response.Assignment(
+        topic_partitions=[
+            Response.TopicPartitions(topic_id=topic_id, partitions=list(epochs))
+            for topic_id, epochs in owned.items()
+        ]
+    )

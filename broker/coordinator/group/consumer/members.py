@@ -1,0 +1,125 @@
+"""Which member a request is of: one that is there, a new one, or a static one that takes its predecessor's place.
+
+Source: GroupMetadataManager (getOrMaybeSubscribe...ConsumerGroupMember, throwIf...).
+"""
+
+from __future__ import annotations
+
+import logging
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from uuid import UUID
+
+from broker.coordinator.group.consumer import records
+from broker.coordinator.group.consumer.group import ConsumerGroup
+from broker.coordinator.group.consumer.member import STATIC_LEAVE_EPOCH, ConsumerGroupMember
+from broker.coordinator.group.consumer.reconciliation import Owned
+from broker.coordinator.record import CoordinatorRecord
+from protocol.errors import ApiError, ErrorCode
+
+logger = logging.getLogger("barnabas.groups")
+
+
+def new_member_id(new_uuid: Callable[[], UUID]) -> str:
+    """An id as Kafka's Uuid writes it; none that begins with a dash, which command lines take for an option."""
+    while True:
+        text = urlsafe_b64encode(new_uuid().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+def dynamic_member(group: ConsumerGroup, member_id: str, *, may_join: bool) -> ConsumerGroupMember:
+    """The member, or a new one. Raises ApiError(UNKNOWN_MEMBER_ID)."""
+    known = group.members.get(member_id)
+    if known is None and may_join:
+        logger.info("group %s: member %s joins", group.group_id, member_id)
+        return ConsumerGroupMember(member_id)
+    return known or group.member(member_id)
+
+
+def static_member(
+    group: ConsumerGroup,
+    member_id: str,
+    instance_id: str,
+    out: list[CoordinatorRecord],
+    *,
+    may_join: bool,
+    is_classic: bool,
+) -> ConsumerGroupMember:
+    """The member of this instance id; whoever joins replaces it, which goes to `out`.
+
+    Raises ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID where another member has the instance id by now,
+    UNRELEASED_INSTANCE_ID where the one that has it has not left.
+    """
+    known = group.static_member(instance_id)
+    if not may_join:
+        known = known_instance(known, instance_id)
+        check_not_fenced(known, member_id, instance_id)
+        return known
+    if known is None:
+        logger.info("group %s: member %s of instance %s joins", group.group_id, member_id, instance_id)
+        return dynamic_member(group, member_id, may_join=True)
+    has_left = known.member_epoch == STATIC_LEAVE_EPOCH
+    if not has_left and not is_classic and not known.uses_classic_protocol:
+        raise ApiError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Member {known.member_id} has the instance id {instance_id} and has not left.",
+        )
+    logger.info(
+        "group %s: member %s of instance %s is %s now",
+        *(group.group_id, known.member_id, instance_id, member_id),
+    )
+    return _replaced(group, known, member_id, out)
+
+
+def _replaced(
+    group: ConsumerGroup, old: ConsumerGroupMember, member_id: str, out: list[CoordinatorRecord]
+) -> ConsumerGroupMember:
+    new = old._replace(member_id=member_id, member_epoch=0, previous_member_epoch=0)
+    out += records.member_tombstones(group.group_id, old.member_id)
+    out.append(records.member_subscription(group.group_id, new))
+    out.append(records.target_assignment(group.group_id, member_id, group.target_of(old.member_id)))
+    out.append(records.current_assignment(group.group_id, new))
+    return new
+
+
+def known_instance(member: ConsumerGroupMember | None, instance_id: str) -> ConsumerGroupMember:
+    """Raises ApiError(UNKNOWN_MEMBER_ID)."""
+    if member is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    return member
+
+
+def check_not_fenced(member: ConsumerGroupMember, member_id: str, instance_id: str) -> None:
+    """Raises ApiError(FENCED_INSTANCE_ID)."""
+    if member.member_id != member_id:
+        raise ApiError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Member {member_id} of instance id {instance_id} was fenced by member {member.member_id}.",
+        )
+
+
+def check_epoch(member: ConsumerGroupMember, epoch: int, owned: Owned | None) -> None:
+    """Raises ApiError(FENCED_MEMBER_EPOCH) for an epoch that the member cannot be in.
+
+    The one before is good where the member owns nothing that it was not told of: it missed an answer.
+    """
+    if epoch in {0, member.member_epoch}:
+        return
+    if epoch == member.previous_member_epoch and epoch < member.member_epoch and _owns_only(owned, member):
+        return
+    raise ApiError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The member is in epoch {member.member_epoch} and says that it is in {epoch}. It gives up its partitions "
+        "and joins again.",
+    )
+
+
+def _owns_only(owned: Owned | None, member: ConsumerGroupMember) -> bool:
+    if owned is None:
+        return False
+    assigned = member.assigned
+    return all(
+        topic_id in assigned and partitions <= assigned[topic_id].keys()
+        for topic_id, partitions in owned.items()
+    )

@@ -1,0 +1,284 @@
+"""Groups that move between the protocols while they have members (group.consumer.migration.policy).
+
+Up: the first member of the consumer protocol that joins a classic group of consumers makes it a consumer group, whose
+other members go on with the classic protocol. Down: the last member of the consumer protocol that leaves makes it a
+classic group again. Source: GroupMetadataManager (convertToConsumerGroup, convertToClassicGroup,
+validateOnline...), ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TypeVar
+
+from broker.coordinator.group.classic.group import ClassicGroup
+from broker.coordinator.group.classic.groups import ClassicGroups
+from broker.coordinator.group.classic.members import ClassicGroupMember
+from broker.coordinator.group.classic.records import group_record
+from broker.coordinator.group.classic.state import ClassicGroupState
+from broker.coordinator.group.consumer import embedded, records
+from broker.coordinator.group.consumer.group import PROTOCOL_TYPE, ConsumerGroup
+from broker.coordinator.group.consumer.member import (
+    NOTHING,
+    ClassicMemberMetadata,
+    ConsumerGroupMember,
+    Partitions,
+    owned_in,
+)
+from broker.coordinator.group.consumer.metadata_hash import TopicHashes
+from broker.coordinator.group.consumer.settings import GroupSettings
+from broker.coordinator.group.consumer.timers import MemberTimers
+from broker.coordinator.group.groups import Groups
+from broker.coordinator.record import CoordinatorRecord
+from broker.coordinator.shard import CoordinatorResult, ShardContext
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.group_state import ConsumerGroupMemberMetadataValue
+from protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
+
+logger = logging.getLogger("barnabas.groups")
+
+R = TypeVar("R")
+_ClassicProtocol = ConsumerGroupMemberMetadataValue.ClassicProtocol
+
+
+class Migration:
+    """Turns groups of one kind into groups of the other."""
+
+    def __init__(
+        self,
+        context: ShardContext,
+        groups: Groups,
+        *,
+        classic: ClassicGroups,
+        settings: GroupSettings,
+        hashes: TopicHashes,
+        timers: MemberTimers,
+    ) -> None:
+        self._context = context
+        self._groups = groups
+        self._classic = classic
+        self._settings = settings
+        self._hashes = hashes
+        self._timers = timers
+
+    # ---- up
+
+    def upgrade(self, classic: ClassicGroup, out: list[CoordinatorRecord]) -> ConsumerGroup:
+        """The consumer group that a classic one becomes; who waits for an answer hears REBALANCE_IN_PROGRESS.
+
+        Raises ApiError(GROUP_ID_NOT_FOUND) where it cannot, or may not.
+        """
+        self._check_upgrade(classic)
+        group = self._consumer_group_of(classic)
+        for member in classic:
+            _send_away(classic, member)
+        out += classic.tombstones()
+        out += _records_of(group)
+        for consumer in group.members.values():
+            assert consumer.classic is not None
+            self._timers.session(group.group_id, consumer.member_id, consumer.classic.session_timeout_ms)
+        logger.info("group %s is a consumer group now", group.group_id)
+        return group
+
+    def _check_upgrade(self, classic: ClassicGroup) -> None:
+        if not self._settings.migration_policy.allows_upgrade:
+            raise _cannot_upgrade(classic, "online upgrade is disabled")
+        if not classic.uses_consumer_protocol:
+            raise _cannot_upgrade(classic, "it is no group of consumers")
+        if len(classic.members) > self._settings.max_size:
+            raise _cannot_upgrade(classic, "it has more members than a consumer group may have")
+
+    def _consumer_group_of(self, classic: ClassicGroup) -> ConsumerGroup:
+        image = self._context.image()
+        group = ConsumerGroup(classic.group_id)
+        group.group_epoch = group.assignment_epoch = classic.generation_id
+        for member in classic:
+            try:
+                partitions = self._assigned_to(classic, member)
+                consumer = self._consumer_of(classic, member, partitions)
+            except embedded.EmbeddedProtocolError as error:
+                raise _cannot_upgrade(
+                    classic, f"what member {member.member_id} says is malformed: {error}"
+                ) from error
+            group.set_target(consumer.member_id, partitions)
+            group.update_member(consumer)
+        group.metadata_hash = self._hashes.group_hash(group.subscriptions.topics, image)
+        return group
+
+    def _assigned_to(self, classic: ClassicGroup, member: ClassicGroupMember) -> Partitions:
+        if not member.assignment:
+            return NOTHING
+        assignment = embedded.read_assignment(member.assignment)
+        if assignment.user_data:
+            raise _cannot_upgrade(classic, "its assignor keeps data of its own, which would be lost")
+        return embedded.by_id(assignment.assigned_partitions, self._context.image())
+
+    def _consumer_of(
+        self, classic: ClassicGroup, member: ClassicGroupMember, partitions: Partitions
+    ) -> ConsumerGroupMember:
+        protocol = classic.protocol_name or classic.select_protocol()
+        subscription = embedded.read_subscription(member.metadata(protocol))
+        return ConsumerGroupMember(
+            member.member_id,
+            member_epoch=classic.generation_id,
+            previous_member_epoch=classic.generation_id,
+            instance_id=member.group_instance_id,
+            rack_id=subscription.rack_id or None,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            subscribed_topic_names=frozenset(subscription.topics),
+            assigned=owned_in(classic.generation_id, partitions),
+            classic=ClassicMemberMetadata(
+                session_timeout_ms=member.session_timeout_ms,
+                supported_protocols=[
+                    _ClassicProtocol(name=name, metadata=metadata)
+                    for name, metadata in member.supported_protocols
+                ],
+            ),
+        )
+
+    # ---- down
+
+    def may_downgrade(
+        self, group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember], *, replaced: bool = False
+    ) -> bool:
+        """Whether all that stay when `leaving` go speak the classic protocol, and may be a classic group.
+
+        `replaced`: a classic member takes the place of the one that leaves.
+        """
+        left = len(group.members) - (0 if replaced else len(leaving))
+        if left <= 0 or not group.all_others_are_classic(leaving):
+            return False
+        if not self._settings.migration_policy.allows_downgrade:
+            logger.info("group %s stays a consumer group: online downgrade is disabled", group.group_id)
+            return False
+        if left > self._settings.classic_max_size:
+            logger.info("group %s stays a consumer group: it is too large for a classic one", group.group_id)
+            return False
+        return True
+
+    def downgrade(
+        self,
+        group: ConsumerGroup,
+        leaving: Sequence[ConsumerGroupMember],
+        joining: ConsumerGroupMember | None,
+        out: list[CoordinatorRecord],
+        *,
+        response: R,
+        rebalance_reason: str | None,
+    ) -> CoordinatorResult[R]:
+        """Makes a classic group of those who stay, and of `joining`, which takes the place of the one that leaves.
+
+        The group changes at once and not by replay: classic members have more to them than the records say. With a
+        `rebalance_reason` they are called together. Raises ApiError(GROUP_ID_NOT_FOUND) where one cannot be understood.
+        """
+        try:
+            classic = self._classic_group_of(group, leaving, joining)
+        except embedded.EmbeddedProtocolError as error:
+            raise ApiError(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                f"Group {group.group_id} cannot become a classic group: {error}.",
+            ) from error
+        out += _tombstones(group, leaving, joining)
+        out.append(group_record(classic, {member.member_id: member.assignment for member in classic}))
+        for member_id in group.members:
+            self._timers.cancel(group.group_id, member_id)
+        self._classic.adopt(classic)
+        if rebalance_reason is not None:
+            out += self._classic.prepare_rebalance(classic, rebalance_reason).records
+        logger.info("group %s is a classic group now", group.group_id)
+        return CoordinatorResult(
+            response, out, on_committed=lambda error: self._undo(group, error), replays=False
+        )
+
+    def _undo(self, group: ConsumerGroup, error: ApiError | None) -> None:
+        """Nothing was written: the group is what it was."""
+        if error is None:
+            return
+        self._groups.put(group)
+        for member_id, member in group.members.items():
+            classic_ms = None if member.classic is None else member.classic.session_timeout_ms
+            timeout_ms = classic_ms or self._settings.session_timeout_ms(group.group_id)
+            self._timers.session(group.group_id, member_id, timeout_ms)
+
+    def _classic_group_of(
+        self,
+        group: ConsumerGroup,
+        leaving: Sequence[ConsumerGroupMember],
+        joining: ConsumerGroupMember | None,
+    ) -> ClassicGroup:
+        gone = {member.member_id for member in leaving}
+        staying = [member for member_id, member in group.members.items() if member_id not in gone]
+        classic = self._classic.new_group(
+            group.group_id,
+            state=ClassicGroupState.STABLE,
+            generation_id=group.group_epoch,
+            protocol_type=PROTOCOL_TYPE,
+            state_timestamp_ms=self._context.now_ms(),
+        )
+        for member in [*staying, *([] if joining is None else [joining])]:
+            classic.add(_classic_member(member))
+        classic.protocol_name = classic.select_protocol()
+        classic.learn_subscribed_topics()
+        for added in classic:
+            target = group.target_of(added.member_id, added.group_instance_id)
+            metadata = added.metadata(classic.protocol_name)
+            added.assignment = embedded.write_assignment(target, self._context.image(), metadata)
+        return classic
+
+
+def _cannot_upgrade(classic: ClassicGroup, why: str) -> ApiError:
+    message = f"Classic group {classic.group_id} cannot become a consumer group: {why}."
+    logger.info("%s", message)
+    return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, message)
+
+
+def _send_away(classic: ClassicGroup, member: ClassicGroupMember) -> None:
+    code = ErrorCode.REBALANCE_IN_PROGRESS
+    classic.complete_join(member, JoinGroupResponse(member_id=member.member_id, error_code=code))
+    member.complete_sync(SyncGroupResponse(error_code=code))
+
+
+def _records_of(group: ConsumerGroup) -> list[CoordinatorRecord]:
+    """The whole of a group that has just come out of a classic one."""
+    name, members = group.group_id, group.members.values()
+    return [
+        *(records.member_subscription(name, member) for member in members),
+        records.group_epoch(name, group.group_epoch, group.metadata_hash),
+        *(
+            records.target_assignment(name, member_id, group.target_of(member_id))
+            for member_id in group.members
+        ),
+        records.target_assignment_epoch(name, group.assignment_epoch, group.assignment_timestamp_ms),
+        *(records.current_assignment(name, member) for member in members),
+    ]
+
+
+def _tombstones(
+    group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember], joining: ConsumerGroupMember | None
+) -> list[CoordinatorRecord]:
+    """What deletes the group; where `joining` has replaced the leaving member, that one's records are deleted already
+    and the new one's are written, in the same batch."""
+    ids = list(group.members)
+    if joining is not None:
+        gone = {member.member_id for member in leaving}
+        ids = [joining.member_id if member_id in gone else member_id for member_id in ids]
+    return records.group_tombstones(group.group_id, ids, group.subscriptions.resolved)
+
+
+def _classic_member(member: ConsumerGroupMember) -> ClassicGroupMember:
+    assert member.classic is not None, f"{member} does not speak the classic protocol"
+    return ClassicGroupMember(
+        member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        session_timeout_ms=member.classic.session_timeout_ms,
+        protocol_type=PROTOCOL_TYPE,
+        supported_protocols=tuple(
+            (protocol.name, bytes(protocol.metadata)) for protocol in member.classic_protocols
+        ),
+    )

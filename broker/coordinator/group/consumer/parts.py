@@ -1,0 +1,48 @@
+"""The parts that the operations on consumer groups share, put together once for each shard."""
+
+from __future__ import annotations
+
+from broker.coordinator.group.classic.groups import ClassicGroups
+from broker.coordinator.group.consumer.fencing import Fencing
+from broker.coordinator.group.consumer.metadata_hash import TopicHashes
+from broker.coordinator.group.consumer.migration import Migration
+from broker.coordinator.group.consumer.regexes import RegexSubscriptions
+from broker.coordinator.group.consumer.settings import GroupSettings
+from broker.coordinator.group.consumer.timers import MemberTimers
+from broker.coordinator.group.consumer.updates import GroupUpdates
+from broker.coordinator.group.groups import Groups
+from broker.coordinator.shard import CoordinatorResult, ShardContext
+
+
+class Parts:
+    """See the module; each part says for itself what it is for."""
+
+    __slots__ = (
+        "context",
+        "fencing",
+        "groups",
+        "hashes",
+        "migration",
+        "regexes",
+        "settings",
+        "timers",
+        "updates",
+    )
+
+    def __init__(self, context: ShardContext, groups: Groups, classic: ClassicGroups) -> None:
+        self.context = context
+        self.groups = groups
+        self.settings = GroupSettings(context.config, context.image)
+        self.hashes = TopicHashes()
+        self.timers = MemberTimers(context.timer, self._expire)
+        self.migration = Migration(
+            context, groups, classic=classic, settings=self.settings, hashes=self.hashes, timers=self.timers
+        )
+        self.fencing = Fencing(context, groups, self.hashes, self.timers, self.migration)
+        self.updates = GroupUpdates(context, self.settings, self.hashes, self.timers)
+        self.regexes = RegexSubscriptions(context, groups, self.settings, self.hashes)
+
+    def _expire(
+        self, group_id: str, member_id: str, reason: str, only_in_epoch: int | None
+    ) -> CoordinatorResult[None]:
+        return self.fencing.expire(group_id, member_id, reason, only_in_epoch)

@@ -1,0 +1,177 @@
+"""Regular expressions that members subscribe with: resolved into topics, beside the heartbeats that ask for it.
+
+A heartbeat only has it scheduled; the result is an operation of its own, after which members hear of their partitions
+with their next heartbeats. Patterns are resolved again when topics are created, when there is a new pattern, and every
+group.consumer.regex.refresh.interval.ms, but not more often than every ten seconds.
+Source: GroupMetadataManager (maybeUpdateRegularExpressions, handleRegularExpressionsResult), TopicRegexResolver.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from enum import Enum
+from functools import lru_cache
+from typing import Any, Final
+
+from broker.coordinator.group.consumer import records
+from broker.coordinator.group.consumer.group import ConsumerGroup
+from broker.coordinator.group.consumer.member import ConsumerGroupMember
+from broker.coordinator.group.consumer.metadata_hash import TopicHashes
+from broker.coordinator.group.consumer.settings import (
+    MIN_REGEX_REFRESH_MS,
+    REFRESH_INTERVAL_MS,
+    GroupSettings,
+)
+from broker.coordinator.group.consumer.subscriptions import UNRESOLVED, ResolvedRegularExpression, count
+from broker.coordinator.group.groups import Groups
+from broker.coordinator.record import CoordinatorRecord
+from broker.coordinator.shard import CoordinatorResult, ShardContext
+from broker.metadata.image import MetadataImage
+from broker.re2_syntax import Re2SyntaxError, check_syntax
+from protocol.errors import ApiError, ErrorCode
+
+logger = logging.getLogger("barnabas.groups")
+
+_KEY: Final = "consumer-regexes"
+
+
+class RegexChange(Enum):
+    """What a heartbeat did to its member's pattern."""
+
+    NONE = "none"
+    UPDATED = "updated"
+    """It has another one, of which nobody knows yet what it stands for."""
+    RESOLVED = "resolved"
+    """It has another one, or none, and what that stands for is known."""
+
+
+class RegexSubscriptions:
+    """Patterns of all groups of a shard. `newest_topics` is the metadata offset at which topics were created last."""
+
+    def __init__(
+        self, context: ShardContext, groups: Groups, settings: GroupSettings, hashes: TopicHashes
+    ) -> None:
+        self._context = context
+        self._groups = groups
+        self._settings = settings
+        self._hashes = hashes
+        self.newest_topics = -1
+
+    def update(
+        self,
+        group: ConsumerGroup,
+        old: ConsumerGroupMember,
+        new: ConsumerGroupMember,
+        out: list[CoordinatorRecord],
+    ) -> RegexChange:
+        """Takes in a member's pattern; raises ApiError(INVALID_REGULAR_EXPRESSION)."""
+        change, is_new = self._change(group, old.subscribed_topic_regex, new.subscribed_topic_regex, out)
+        if is_new or group.subscriptions.regexes:
+            self._maybe_resolve(group, old, new, is_new=is_new)
+        return change
+
+    def _change(
+        self, group: ConsumerGroup, old: str | None, new: str | None, out: list[CoordinatorRecord]
+    ) -> tuple[RegexChange, bool]:
+        """What became of the member's pattern, and whether the group has not had it before."""
+        if old == new:
+            return RegexChange.NONE, False
+        regexes = group.subscriptions.regexes
+        if old and regexes.get(old) == 1:
+            out.append(records.regular_expression_tombstone(group.group_id, old))
+        if not new:
+            return (RegexChange.RESOLVED if old else RegexChange.UPDATED), False
+        if new not in regexes:
+            check_regex(new)
+            return RegexChange.UPDATED, True
+        is_resolved = new in group.subscriptions.resolved
+        return (RegexChange.RESOLVED if is_resolved else RegexChange.UPDATED), False
+
+    def _maybe_resolve(
+        self, group: ConsumerGroup, old: ConsumerGroupMember, new: ConsumerGroupMember, *, is_new: bool
+    ) -> None:
+        timer, now_ms = self._context.timer, self._context.now_ms()
+        last_ms = group.subscriptions.last_refresh_ms
+        if timer.is_scheduled((_KEY, group.group_id)) or now_ms <= last_ms + MIN_REGEX_REFRESH_MS:
+            return
+        regexes = group.subscriptions.regexes.copy()
+        for member, by in ((old, -1), (new, 1)):
+            if member.subscribed_topic_regex:
+                count(regexes, member.subscribed_topic_regex, by)
+        is_due = (
+            is_new
+            or len(regexes) != len(group.subscriptions.resolved)
+            or group.subscriptions.last_version < self.newest_topics
+            or now_ms > last_ms + self._settings.regex_refresh_interval_ms
+        )
+        if is_due and regexes:
+            wanted = frozenset(regexes)
+            timer.schedule((_KEY, group.group_id), 0, lambda: self._resolve(group.group_id, wanted))
+
+    def _resolve(self, group_id: str, regexes: frozenset[str]) -> CoordinatorResult[None]:
+        group = self._groups.find(group_id)
+        if not isinstance(group, ConsumerGroup):
+            return CoordinatorResult(None)
+        image = self._context.image()
+        resolved = resolve(regexes, image, self._context.now_ms())
+        out: list[CoordinatorRecord] = []
+        after = group.subscriptions.copy()
+        has_changed = False
+        for regex in sorted(regexes & group.subscriptions.regexes.keys()):
+            before = group.subscriptions.resolved.get(regex, UNRESOLVED)
+            has_changed = has_changed or before.topics != resolved[regex].topics
+            after.resolve(regex, resolved[regex])
+            out.append(records.regular_expression(group_id, regex, resolved[regex]))
+        metadata_hash = self._hashes.group_hash(after.topics, image)
+        if has_changed or metadata_hash != group.metadata_hash:
+            epoch = group.group_epoch + 1
+            out.append(records.group_epoch(group_id, epoch, metadata_hash))
+            logger.info("group %s: epoch %d, since its patterns stand for other topics", group_id, epoch)
+            group.refreshed(self._context.now_ms() + REFRESH_INTERVAL_MS, epoch)
+        return CoordinatorResult(None, out)
+
+
+def resolve(
+    regexes: Iterable[str], image: MetadataImage, now_ms: int
+) -> dict[str, ResolvedRegularExpression]:
+    """The topics whose whole name each pattern matches; none for one that RE2 does not take."""
+    return {
+        regex: ResolvedRegularExpression(_matching(regex, image.topics), image.offset, now_ms)
+        for regex in regexes
+    }
+
+
+def _matching(regex: str, names: Iterable[str]) -> frozenset[str]:
+    try:
+        matches = _compiled(regex).fullmatch
+    except ApiError as error:
+        logger.error("%s; it stands for no topics", error.message)
+        return frozenset()
+    return frozenset(name for name in names if matches(name))
+
+
+def check_regex(regex: str) -> None:
+    """Raises ApiError(INVALID_REGULAR_EXPRESSION) for what re2j, as Kafka has it, does not take."""
+    try:
+        check_syntax(regex)
+    except Re2SyntaxError as error:
+        raise _invalid(regex, str(error)) from None
+    _compiled(regex)
+
+
+@lru_cache(maxsize=256)
+def _compiled(regex: str) -> Any:
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(regex, options)
+    except re2.error as error:
+        raise _invalid(regex, str(error)) from None
+
+
+def _invalid(regex: str, why: str) -> ApiError:
+    message = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {why}."
+    return ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, message)

@@ -1,0 +1,183 @@
+"""Consumer groups out of their records: every key type, in whatever state compaction leaves the log.
+
+A record with a value makes the group, or the member, that it speaks of where there is none; one without does nothing
+where there is nothing to delete. Source: GroupMetadataManager (replay).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from broker.coordinator.group.consumer.group import ConsumerGroup
+from broker.coordinator.group.consumer.member import (
+    LEAVE_EPOCH,
+    OWNS_NOTHING,
+    ConsumerGroupMember,
+    MemberState,
+    PartitionEpochs,
+)
+from broker.coordinator.group.consumer.subscriptions import ResolvedRegularExpression
+from broker.coordinator.group.groups import Groups
+from protocol.messages import group_state as state
+
+NO_EPOCH: Final = -1
+
+_TopicPartitions = state.ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions
+
+
+class ConsumerGroupReplay:
+    """Takes in the records of consumer groups: each method a key and its value, or None."""
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+
+    def replayers(self) -> Mapping[int, Callable[[Any, Any], None]]:
+        """Who takes in which key type."""
+        return {
+            3: self.group_metadata,
+            4: self.partition_metadata,
+            5: self.member_metadata,
+            6: self.target_assignment_metadata,
+            7: self.target_assignment_member,
+            8: self.current_assignment,
+            16: self.regular_expression,
+        }
+
+    def _group(self, group_id: str, value: object) -> ConsumerGroup | None:
+        """The group; where a value speaks of one that there is not, it is there from now on."""
+        group = self._groups.find(group_id)
+        if isinstance(group, ConsumerGroup):
+            return group
+        if value is None:
+            return None
+        made = ConsumerGroup(group_id)
+        self._groups.put(made)  # in place of a classic one, which is there for its offsets only
+        return made
+
+    def group_metadata(
+        self, key: state.ConsumerGroupMetadataKey, value: state.ConsumerGroupMetadataValue | None
+    ) -> None:
+        group = self._group(key.group_id, value)
+        if group is None:
+            return
+        if value is None:
+            self._groups.remove(key.group_id)
+        else:
+            group.group_epoch, group.metadata_hash = value.epoch, value.metadata_hash
+
+    def partition_metadata(
+        self,
+        key: state.ConsumerGroupPartitionMetadataKey,
+        value: state.ConsumerGroupPartitionMetadataValue | None,
+    ) -> None:
+        """What Kafka 4.0 kept of topics; it is deleted with the group's next epoch."""
+        group = self._group(key.group_id, value)
+        if group is not None:
+            group.has_subscription_metadata_record = value is not None
+
+    def member_metadata(
+        self,
+        key: state.ConsumerGroupMemberMetadataKey,
+        value: state.ConsumerGroupMemberMetadataValue | None,
+    ) -> None:
+        group = self._group(key.group_id, value)
+        if group is None:
+            return
+        if value is None:
+            group.remove_member(key.member_id)
+            return
+        known = group.members.get(key.member_id) or ConsumerGroupMember(key.member_id)
+        group.update_member(
+            known._replace(
+                instance_id=value.instance_id,
+                rack_id=value.rack_id,
+                client_id=value.client_id,
+                client_host=value.client_host,
+                subscribed_topic_names=frozenset(value.subscribed_topic_names),
+                subscribed_topic_regex=value.subscribed_topic_regex,
+                rebalance_timeout_ms=value.rebalance_timeout_ms,
+                server_assignor=value.server_assignor,
+                classic=value.classic_member_metadata,
+            )
+        )
+
+    def target_assignment_metadata(
+        self,
+        key: state.ConsumerGroupTargetAssignmentMetadataKey,
+        value: state.ConsumerGroupTargetAssignmentMetadataValue | None,
+    ) -> None:
+        group = self._group(key.group_id, value)
+        if group is None:
+            return
+        group.assignment_epoch = NO_EPOCH if value is None else value.assignment_epoch
+        group.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
+
+    def target_assignment_member(
+        self,
+        key: state.ConsumerGroupTargetAssignmentMemberKey,
+        value: state.ConsumerGroupTargetAssignmentMemberValue | None,
+    ) -> None:
+        group = self._group(key.group_id, value)
+        if group is None:
+            return
+        if value is None:
+            group.remove_target(key.member_id)
+        else:
+            topics = value.topic_partitions
+            group.set_target(key.member_id, {topic.topic_id: frozenset(topic.partitions) for topic in topics})
+
+    def current_assignment(
+        self,
+        key: state.ConsumerGroupCurrentMemberAssignmentKey,
+        value: state.ConsumerGroupCurrentMemberAssignmentValue | None,
+    ) -> None:
+        group = self._group(key.group_id, value)
+        if group is None:
+            return
+        known = group.members.get(key.member_id)
+        if value is not None:
+            known = known or ConsumerGroupMember(key.member_id)
+            group.update_member(
+                known._replace(
+                    member_epoch=value.member_epoch,
+                    previous_member_epoch=value.previous_member_epoch,
+                    state=MemberState(value.state),
+                    assigned=_owned(value.assigned_partitions, value.member_epoch),
+                    pending_revocation=_owned(value.partitions_pending_revocation, value.member_epoch),
+                )
+            )
+        elif known is not None:
+            group.update_member(
+                known._replace(
+                    member_epoch=LEAVE_EPOCH,
+                    previous_member_epoch=LEAVE_EPOCH,
+                    assigned=OWNS_NOTHING,
+                    pending_revocation=OWNS_NOTHING,
+                )
+            )
+
+    def regular_expression(
+        self,
+        key: state.ConsumerGroupRegularExpressionKey,
+        value: state.ConsumerGroupRegularExpressionValue | None,
+    ) -> None:
+        group = self._group(key.group_id, value)
+        if group is None:
+            return
+        resolved = None
+        if value is not None:
+            resolved = ResolvedRegularExpression(frozenset(value.topics), value.version, value.timestamp)
+        group.subscriptions.resolve(key.regular_expression, resolved)
+
+
+def _owned(topics: Iterable[_TopicPartitions], member_epoch: int) -> PartitionEpochs:
+    """Before Kafka 4.3 records say nothing of the epochs in which partitions were assigned: the member's stands in."""
+    return {topic.topic_id: _epochs(topic, max(member_epoch, 0)) for topic in topics}
+
+
+def _epochs(topic: _TopicPartitions, default: int) -> dict[int, int]:
+    epochs = topic.assignment_epochs
+    if epochs is None or len(epochs) != len(topic.partitions):
+        return dict.fromkeys(topic.partitions, default)
+    return dict(zip(topic.partitions, epochs, strict=True))

@@ -1,0 +1,87 @@
+"""The clocks of members: who is silent for too long, or does not get on, is taken out of the group.
+
+    session     no heartbeat: group.consumer.session.timeout.ms, or what a classic member asked for
+    rebalance   it does not give up what it has to: the rebalance timeout that it named
+    join        a classic member was told to join again and has not
+    sync        a classic member has joined and does not ask for its assignment
+
+Source: GroupMetadataManager (scheduleConsumerGroup...Timeout).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from broker.coordinator.group.consumer.member import ConsumerGroupMember
+from broker.coordinator.shard import CoordinatorResult, CoordinatorTimer
+
+Fence = Callable[[str, str, str, int | None], CoordinatorResult[None]]
+"""Takes a member out: group, member, why, and the epoch in which it has to be for that (None: in whichever)."""
+
+_SESSION: Final = "consumer-session"
+_REBALANCE: Final = "consumer-rebalance"
+_JOIN: Final = "consumer-join"
+_SYNC: Final = "consumer-sync"
+
+
+class MemberTimers:
+    """Schedules them on the shard's timer; `fence` is what each of them does in the end."""
+
+    __slots__ = ("_fence", "_timer")
+
+    def __init__(self, timer: CoordinatorTimer, fence: Fence) -> None:
+        self._timer = timer
+        self._fence = fence
+
+    def session(self, group_id: str, member_id: str, timeout_ms: int) -> None:
+        """The member gave a sign of life."""
+        self._schedule(_SESSION, group_id, member_id, timeout_ms, "its session has expired")
+
+    def rebalance(self, group_id: str, member: ConsumerGroupMember) -> None:
+        """The member was told to give up partitions; in another epoch than now it has."""
+        timeout_ms = member.rebalance_timeout_ms
+        reason = f"it did not get on from epoch {member.member_epoch} within {timeout_ms} ms"
+        self._schedule(
+            _REBALANCE, group_id, member.member_id, timeout_ms, reason, only_in_epoch=member.member_epoch
+        )
+
+    def rebalanced(self, group_id: str, member_id: str) -> None:
+        self._timer.cancel((_REBALANCE, group_id, member_id))
+
+    def join(self, group_id: str, member: ConsumerGroupMember) -> None:
+        """A classic member was told to join again; the first time counts."""
+        if not self._timer.is_scheduled((_JOIN, group_id, member.member_id)):
+            reason = "it did not join again within its rebalance timeout"
+            self._schedule(_JOIN, group_id, member.member_id, member.rebalance_timeout_ms, reason)
+
+    def joined(self, group_id: str, member_id: str) -> None:
+        self._timer.cancel((_JOIN, group_id, member_id))
+
+    def sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
+        """A classic member has joined."""
+        self._schedule(_SYNC, group_id, member_id, timeout_ms, "it joined and did not sync")
+
+    def synced(self, group_id: str, member_id: str) -> None:
+        self._timer.cancel((_SYNC, group_id, member_id))
+
+    def cancel(self, group_id: str, member_id: str) -> None:
+        """The member is gone."""
+        for kind in (_SESSION, _REBALANCE, _JOIN, _SYNC):
+            self._timer.cancel((kind, group_id, member_id))
+
+    def _schedule(
+        self,
+        kind: str,
+        group_id: str,
+        member_id: str,
+        timeout_ms: int,
+        reason: str,
+        *,
+        only_in_epoch: int | None = None,
+    ) -> None:
+        self._timer.schedule(
+            (kind, group_id, member_id),
+            timeout_ms,
+            lambda: self._fence(group_id, member_id, reason, only_in_epoch),
+        )

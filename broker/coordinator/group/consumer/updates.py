@@ -1,0 +1,157 @@
+"""What a heartbeat and a join have in common: topics are looked at, partitions assigned, the member brought on its way.
+
+Source: GroupMetadataManager (updateSubscriptionMetadata, maybeUpdateTargetAssignment, maybeReconcile).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from broker.coordinator.group.consumer import records
+from broker.coordinator.group.consumer.assignors import ASSIGNORS
+from broker.coordinator.group.consumer.group import ConsumerGroup
+from broker.coordinator.group.consumer.member import ConsumerGroupMember, MemberState, Partitions
+from broker.coordinator.group.consumer.metadata_hash import TopicHashes
+from broker.coordinator.group.consumer.reconciliation import Owned, Reconciliation
+from broker.coordinator.group.consumer.settings import REFRESH_INTERVAL_MS, GroupSettings
+from broker.coordinator.group.consumer.target import compute_target
+from broker.coordinator.group.consumer.timers import MemberTimers
+from broker.coordinator.record import CoordinatorRecord
+from broker.coordinator.shard import ShardContext
+
+logger = logging.getLogger("barnabas.groups")
+
+
+class MemberChange(NamedTuple):
+    """A member before and after what it has just said of itself; `out` collects the records of that."""
+
+    group: ConsumerGroup
+    old: ConsumerGroupMember
+    new: ConsumerGroupMember
+    out: list[CoordinatorRecord]
+
+    def write_subscription(self) -> bool:
+        """Writes down what has changed about the member; says whether it names other topics than before."""
+        if self.new == self.old:
+            return False
+        self.out.append(records.member_subscription(self.group.group_id, self.new))
+        return self.new.subscribed_topic_names != self.old.subscribed_topic_names
+
+
+class Epoch(NamedTuple):
+    """The group's epoch, and whether all of its members are subscribed to the same topics."""
+
+    number: int
+    is_homogeneous: bool
+
+
+class Target(NamedTuple):
+    """What a member is assigned, and since which epoch."""
+
+    epoch: int
+    partitions: Partitions
+
+
+class GroupUpdates:
+    """The steps, in the order in which they are taken. `rebalances` counts how often an epoch has begun."""
+
+    def __init__(
+        self, context: ShardContext, settings: GroupSettings, hashes: TopicHashes, timers: MemberTimers
+    ) -> None:
+        self._context = context
+        self._settings = settings
+        self._hashes = hashes
+        self._timers = timers
+        self.rebalances = 0
+
+    def next_epoch(self, change: MemberChange, *, is_due: bool) -> Epoch:
+        """Begins a new epoch if `is_due`, or the topics have changed."""
+        group, now_ms = change.group, self._context.now_ms()
+        if is_due or group.must_refresh(now_ms):
+            return self._look_at_topics(change, is_due=is_due)
+        return Epoch(group.group_epoch, group.subscriptions.is_homogeneous(len(group.members)))
+
+    def _look_at_topics(self, change: MemberChange, *, is_due: bool) -> Epoch:
+        group = change.group
+        after = group.subscriptions.after(change.old, change.new)
+        metadata_hash = self._hashes.group_hash(after.topics, self._context.image())
+        epoch = group.group_epoch
+        if is_due or metadata_hash != group.metadata_hash:
+            epoch += 1
+            change.out.append(records.group_epoch(group.group_id, epoch, metadata_hash))
+            self.rebalances += 1
+            logger.info("group %s: epoch %d", group.group_id, epoch)
+        group.refreshed(self._context.now_ms() + REFRESH_INTERVAL_MS, epoch)
+        if group.has_subscription_metadata_record:
+            change.out.append(records.partition_metadata_tombstone(group.group_id))
+        return Epoch(epoch, after.is_homogeneous(_size_after(change)))
+
+    def assign(self, change: MemberChange, epoch: Epoch) -> Target:
+        """Assigns partitions where the epoch has none yet and the last assignment is long enough ago."""
+        group, new = change.group, change.new
+        if group.assignment_epoch >= epoch.number or not self._may_assign(group):
+            return Target(group.assignment_epoch, group.target_of(new.member_id, new.instance_id))
+        name = self._assignor(group.preferred_assignor(change.old, new))
+        target = compute_target(
+            group,
+            new,
+            epoch=epoch.number,
+            assign=ASSIGNORS[name],
+            is_homogeneous=epoch.is_homogeneous,
+            image=self._context.image(),
+            now_ms=self._context.now_ms(),
+        )
+        logger.info("group %s: assigned by %s in epoch %d", group.group_id, name, epoch.number)
+        change.out.extend(target.records)
+        return Target(epoch.number, target.of(new.member_id))
+
+    def _may_assign(self, group: ConsumerGroup) -> bool:
+        last_ms = group.assignment_timestamp_ms
+        interval_ms = self._settings.assignment_interval_ms(group.group_id)
+        return not last_ms or not interval_ms or self._context.now_ms() >= last_ms + interval_ms
+
+    def _assignor(self, preferred: str | None) -> str:
+        """A name that is served: the records may have one that Kafka served as a plugin."""
+        if preferred is None or preferred not in ASSIGNORS:
+            return self._settings.default_assignor
+        return preferred
+
+    def reconcile(
+        self, change: MemberChange, target: Target, *, has_subscription_changed: bool, owned: Owned | None
+    ) -> ConsumerGroupMember:
+        """The member after its next step to `target`; raises ApiError(FENCED_MEMBER_EPOCH)."""
+        group, member = change.group, change.new
+        if not has_subscription_changed and member.is_reconciled_to(target.epoch):
+            return member
+        topics = self._context.image().topics
+        names = group.subscriptions.topics_of(member)
+        after = Reconciliation(
+            target_epoch=target.epoch,
+            target=target.partitions,
+            subscribed=frozenset(topics[name].topic_id for name in names if name in topics),
+            has_subscription_changed=has_subscription_changed,
+            is_owned=lambda topic_id, partition: group.owner(topic_id, partition) is not None,
+            owned=owned,
+        ).apply(member)
+        if after != member:
+            change.out.append(records.current_assignment(group.group_id, after))
+            self._watch_revocation(group.group_id, after)
+        return after
+
+    def _watch_revocation(self, group_id: str, member: ConsumerGroupMember) -> None:
+        if member.uses_classic_protocol:
+            return
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            self._timers.rebalance(group_id, member)
+        else:
+            self._timers.rebalanced(group_id, member.member_id)
+
+
+def _size_after(change: MemberChange) -> int:
+    """How many members the group will have: a static one may take another's place."""
+    group, new = change.group, change.new
+    is_known = new.member_id in group.members or (
+        new.instance_id is not None and new.instance_id in group.static_members
+    )
+    return len(group.members) + (not is_known)

@@ -1,0 +1,65 @@
+"""The consumer protocol (KIP-848): ConsumerGroupHeartbeat and ConsumerGroupDescribe.
+
+Both are told to clients always; they are refused with UNSUPPORTED_VERSION where group.version is not 1, or
+group.coordinator.rebalance.protocols does not have `consumer`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker.coordinator.group.consumer.service import DescribedGroup, described_refused, heartbeat_refused
+from broker.metadata.versions import GROUP_VERSION
+from broker.request import Pending, RequestContext, api
+from config.catalogue.groups import GROUP_COORDINATOR_REBALANCE_PROTOCOLS
+from protocol.api_keys import ApiKey
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.services import Broker
+
+_PROTOCOL: Final = "consumer"
+_GROUP_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: all that can be allowed on a group, since nobody checks."""
+
+
+def _is_enabled(broker: Broker) -> bool:
+    protocols = broker.config[GROUP_COORDINATOR_REBALANCE_PROTOCOLS]
+    return _PROTOCOL in protocols and broker.image.features.get(GROUP_VERSION, 0) > 0
+
+
+@api(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1))
+def consumer_group_heartbeat(
+    broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | Pending[ConsumerGroupHeartbeatResponse]:
+    if not _is_enabled(broker):
+        return heartbeat_refused(ApiError(ErrorCode.UNSUPPORTED_VERSION))
+    return broker.groups.consumers.heartbeat(context, request)
+
+
+@api(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1))
+def consumer_group_describe(
+    broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse | Pending[ConsumerGroupDescribeResponse]:
+    if not _is_enabled(broker):
+        error = ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        return ConsumerGroupDescribeResponse(
+            groups=[described_refused(group_id, error) for group_id in request.group_ids]
+        )
+    answer: Pending[ConsumerGroupDescribeResponse] = Pending()
+
+    def described(groups: list[DescribedGroup]) -> None:
+        if request.include_authorized_operations:
+            for group in groups:
+                if group.error_code == ErrorCode.NONE:
+                    group.authorized_operations = _GROUP_OPERATIONS
+        answer.complete(ConsumerGroupDescribeResponse(groups=groups))
+
+    broker.groups.consumers.describe(request.group_ids, described)
+    return answer
