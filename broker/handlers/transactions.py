@@ -131,7 +131,7 @@ def _add_or_verify(broker: Broker, context: RequestContext, transaction: Transac
     client_version = TV_2 if context.api_version >= FIRST_BATCHED else TV_0
     return broker.transactions.add_partitions(
         transaction.transactional_id, producer, partitions, client_version
-    ).then(lambda error: _same_for_all(transaction, partitions, _for(context, error, FIRST_WITH_FENCED)))
+    ).then(lambda error: _same_for_all(transaction, _for(context, error, FIRST_WITH_FENCED)))
 
 
 def _partitions(topics: Sequence[Topic]) -> list[TopicPartition]:
@@ -153,8 +153,21 @@ def _nothing_attempted(
     return _result(transaction, errors)
 
 
-def _same_for_all(transaction: Transaction, partitions: Sequence[TopicPartition], error: ErrorCode) -> Result:
-    return _result(transaction, dict.fromkeys(partitions, error))
+def _same_for_all(transaction: Transaction, error: ErrorCode) -> Result:
+    """As it was asked, what was named twice and topics without partitions included."""
+    return Result(
+        transactional_id=transaction.transactional_id,
+        topic_results=[
+            TopicResult(
+                name=topic.name,
+                results_by_partition=[
+                    PartitionResult(partition_index=index, partition_error_code=error)
+                    for index in topic.partitions
+                ],
+            )
+            for topic in transaction.topics
+        ],
+    )
 
 
 def _result(transaction: Transaction, errors: Mapping[TopicPartition, ErrorCode]) -> Result:

@@ -1,8 +1,7 @@
-"""InitProducerId: ids for idempotent producers, none for transactions."""
+"""Producer ids and transactions, as clients see them."""
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 import pytest
@@ -57,19 +56,6 @@ def test_a_disk_that_refuses_means_try_again(tmp_path: Path) -> None:
     )
     assert broker.requests.apis["INIT_PRODUCER_ID"].errors == {"COORDINATOR_NOT_AVAILABLE": 1}
     broker.kill()
-
-
-def test_transactions_are_refused_for_good_and_somebody_is_told(
-    broker: InProcessBroker, caplog: pytest.LogCaptureFixture
-) -> None:
-    refused = InitProducerIdResponse(
-        error_code=ErrorCode.UNSUPPORTED_VERSION, producer_id=-1, producer_epoch=-1
-    )
-    with caplog.at_level(logging.WARNING, "barnabas.transactions"):
-        assert broker.client(version=5, client_id="orders") >> transactional("tx-7") << refused
-    (line,) = caplog.messages
-    assert "orders" in line
-    assert "tx-7" in line
 
 
 def test_a_transactional_id_has_a_letter_at_least(broker: InProcessBroker) -> None:

@@ -1,4 +1,4 @@
-"""InitProducerId for producers without a transactional id."""
+"""Producer ids and transactions: who may write under a transactional id, and how each transaction ends."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from itertools import pairwise
 from typing import Any
 
 from protocol.api_keys import ApiKey
-from protocol.messages.transactions import InitProducerIdRequest
+from protocol.messages.producers import DescribeTransactionsRequest, ListTransactionsRequest
+from protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+)
 from tests.conformance.dialogues import dialogue
+from tests.conformance.dialogues.transactional import FIRST_OF_BROKERS, Producer, init, sorted_results
 from tests.conformance.speaker import Speaker
 
 FIRST, LAST = 0, 5
 PREVIOUS_ID = 3
 
 
-def init(**fields: Any) -> InitProducerIdRequest:
-    fields.setdefault("transaction_timeout_ms", 60_000)
-    return InitProducerIdRequest(**fields)
+# ---- InitProducerId
 
 
 @dialogue(ApiKey.INIT_PRODUCER_ID, FIRST, LAST)
@@ -41,3 +45,360 @@ def a_transactional_id_without_letters(client: Speaker) -> None:
 def an_id_from_before(client: Speaker) -> None:
     for producer_id, epoch in ((5, 0), (5, -1), (-1, 0), (-2, -2), (2**40, 3)):
         client.ask(init(producer_id=producer_id, producer_epoch=epoch))
+
+
+@dialogue(ApiKey.INIT_PRODUCER_ID, FIRST, LAST)
+def one_producer_after_the_other(client: Speaker) -> None:
+    producer = Producer(client, is_initialized=False)
+    producer.note_state()
+    for timeout_ms in (60_000, 1, 900_000):
+        producer.init(transaction_timeout_ms=timeout_ms)
+        producer.note_state()
+
+
+@dialogue(ApiKey.INIT_PRODUCER_ID, FIRST, LAST)
+def timeouts_of_transactions(client: Speaker) -> None:
+    producer = Producer(client, is_initialized=False)
+    for timeout_ms in (0, -1, 900_001, 2**31 - 1):
+        producer.init(transaction_timeout_ms=timeout_ms)
+    producer.note_state()
+    producer.init(transaction_timeout_ms=900_000)
+    producer.init(transaction_timeout_ms=0)
+    producer.note_state()
+
+
+@dialogue(ApiKey.INIT_PRODUCER_ID, FIRST, LAST)
+def a_producer_takes_over_an_open_transaction(client: Speaker) -> None:
+    producer = Producer(client)
+    topic = client.create("t")
+    producer.open({topic: [0]})
+    producer.note_state()
+    producer.init()
+    producer.note_state()
+    producer.init()
+    producer.note_state()
+
+
+@dialogue(ApiKey.INIT_PRODUCER_ID, PREVIOUS_ID, LAST)
+def another_epoch_for_the_same_producer(client: Speaker) -> None:
+    producer = Producer(client)
+    first = {"producer_id": producer.id, "producer_epoch": producer.epoch}
+    producer.init(**first)
+    producer.note_state()
+    producer.init(**first)
+    producer.init(producer_id=producer.id, producer_epoch=producer.epoch)
+    producer.init(**first)
+    producer.init(producer_id=producer.id, producer_epoch=producer.epoch + 1)
+    producer.init(producer_id=producer.id + 1_000_000, producer_epoch=producer.epoch)
+    producer.init(producer_id=producer.id, producer_epoch=-1)
+    producer.init(producer_id=-1, producer_epoch=producer.epoch)
+    producer.note_state()
+    producer.init()
+    producer.init(producer_id=producer.id, producer_epoch=producer.epoch - 1)
+
+
+@dialogue(ApiKey.INIT_PRODUCER_ID, PREVIOUS_ID, LAST)
+def another_epoch_where_nobody_had_one(client: Speaker) -> None:
+    producer = Producer(client, is_initialized=False)
+    producer.init(producer_id=2**40, producer_epoch=7)
+    producer.note_state()
+
+
+@dialogue(ApiKey.INIT_PRODUCER_ID, PREVIOUS_ID, LAST)
+def another_epoch_with_a_transaction_open(client: Speaker) -> None:
+    producer = Producer(client)
+    topic = client.create("t")
+    producer.open({topic: [0]})
+    before = {"producer_id": producer.id, "producer_epoch": producer.epoch}
+    producer.init(producer_id=producer.id, producer_epoch=producer.epoch + 3)
+    producer.note_state()
+    producer.init(**before)
+    producer.note_state()
+    producer.init(**before)
+    producer.note_state()
+
+
+# ---- AddPartitionsToTxn
+
+
+@dialogue(ApiKey.ADD_PARTITIONS_TO_TXN, FIRST, LAST)
+def partitions_are_added(client: Speaker) -> None:
+    producer = Producer(client)
+    one, other = client.create("one", 3), client.create("other", 12)
+    version = client.version
+    producer.add({one: [0]}, version)
+    producer.note_state()
+    producer.add({one: [0]}, version)
+    producer.add({one: [2, 1], other: [3]}, version)
+    producer.add({other: [3, 3, 11, 0]}, version)
+    producer.note_state()
+    producer.end(committed=True, version=4)
+    producer.settle()
+    producer.note_state()
+    producer.add({other: [0]}, version)
+    producer.note_state()
+
+
+@dialogue(ApiKey.ADD_PARTITIONS_TO_TXN, FIRST, LAST)
+def partitions_of_somebody_else(client: Speaker) -> None:
+    producer = Producer(client)
+    topic = client.create("t")
+    version = client.version
+    producer.add({topic: [0]}, version, transactional_id=client.topic("nobody"))
+    producer.add({topic: [0]}, version, transactional_id="")
+    producer.add({topic: [0]}, version, producer_id=producer.id + 1_000_000)
+    producer.add({topic: [0]}, version, producer_id=-1)
+    producer.add({topic: [0]}, version, producer_epoch=producer.epoch + 1)
+    producer.begin_anew()
+    producer.add({topic: [0]}, version, producer_epoch=producer.epoch - 1)
+    producer.note_state()
+
+
+@dialogue(ApiKey.ADD_PARTITIONS_TO_TXN, FIRST, LAST)
+def partitions_that_are_not_there(client: Speaker) -> None:
+    producer = Producer(client)
+    topic = client.create("t", 2)
+    version = client.version
+    producer.add({topic: [0, 2], client.topic("none"): [0]}, version)
+    producer.add({topic: [-1]}, version)
+    producer.add({client.topic("none"): [0]}, version, transactional_id="")
+    producer.add({}, version)
+    producer.note_state()
+    producer.add({topic: []}, version)
+    producer.note_state()
+
+
+@dialogue(ApiKey.ADD_PARTITIONS_TO_TXN, FIRST_OF_BROKERS, LAST)
+def brokers_ask_for_many(client: Speaker) -> None:
+    one, other = Producer(client, "one"), Producer(client, "other")
+    topic = client.create("t", 3)
+    one.open({topic: [0, 1]})
+
+    def ask(*parts: AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction) -> None:
+        client.ask(AddPartitionsToTxnRequest(transactions=list(parts)), noting=sorted_results)
+
+    ask(one.part({topic: [0, 2]}, verify_only=True), other.part({topic: [0]}, verify_only=True))
+    ask(one.part({topic: [2]}), other.part({topic: [0]}, verify_only=True))
+    ask(one.part({topic: [0, 1, 2]}, verify_only=True), other.part({topic: [7]}))
+    ask(one.part({topic: [0]}, verify_only=True, producer_epoch=one.epoch + 1))
+    ask(one.part({topic: [0]}, verify_only=True, producer_id=one.id + 1_000_000))
+    ask(one.part({topic: [0]}, verify_only=True, transactional_id=client.topic("nobody")))
+    ask(one.part({topic: [0]}, verify_only=True, transactional_id=""))
+    ask(one.part({topic: [0], client.topic("none"): [1]}, verify_only=True))
+    one.end(committed=False, version=4)
+    one.settle()
+    ask(one.part({topic: [0]}, verify_only=True))
+    one.note_state()
+    other.note_state()
+
+
+# ---- AddOffsetsToTxn
+
+
+@dialogue(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4)
+def offsets_of_a_group_are_added(client: Speaker) -> None:
+    producer = Producer(client)
+
+    def ask(**given: Any) -> None:
+        fields: dict[str, Any] = {
+            "transactional_id": producer.transactional_id,
+            "producer_id": producer.id,
+            "producer_epoch": producer.epoch,
+            "group_id": client.topic("group"),
+        } | given
+        client.ask(AddOffsetsToTxnRequest(**fields))
+
+    ask(transactional_id=client.topic("nobody"))
+    ask(transactional_id="")
+    ask(producer_id=producer.id + 1_000_000)
+    ask(producer_epoch=producer.epoch + 1)
+    producer.note_state()
+    ask()
+    ask()
+    ask(group_id="")
+    ask(group_id=client.topic("another group"))
+    producer.begin_anew()
+    ask(producer_epoch=producer.epoch - 1)
+
+
+# ---- EndTxn
+
+
+def begin(producer: Producer, topic: str, *, committed: bool | None) -> None:
+    """Nothing of it is noted. `committed`: how the transaction has ended; None where it is open."""
+    producer.begin_anew()
+    producer.open({topic: [0]})
+    if committed is not None:
+        request = EndTxnRequest(
+            transactional_id=producer.transactional_id,
+            producer_id=producer.id,
+            producer_epoch=producer.epoch,
+            committed=committed,
+        )
+        producer.client.until(request, lambda answer: answer.error_code == 0, 4)
+        producer.settle()
+
+
+@dialogue(ApiKey.END_TXN, FIRST, LAST)
+def transactions_end(client: Speaker) -> None:
+    producer = Producer(client)
+    topic = client.create("t", 2)
+    for committed in (True, False):
+        producer.open({topic: [0, 1]})
+        before = producer.id, producer.epoch
+        producer.end(committed=committed)
+        producer.note_state()
+        for again in (committed, not committed):
+            producer.end(committed=again, producer_id=before[0], producer_epoch=before[1])
+            producer.note_state()
+
+
+@dialogue(ApiKey.END_TXN, FIRST, LAST)
+def nothing_ends(client: Speaker) -> None:
+    """With transaction version 2 an abort takes an epoch all the same."""
+    for committed in (True, False):
+        producer = Producer(client, f"empty-{committed}")
+        producer.end(committed=committed)
+        producer.note_state()
+        producer.end(committed=committed)
+        producer.note_state()
+
+
+@dialogue(ApiKey.END_TXN, FIRST, LAST)
+def the_end_of_the_last_once_more(client: Speaker) -> None:
+    topic = client.create("t")
+    for was_committed in (True, False):
+        for committed in (True, False):
+            producer = Producer(client, f"{was_committed}-{committed}")
+            begin(producer, topic, committed=was_committed)
+            producer.end(committed=committed)
+            producer.note_state()
+            producer.end(committed=committed, producer_epoch=producer.epoch - 1)
+            producer.end(committed=committed, producer_epoch=producer.epoch - 2)
+            producer.end(committed=committed, producer_epoch=producer.epoch + 1)
+
+
+@dialogue(ApiKey.END_TXN, FIRST, LAST)
+def the_end_of_somebody_elses(client: Speaker) -> None:
+    producer = Producer(client)
+    topic = client.create("t")
+    begin(producer, topic, committed=None)
+    for committed in (True, False):
+        producer.end(committed=committed, transactional_id=client.topic("nobody"))
+        producer.end(committed=committed, transactional_id="")
+        producer.end(committed=committed, producer_id=producer.id + 1_000_000)
+        producer.end(committed=committed, producer_id=-1)
+        producer.end(committed=committed, producer_epoch=producer.epoch - 1)
+        producer.end(committed=committed, producer_epoch=producer.epoch + 1)
+    producer.note_state()
+
+
+@dialogue(ApiKey.END_TXN, FIRST, LAST)
+def many_transactions(client: Speaker) -> None:
+    producer = Producer(client)
+    topic = client.create("t", 4)
+    for number in range(6):
+        producer.open({topic: range(number % 4 + 1)})
+        producer.end(committed=number % 3 != 2)
+        producer.settle()
+    producer.note_state()
+    producer.init(4)
+    producer.note_state()
+
+
+# ---- looking
+
+
+@dialogue(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0)
+def described(client: Speaker) -> None:
+    known, other = Producer(client, "known"), Producer(client, "other")
+    topic = client.create("t", 12)
+    other.open({topic: [5, 0, 11]})
+    names = [
+        known.transactional_id,
+        client.topic("nobody"),
+        "",
+        other.transactional_id,
+        known.transactional_id,
+    ]
+    client.ask(DescribeTransactionsRequest(transactional_ids=names))
+    client.ask(DescribeTransactionsRequest(transactional_ids=[]))
+
+
+@dialogue(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0)
+def partitions_are_listed_as_kafka_does(client: Speaker) -> None:
+    """In the order of its tables, in which they stand in the log, too."""
+    producer = Producer(client)
+    names = [client.create(word, 40) for word in ("a", "b", "c")]
+    added: list[dict[str, list[int]]] = [
+        {names[0]: list(range(0, 40, 3))},
+        {names[1]: [39, 1, 17], names[0]: [38, 2]},
+        {names[2]: list(range(40)), names[1]: [0]},
+    ]
+    for partitions in added:
+        producer.open(partitions)
+        client.ask(producer.described(), 0)
+
+
+@dialogue(ApiKey.LIST_TRANSACTIONS, 0, 2)
+def listed(client: Speaker) -> None:
+    empty, open_, done = (Producer(client, word) for word in ("empty", "open", "done"))
+    topic = client.create("t")
+    open_.open({topic: [0]})
+    begin(done, topic, committed=True)
+    mine = [empty.id, open_.id, done.id]
+
+    def ask(**fields: Any) -> None:
+        fields.setdefault("producer_id_filters", mine)
+        client.ask(ListTransactionsRequest(**fields), noting=_listed)
+
+    ask()
+    ask(producer_id_filters=[open_.id, 2**40])
+    ask(producer_id_filters=[2**40])
+    ask(state_filters=["Ongoing"])
+    ask(state_filters=["Empty", "CompleteCommit", "ongoing", "Nonsense"])
+    ask(state_filters=["Nonsense"])
+    ask(state_filters=["Dead", "PrepareEpochFence", "PrepareCommit", "PrepareAbort", "CompleteAbort", ""])
+
+
+def _listed(answer: Any) -> object:
+    answer.transaction_states = sorted(
+        answer.transaction_states, key=lambda state: str(state.transactional_id)
+    )
+    answer.unknown_state_filters = sorted(answer.unknown_state_filters)
+    return answer
+
+
+@dialogue(ApiKey.LIST_TRANSACTIONS, 1, 2)
+def listed_by_duration(client: Speaker) -> None:
+    empty, open_ = Producer(client, "empty"), Producer(client, "open")
+    open_.open({client.create("t"): [0]})
+    for duration in (-1, -5, 3_600_000, 2**62):
+        request = ListTransactionsRequest(producer_id_filters=[empty.id, open_.id], duration_filter=duration)
+        client.ask(request, noting=_listed)
+    client.until(
+        ListTransactionsRequest(producer_id_filters=[open_.id], duration_filter=10),
+        lambda answer: len(answer.transaction_states) == 1,
+    )
+
+
+@dialogue(ApiKey.LIST_TRANSACTIONS, 2, 2)
+def listed_by_pattern(client: Speaker) -> None:
+    one, other = Producer(client, "one"), Producer(client, "other")
+    for pattern in (
+        None,
+        "",
+        one.transactional_id,
+        client.topic("o.*"),
+        ".*other",
+        "other",
+        "(?i).*OTHER",
+        "(",
+        "a{2,1}",
+        "(?=x)",
+        r"\p{Greek}*",
+    ):
+        request = ListTransactionsRequest(
+            producer_id_filters=[one.id, other.id], transactional_id_pattern=pattern
+        )
+        client.ask(request, noting=_listed)
