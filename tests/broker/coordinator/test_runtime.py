@@ -1,0 +1,279 @@
+"""CoordinatorRuntime: which shard has a key, and which shards there are as the metadata change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from broker.controller.internal_topics import partition_for
+from broker.coordinator.partition_log import LogLimits
+from broker.coordinator.runtime import CoordinatorRuntime
+from broker.coordinator.shard import CoordinatorResult
+from broker.coordinator.txn import TopicPartition, TransactionalProducer
+from broker.metadata.image import MetadataImage
+from broker.partition_io import AppendResult
+from broker.request import Pending
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.topic_records import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from protocol.schema import Message
+from storage.offsets import FileRecords
+from storage.verification import VerificationGuard
+from tests.broker.coordinator.runtime_bench import Bench, Counters, MemoryLogs, marker
+from tests.broker.held_runner import HeldRunner
+
+HERE, ELSEWHERE = 1, 2
+TOPIC_ID = b"t" * 16
+PRODUCER = TransactionalProducer("id", 5, 0, False)
+
+
+class ManyLogs(MemoryLogs):
+    """A log for each partition; what is set here counts for all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._others: dict[int, MemoryLogs] = {}
+
+    def of(self, partition: int) -> MemoryLogs:
+        return self._others.setdefault(partition, MemoryLogs()) if partition else self
+
+    def check(self, partition: int, *, is_needed: bool = True) -> LogLimits:
+        limits = super().check(0, is_needed=is_needed)
+        return limits._replace(next_offset=self.of(partition).next_offset)
+
+    def append(
+        self,
+        partition: int,
+        batch: bytes,
+        *,
+        guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
+    ) -> AppendResult | Pending[AppendResult]:
+        return MemoryLogs.append(self.of(partition), 0, batch, guard=guard)
+
+    def contents(self, partition: int) -> Sequence[FileRecords]:
+        return MemoryLogs.contents(self.of(partition), 0)
+
+
+class House:
+    """A runtime over memory that follows the metadata."""
+
+    def __init__(self, runner: HeldRunner | None = None) -> None:
+        self.bench = Bench(runner=runner)
+        self.bench.runner.unload()
+        self.bench.shards.clear()
+        self.logs = self.bench.logs = ManyLogs()
+        self.bench.parts.logs = self.logs
+        self.image = MetadataImage.empty()
+        self.runtime: CoordinatorRuntime[Counters] = CoordinatorRuntime(self.bench.parts, HERE)
+
+    def change(self, *records: Message) -> None:
+        self.image, delta = self.image.apply(records)
+        self.runtime.apply(self.image, delta)
+
+    def create(self, *leaders: int, name: str = "counters") -> None:
+        partitions = [
+            PartitionRecord(
+                partition_id=index,
+                topic_id=TOPIC_ID,
+                replicas=[HERE, ELSEWHERE],
+                isr=[HERE, ELSEWHERE],
+                leader=leader,
+                leader_epoch=0,
+            )
+            for index, leader in enumerate(leaders)
+        ]
+        self.change(TopicRecord(name=name, topic_id=TOPIC_ID), *partitions)
+
+    def lead(self, partition: int, leader: int) -> None:
+        self.change(PartitionChangeRecord(partition_id=partition, topic_id=TOPIC_ID, leader=leader))
+
+    def set(self, name: str, value: int) -> Pending[Any]:
+        return self.runtime.write(name, lambda shard: shard.set(name, value), lambda error: error.code)
+
+    def answer(self, pending: Pending[Any]) -> Any:
+        self.bench.end_pass()
+        told: list[Any] = []
+        pending.add_done_callback(told.append)
+        return told[0] if told else "nothing"
+
+
+def key_of(partition: int, count: int) -> str:
+    return next(key for key in map(str, range(1000)) if partition_for(key, count) == partition)
+
+
+def test_without_a_topic_no_coordinator_is_available() -> None:
+    house = House()
+    assert house.answer(house.set("a", 1)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert house.runtime.read_all(lambda _: 1, lambda _: 2) == []
+
+
+def test_a_key_belongs_to_the_partition_that_clients_are_told() -> None:
+    house = House()
+    house.create(HERE, ELSEWHERE, HERE)
+    assert [shard.context.partition for shard in house.runtime.shards()] == [0, 2]
+    assert house.answer(house.set(key_of(0, 3), 1)) is None
+    assert house.answer(house.set(key_of(1, 3), 1)) is ErrorCode.NOT_COORDINATOR
+    assert house.answer(house.set(key_of(2, 3), 1)) is None
+    assert [sorted(shard.counters) for shard in house.runtime.shards()] == [[key_of(0, 3)], [key_of(2, 3)]]
+
+
+def test_shards_come_and_go_with_the_lead() -> None:
+    house = House()
+    house.create(HERE, ELSEWHERE)
+    (first,) = house.runtime.shards()
+    house.lead(1, HERE)
+    assert [(shard.context.partition, shard.context.epoch) for shard in house.runtime.shards()] == [
+        (0, 0),
+        (1, 1),
+    ]
+    house.lead(0, ELSEWHERE)
+    assert first.events[-1] == "unloaded"
+    assert [shard.context.partition for shard in house.runtime.shards()] == [1]
+
+
+def test_a_topic_that_is_deleted_takes_its_shards_along_even_where_the_name_comes_back() -> None:
+    house = House()
+    house.create(HERE)
+    (old,) = house.runtime.shards()
+    house.change(
+        RemoveTopicRecord(topic_id=TOPIC_ID),
+        TopicRecord(name="counters", topic_id=b"u" * 16),
+        PartitionRecord(partition_id=0, topic_id=b"u" * 16, replicas=[HERE], isr=[HERE], leader=HERE),
+    )
+    assert old.events[-1] == "unloaded"
+    assert house.runtime.shards()[0] is not old
+    house.change(RemoveTopicRecord(topic_id=b"u" * 16))
+    assert house.runtime.shards() == []
+    assert house.answer(house.set("a", 1)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_shards_hear_of_all_metadata() -> None:
+    house = House()
+    house.create(HERE)
+    house.change(TopicRecord(name="other", topic_id=b"o" * 16))
+    assert house.runtime.shards()[0].events == ["loaded", "metadata"]
+
+
+def test_all_shards_are_asked_and_those_that_are_loading_say_so() -> None:
+    runner = HeldRunner()
+    house = House(runner)
+    house.create(HERE, HERE, ELSEWHERE)
+    house.answer(house.set(key_of(1, 3), 4))
+    house.runtime.write_all(
+        lambda shard: CoordinatorResult(None, shard.set("all", 1).records), lambda error: error.code
+    )
+    house.bench.end_pass()
+    seen = house.runtime.read_all(lambda shard: len(shard.counters), lambda error: int(error.code))
+    assert sorted(house.answer(each) for each in seen) == [1, 2]
+    house.logs.of(2).write(house.logs.batches[0])
+    house.lead(2, HERE)
+    states = house.runtime.read_all(lambda _: "loaded", lambda error: error.code.name)
+    assert {house.answer(each) for each in states} == {"loaded", "COORDINATOR_LOAD_IN_PROGRESS"}
+    assert len(house.runtime.write_all(lambda _: CoordinatorResult(None), lambda error: error.code)) == 2
+
+
+def test_what_lies_on_a_failed_disk_is_not_coordinated_any_more() -> None:
+    house = House()
+    house.create(HERE)
+    (shard,) = house.runtime.shards()
+    house.runtime.log_dir_failed()
+    assert shard.events == ["loaded"]
+    house.logs.refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+    house.runtime.log_dir_failed()
+    assert shard.events == ["loaded", "unloaded"]
+    assert house.answer(house.set("a", 1)) is ErrorCode.NOT_COORDINATOR
+
+
+def test_at_the_stop_what_was_decided_is_written() -> None:
+    house = House()
+    house.create(HERE)
+    told = house.set("a", 1)
+    house.runtime.stop()
+    assert house.answer(told) is None
+    assert house.answer(house.set("a", 1)) is ErrorCode.NOT_COORDINATOR
+
+
+# ---- transactions
+
+
+class Verifier:
+    """A TransactionVerifier that answers when the test does."""
+
+    def __init__(self) -> None:
+        self.pending: Pending[Mapping[TopicPartition, ErrorCode]] = Pending()
+        self.asked: list[tuple[TransactionalProducer, list[TopicPartition]]] = []
+
+    def verify(
+        self, producer: TransactionalProducer, partitions: Sequence[TopicPartition]
+    ) -> Pending[Mapping[TopicPartition, ErrorCode]]:
+        self.asked.append((producer, list(partitions)))
+        return self.pending
+
+
+def in_transaction(house: House) -> Pending[Any]:
+    return house.runtime.write_in_transaction(
+        "a", PRODUCER, lambda shard: shard.set("a", 1), lambda error: error.code
+    )
+
+
+def test_a_transactions_coordinator_is_asked_first() -> None:
+    house = House()
+    house.runtime.verifier = verifier = Verifier()
+    house.logs.verifying = True
+    house.create(HERE)
+    told = in_transaction(house)
+    assert house.answer(told) == "nothing"
+    assert verifier.asked == [(PRODUCER, [("counters", 0)])]
+    verifier.pending.complete({("counters", 0): ErrorCode.NONE})
+    assert house.answer(told) is None
+    assert house.logs.guards[0] is not None
+    house.logs.verifying = False  # the log knows the transaction from now on
+    assert house.answer(in_transaction(house)) is None
+    assert len(verifier.asked) == 1
+    assert house.answer(house.runtime.complete_transaction(0, marker(5, committed=True))) is None
+    assert house.runtime.shards()[0].counters == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.TRANSACTION_ABORTABLE),
+        (ErrorCode.NETWORK_EXCEPTION, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+    ],
+)
+def test_what_the_transactions_coordinator_refuses_is_not_written(code: ErrorCode, told: ErrorCode) -> None:
+    house = House()
+    house.runtime.verifier = verifier = Verifier()
+    verifier.pending.complete({("counters", 0): code})
+    house.logs.verifying = True
+    house.create(HERE)
+    assert house.answer(in_transaction(house)) is told
+    assert house.logs.batches == []
+
+
+def test_a_shard_that_goes_while_the_transaction_is_verified_writes_nothing() -> None:
+    house = House()
+    house.runtime.verifier = verifier = Verifier()
+    house.logs.verifying = True
+    house.create(HERE)
+    told = in_transaction(house)
+    house.lead(0, ELSEWHERE)
+    verifier.pending.complete({("counters", 0): ErrorCode.NONE})
+    assert house.answer(told) is ErrorCode.NOT_COORDINATOR
+    assert house.answer(in_transaction(house)) is ErrorCode.NOT_COORDINATOR
+    ended = house.answer(house.runtime.complete_transaction(0, marker(5, committed=True)))
+    assert ended.code is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_log_that_cannot_begin_a_verification_says_why() -> None:
+    house = House()
+    house.create(HERE)
+    house.logs.refusal = ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert house.answer(in_transaction(house)) is ErrorCode.NOT_COORDINATOR

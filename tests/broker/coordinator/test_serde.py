@@ -1,0 +1,69 @@
+"""RecordSerde: records to bytes and back, and what is not one."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.coordinator.record import CoordinatorRecord, tombstone
+from broker.coordinator.record_types import GROUP_RECORDS, TRANSACTION_RECORDS
+from broker.coordinator.serde import RecordSerde, UnknownRecordTypeError, UnreadableRecordError
+from protocol.messages.group_state import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from protocol.messages.transaction_state import TransactionLogKey, TransactionLogValue
+
+GROUPS = RecordSerde(GROUP_RECORDS)
+
+
+def test_a_key_is_its_type_and_its_message() -> None:
+    key, value = GROUPS.encode(tombstone(GroupMetadataKey(group="g")))
+    assert (key.hex(), value) == ("0002000167", None)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_a_record_comes_back_in_the_version_in_which_it_was_written(version: int) -> None:
+    value = OffsetCommitValue(offset=7, metadata="m", commit_timestamp=1)
+    record = CoordinatorRecord(OffsetCommitKey(group="g", topic="t", partition=1), value, version)
+    key, data = GROUPS.encode(record)
+    assert data is not None
+    assert data[:2] == version.to_bytes(2, "big")
+    assert GROUPS.decode(key, data) == record
+
+
+def test_the_types_of_one_topic_are_not_those_of_the_other() -> None:
+    transactions = RecordSerde(TRANSACTION_RECORDS)
+    record = CoordinatorRecord(
+        TransactionLogKey(transactional_id="x"),
+        TransactionLogValue(producer_id=1, transaction_partitions=[]),
+        1,
+    )
+    assert transactions.decode(*transactions.encode(record)) == record
+    with pytest.raises(AssertionError):
+        transactions.encode(tombstone(GroupMetadataKey(group="g")))
+
+
+def test_every_type_of_kafkas_group_coordinator_is_known_once() -> None:
+    types = sorted(key.api_key for key, _ in GROUP_RECORDS if key.api_key is not None)
+    assert types == [*range(9), *range(10, 18), *range(19, 24)]
+    assert all(value.api_key == key.api_key for key, value in GROUP_RECORDS)
+
+
+def test_a_type_of_a_later_version_is_told_from_nonsense() -> None:
+    with pytest.raises(UnknownRecordTypeError) as caught:
+        GROUPS.decode(b"\x00\x63rest", b"\x00\x00")
+    assert caught.value.type == 99
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b""),
+        (b"\x00", b""),
+        (b"\x00\x02\x00\x05g", None),  # a name that is cut off
+        (b"\x00\x02\x00\x01g", b"\x00"),
+        (b"\x00\x02\x00\x01g", b"\x00\x63"),  # a version of the value that there is not
+        (b"\x00\x02\x00\x01g", b"\xff\xff"),
+        (b"\x00\x02\x00\x01g", b"\x00\x00\x00\x09"),
+    ],
+)
+def test_what_is_no_record_is_told(key: bytes | None, value: bytes | None) -> None:
+    with pytest.raises(UnreadableRecordError):
+        GROUPS.decode(key, value)
