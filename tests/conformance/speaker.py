@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any, Final
 
 from protocol.messages.fetch import FetchResponse
@@ -24,6 +25,7 @@ NO_ID: Final = b"?" * 16
 
 _NOW_WITHIN_MS: Final = 3_600_000
 _TEXTS: Final = frozenset({"error_message", "batch_index_error_message", "documentation"})
+_MEMBERS: Final = frozenset({"member_id", "leader"})
 _OURS: Final = frozenset({"host", "port", "cluster_id"})
 
 
@@ -34,9 +36,15 @@ class Speaker:
         self.peer = peer
         self.version = version
         self.transcript: list[object] = []
+        self.numbers = count(1)
+        """For names by which those who take part are told apart."""
         self._prefix = prefix
         self._ids: dict[Uuid, str] = {ZERO_UUID: "zero", NO_ID: "no id"}
-        self._names: dict[str, dict[int, str]] = {"session": {0: "none"}, "producer": {-1: "none"}}
+        self._names: dict[str, dict[int | str, str]] = {
+            "session": {0: "none"},
+            "producer": {-1: "none"},
+            "member": {"": "none"},
+        }
 
     def topic(self, word: str) -> str:
         """A topic's name that no other dialogue uses."""
@@ -148,11 +156,13 @@ class Speaker:
             return self._nth("session", value)
         if name == "producer_id":
             return self._nth("producer", value)
+        if name in _MEMBERS and isinstance(value, str):
+            return self._nth("member", value)
         if isinstance(value, int) and abs(value - time.time() * 1000) < _NOW_WITHIN_MS:
             return "now"
         return value
 
-    def _nth(self, kind: str, value: int) -> str:
+    def _nth(self, kind: str, value: int | str) -> str:
         names = self._names[kind]
         return names.setdefault(value, f"{kind} {len(names)}")
 

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.conformance
 
 SETTINGS = {
     "node.id": "1",
+    "group.initial.rebalance.delay.ms": "0",
     "log.retention.hours": "168",
     "log.retention.ms": "-1",
     "log.segment.bytes": "1073741824",

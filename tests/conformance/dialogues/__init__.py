@@ -30,6 +30,7 @@ MODULES: Final = (
     "acls",
     "alter_configs",
     "api_versions",
+    "classic_groups",
     "configs",
     "features",
     "fetch",
@@ -41,6 +42,7 @@ MODULES: Final = (
     "offsets",
     "partitions",
     "produce",
+    "produce_transactions",
     "producers",
     "quotas",
     "scram",
@@ -48,6 +50,7 @@ MODULES: Final = (
     "quorum",
     "topics",
     "transactions",
+    "txn_markers",
 )
 
 Play = Callable[["Speaker"], None]

@@ -1,0 +1,207 @@
+"""Members of classic groups, each on a connection of its own: what several of them say to one broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from protocol.messages.groups import (
+    DescribeGroupsRequest,
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+from protocol.schema import Message
+from tests.conformance.peer import Peer
+from tests.conformance.speaker import Speaker
+
+JOIN, SYNC, HEARTBEAT, LEAVE, DESCRIBE = 9, 5, 4, 5, 6
+"""The newest versions, for what a dialogue is not about."""
+
+MEMBER_ID_REQUIRED: Final = 79
+SUBSCRIBED: Final = b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff"
+"""What a consumer says: version 0, the topic t, nothing of its own."""
+
+Protocols = Sequence[tuple[str, bytes]]
+
+
+def protocols_of(protocols: Protocols) -> list[JoinGroupRequest.JoinGroupRequestProtocol]:
+    return [
+        JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=metadata)
+        for name, metadata in protocols
+    ]
+
+
+def by_id(member: Any) -> str:
+    """Ids begin with who it is: the client's id, or the instance's."""
+    return str(member.member_id)
+
+
+def in_order(answer: Any) -> Any:
+    """An answer with its members in an order that is the same for every broker."""
+    answer.members.sort(key=by_id)
+    return answer
+
+
+def a_group(client: Speaker, word: str) -> str:
+    """A group's id that no other dialogue uses, and that has a coordinator."""
+    group = client.topic(word)
+    client.until(FindCoordinatorRequest(key=group), lambda answer: answer.error_code == 0, 3)
+    heartbeat = HeartbeatRequest(group_id=group, generation_id=1, member_id="x")
+    client.until(heartbeat, lambda answer: answer.error_code == 25, HEARTBEAT)
+    return group
+
+
+class Member:
+    """A member of `group`; `id` and `generation` are what it was told last."""
+
+    def __init__(
+        self,
+        client: Speaker,
+        group: str,
+        *,
+        instance: str | None = None,
+        protocols: Protocols = (("range", SUBSCRIBED),),
+        kind: str = "consumer",
+        join_version: int = JOIN,
+        session_ms: int = 10_000,
+    ) -> None:
+        self._client = client
+        self._peer = Peer(*client.peer.address, client_id=f"member-{next(client.numbers)}")
+        self._asked: tuple[Message, int] | None = None
+        self.group = group
+        self.instance = instance
+        self.protocols = protocols
+        self.kind = kind
+        self.join_version = join_version
+        self.session_ms = session_ms
+        self.id = ""
+        self.generation = -1
+
+    def __enter__(self) -> Member:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._peer.close()
+
+    # ---- joining
+
+    def join_request(self) -> JoinGroupRequest:
+        return JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=self.session_ms,
+            rebalance_timeout_ms=30_000,
+            member_id=self.id,
+            group_instance_id=self.instance,
+            protocol_type=self.kind,
+            protocols=protocols_of(self.protocols),
+        )
+
+    def begin_to_join(self) -> None:
+        """Sends JoinGroup; where it needs an id first, gets that."""
+        needs_id = self.join_version >= 4 and self.instance is None and not self.id
+        if needs_id:
+            self.id = self.ask(self.join_request(), self.join_version).member_id
+        self._say(self.join_request(), self.join_version)
+
+    def joined(self) -> Any:
+        """The answer to what `begin_to_join` sent."""
+        answer = in_order(self._hear())
+        self.id, self.generation = answer.member_id, answer.generation_id
+        self._client.note(answer)
+        return answer
+
+    def join(self) -> Any:
+        self.begin_to_join()
+        return self.joined()
+
+    # ---- the rest
+
+    def begin_to_sync(self, assignments: Mapping[str, bytes] | None = None, version: int = SYNC) -> None:
+        self._say(self.sync_request(assignments, version), version)
+
+    def synced(self) -> Any:
+        """The answer to what `begin_to_sync` sent."""
+        answer = self._hear()
+        self._client.note(answer)
+        return answer
+
+    def sync(self, assignments: Mapping[str, bytes] | None = None, version: int = SYNC) -> Any:
+        self.begin_to_sync(assignments, version)
+        return self.synced()
+
+    def sync_request(
+        self, assignments: Mapping[str, bytes] | None = None, version: int = SYNC
+    ) -> SyncGroupRequest:
+        return SyncGroupRequest(
+            group_id=self.group,
+            generation_id=self.generation,
+            member_id=self.id,
+            group_instance_id=self.instance if version >= 3 else None,
+            protocol_type=self.kind,
+            protocol_name=self.protocols[0][0],
+            assignments=[
+                SyncGroupRequest.SyncGroupRequestAssignment(member_id=member_id, assignment=assignment)
+                for member_id, assignment in (assignments or {}).items()
+            ],
+        )
+
+    def heartbeat(self, version: int = HEARTBEAT) -> Any:
+        return self.ask(
+            HeartbeatRequest(
+                group_id=self.group,
+                generation_id=self.generation,
+                member_id=self.id,
+                group_instance_id=self.instance if version >= 3 else None,
+            ),
+            version,
+        )
+
+    def leave(self, version: int = LEAVE) -> Any:
+        identity = LeaveGroupRequest.MemberIdentity(
+            member_id=self.id, group_instance_id=self.instance, reason="done"
+        )
+        if version < 3:
+            return self.ask(LeaveGroupRequest(group_id=self.group, member_id=self.id), version)
+        return self.ask(LeaveGroupRequest(group_id=self.group, members=[identity]), version)
+
+    def ask(self, request: Message, version: int) -> Any:
+        """The answer, noted."""
+        self._say(request, version)
+        answer = self._hear()
+        self._client.note(answer)
+        return answer
+
+    def _say(self, request: Message, version: int) -> None:
+        self._asked = (request, version)
+        self._peer.say(request, version)
+
+    def _hear(self) -> Any:
+        assert self._asked is not None
+        return self._peer.hear(*self._asked)
+
+
+def described(client: Speaker, group: str, version: int = DESCRIBE) -> Any:
+    """DescribeGroups of one group, noted with its members in order."""
+
+    def in_their_order(answer: Any) -> Any:
+        answer.groups[0].members.sort(key=by_id)
+        return answer
+
+    return client.ask(DescribeGroupsRequest(groups=[group]), version, noting=in_their_order)
+
+
+def awaits_state(client: Speaker, group: str, state: str) -> None:
+    """Waits until the group is in that state: what other members said has arrived."""
+    client.until(
+        DescribeGroupsRequest(groups=[group]), lambda answer: answer.groups[0].group_state == state, 5
+    )
+
+
+def awaits_members(client: Speaker, group: str, count: int) -> None:
+    """Waits until the group has so many members."""
+    client.until(
+        DescribeGroupsRequest(groups=[group]), lambda answer: len(answer.groups[0].members) == count, 5
+    )
