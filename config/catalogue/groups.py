@@ -58,9 +58,9 @@ OFFSETS_LOAD_BUFFER_SIZE = keys.int_(
 OFFSETS_COMMIT_TIMEOUT_MS = keys.int_(
     "offsets.commit.timeout.ms", 5_000, HIGH, GROUPS_LATER, at_least(1)
 ).doc("How long a commit may wait for the replicas of __consumer_offsets.")
-OFFSETS_RETENTION_MINUTES = keys.int_(
-    "offsets.retention.minutes", 10_080, HIGH, ACTED, at_least(1)
-).doc("How long the offsets of a group without members are kept.")
+OFFSETS_RETENTION_MINUTES = keys.int_("offsets.retention.minutes", 10_080, HIGH, ACTED, at_least(1)).doc(
+    "How long the offsets of a group without members are kept."
+)
 OFFSETS_RETENTION_CHECK_INTERVAL_MS = keys.long(
     "offsets.retention.check.interval.ms", 600_000, HIGH, ACTED, at_least(1)
 ).doc("How often the coordinator looks for offsets that have expired.")
@@ -70,19 +70,17 @@ OFFSET_METADATA_MAX_BYTES = keys.int_("offset.metadata.max.bytes", 4_096, HIGH, 
 
 # Classic groups.
 
-GROUP_MIN_SESSION_TIMEOUT_MS = keys.int_("group.min.session.timeout.ms", 6_000, MEDIUM, GROUPS_LATER).doc(
+GROUP_MIN_SESSION_TIMEOUT_MS = keys.int_("group.min.session.timeout.ms", 6_000, MEDIUM, ACTED).doc(
     "The shortest session timeout that a member of a classic group may ask for."
 )
-GROUP_MAX_SESSION_TIMEOUT_MS = keys.int_("group.max.session.timeout.ms", 1_800_000, MEDIUM, GROUPS_LATER).doc(
+GROUP_MAX_SESSION_TIMEOUT_MS = keys.int_("group.max.session.timeout.ms", 1_800_000, MEDIUM, ACTED).doc(
     "The longest session timeout that a member of a classic group may ask for."
 )
-GROUP_INITIAL_REBALANCE_DELAY_MS = keys.int_(
-    "group.initial.rebalance.delay.ms", 3_000, MEDIUM, GROUPS_LATER
-).doc(
+GROUP_INITIAL_REBALANCE_DELAY_MS = keys.int_("group.initial.rebalance.delay.ms", 3_000, MEDIUM, ACTED).doc(
     "How long a new classic group waits for further members before its first assignment; 0 lets tests start "
     "at once."
 )
-GROUP_MAX_SIZE = keys.int_("group.max.size", INT_MAX, MEDIUM, GROUPS_LATER, at_least(1)).doc(
+GROUP_MAX_SIZE = keys.int_("group.max.size", INT_MAX, MEDIUM, ACTED, at_least(1)).doc(
     "How many members a classic group may have."
 )
 
