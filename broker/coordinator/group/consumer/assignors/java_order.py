@@ -1,4 +1,4 @@
-"""The order in which Java's hash tables give their keys, for strings, UUIDs and nothing else.
+"""The order in which Java's hash tables give their keys: strings, UUIDs and partitions.
 
 Kafka's assignors go over members and topics in whatever order a HashMap has them, and what they assign hangs on it. In
 the same order the same comes of it, so that a group that moves between the brokers, or is looked at beside Kafka, is
@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from broker.controller.internal_topics import java_hash
 from protocol.wire import Uuid
 
-K = TypeVar("K", str, Uuid)
+K = TypeVar("K", str, Uuid, int)
 _SMALLEST: Final = 16
 _MASK: Final = 0xFFFFFFFF
 
@@ -30,6 +30,11 @@ def uuid_hash(uuid: Uuid) -> int:
     """Uuid.hashCode, as an unsigned number."""
     both = int.from_bytes(uuid[:8], "big") ^ int.from_bytes(uuid[8:], "big")
     return (both >> 32 ^ both) & _MASK
+
+
+def int_hash(number: int) -> int:
+    """Integer.hashCode of a partition's index."""
+    return number
 
 
 def map_order(keys: Collection[K], hash_of: Callable[[K], int]) -> list[K]:

@@ -8,7 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from broker.coordinator.group.consumer.assignors.heterogeneous import assign_heterogeneous
-from broker.coordinator.group.consumer.assignors.java_order import map_order, set_order, uuid_hash
+from broker.coordinator.group.consumer.assignors.java_order import (
+    int_hash,
+    map_order,
+    set_order,
+    uuid_hash,
+)
 from broker.coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec
 from broker.coordinator.group.consumer.member import Partitions
 from protocol.wire import Uuid
@@ -75,7 +80,7 @@ class _Homogeneous:
         for topic_id in map_order(assigned, uuid_hash):
             if topic_id not in self._topics:
                 continue
-            partitions = sorted(assigned[topic_id])
+            partitions = set_order(sorted(assigned[topic_id]), int_hash)
             self._free += [(topic_id, partition) for partition in partitions[quota:]]
             if partitions[:quota]:
                 kept[topic_id] = frozenset(partitions[:quota])
