@@ -1,0 +1,74 @@
+"""Lives simulations: one with its last steps shown, or many.
+
+    python -m tests.simulation 4711                one seed; --steps for more of its trace
+    python -m tests.simulation --from 0 --count 1000
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+
+from tests.simulation.scenario import THEMES, Scenario
+from tests.simulation.telling import lines
+from tests.storage.fault_env import PowerCut
+
+HASH_SEED = "0"
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("seed", type=int, nargs="?")
+    parser.add_argument("--steps", type=int, default=60, help="lines of the trace that are shown of a failure")
+    parser.add_argument("--from", type=int, default=0, dest="first")
+    parser.add_argument("--count", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no seed after so many")
+    parser.add_argument("--stride", type=int, default=1)
+    parser.add_argument("--themes", default=",".join(THEMES))
+    parser.add_argument("--go-on", action="store_true", help="after a failure too")
+    options = parser.parse_args(arguments)
+    if os.environ.get("PYTHONHASHSEED") != HASH_SEED:  # sets of strings have an order by it
+        os.environ["PYTHONHASHSEED"] = HASH_SEED
+        os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *arguments])
+    if options.seed is not None:
+        seeds = range(options.seed, options.seed + 1)
+    else:
+        seeds = range(options.first, options.first + options.count * options.stride, options.stride)
+    return _run(seeds, options)
+
+
+def _run(seeds: Sequence[int], options: argparse.Namespace) -> int:
+    themes = options.themes.split(",")
+    started = time.perf_counter()
+    lived = failed = steps = 0
+    for seed in seeds:
+        if time.perf_counter() - started > options.seconds:
+            break
+        scenario = Scenario(seed, themes)
+        lived += 1
+        try:
+            scenario.run()
+        except (Exception, PowerCut):
+            failed += 1
+            _show(scenario, options.steps)
+            if not options.go_on:
+                break
+        steps += scenario.world.steps
+    seconds = time.perf_counter() - started
+    print(f"{lived} seeds from {seeds[0]} on, {failed} failed; {steps} steps in {seconds:.1f} s")
+    return 1 if failed else 0
+
+
+def _show(scenario: Scenario, steps: int) -> None:
+    print(lines(scenario.world.lines, steps))
+    traceback.print_exc(limit=-6, file=sys.stdout)
+    print(f"SEED {scenario.seed} FAILED ({', '.join(scenario.themes)}); again: python -m tests.simulation {scenario.seed}")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,268 @@
+"""What must be true at every step. Each of these follows what the broker does and what clients believe, and raises
+Violation once something is as it must not be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from protocol.errors import ErrorCode
+from protocol.messages.commits import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from protocol.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from protocol.schema import Message
+from tests.simulation.node import TopicPartition
+from tests.simulation.reading import Read
+
+if TYPE_CHECKING:
+    from tests.simulation.consumer import Consumer
+    from tests.simulation.world import World
+
+GroupPartition = tuple[str, TopicPartition]
+
+
+class Violation(AssertionError):
+    """Something that must never be."""
+
+
+class Ownership:
+    """Who believes to own what. Two may believe so only where the group has put one of them out already."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._holders: dict[GroupPartition, list[Consumer]] = {}
+        self._contested: dict[GroupPartition, None] = {}
+
+    def claim(self, consumer: Consumer, partition: TopicPartition) -> None:
+        holders = self._holders.setdefault((consumer.group, partition), [])
+        holders.append(consumer)
+        if len(holders) > 1:
+            self._contested[consumer.group, partition] = None
+            self.check()
+
+    def release(self, consumer: Consumer, partition: TopicPartition) -> None:
+        holders = self._holders.get((consumer.group, partition), [])
+        if consumer in holders:
+            holders.remove(consumer)
+        if len(holders) < 2:
+            self._contested.pop((consumer.group, partition), None)
+
+    def check(self) -> None:
+        """Of those who hold the same partition no two may be members."""
+        for group, partition in self._contested:
+            members = self._world.members(group)
+            if members is None:
+                continue
+            valid = [one for one in self._holders[group, partition] if one.member_id in members]
+            if len(valid) > 1:
+                names = " and ".join(f"{one.name} ({one.member_id}, epoch {one.epoch})" for one in valid)
+                raise Violation(f"{partition} of group {group} is owned by {names}, all of them members")
+
+    def others(self, consumer: Consumer, partition: TopicPartition) -> list[Consumer]:
+        """Who believes to own it apart from this one."""
+        return [one for one in self._holders.get((consumer.group, partition), ()) if one is not consumer]
+
+    def owners(self, group: str) -> dict[TopicPartition, list[Consumer]]:
+        return {partition: list(found) for (of, partition), found in self._holders.items() if of == group}
+
+
+class Commits:
+    """Committed offsets: what was answered for is there, stays, and does not go back."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.certain: dict[GroupPartition, int] = {}
+        self._begun: dict[GroupPartition, list[tuple[Message, int]]] = {}  # executed and not answered yet
+        self._at_fetch: dict[int, dict[GroupPartition, int]] = {}
+        self.transactional: set[str] = set()
+
+    def executed(self, client: Any, request: Message) -> None:
+        if isinstance(request, OffsetCommitRequest):
+            for partition, offset in self._offsets(request.topics):
+                self._begun.setdefault((request.group_id, partition), []).append((request, offset))
+        elif isinstance(request, OffsetFetchRequest):
+            self._at_fetch[id(request)] = dict(self.certain)
+
+    def answered(self, client: Any, request: Message, response: Message) -> None:
+        if isinstance(request, OffsetCommitRequest):
+            assert isinstance(response, OffsetCommitResponse)
+            self._committed(client, request, response)
+        elif isinstance(request, OffsetFetchRequest):
+            assert isinstance(response, OffsetFetchResponse)
+            self._fetched(client, request, response)
+        elif isinstance(request, TxnOffsetCommitRequest):
+            assert isinstance(response, TxnOffsetCommitResponse)
+            for topic in response.topics:
+                for one in topic.partitions:
+                    if one.error_code == ErrorCode.NONE:
+                        self._check_not_fenced(client, request.group_id, (topic.name, one.partition_index))
+
+    def _committed(self, client: Any, request: OffsetCommitRequest, response: OffsetCommitResponse) -> None:
+        offsets = dict(self._offsets(request.topics))
+        for topic in response.topics:
+            name = topic.name or self._world.topic_name(topic.topic_id)
+            for one in topic.partitions:
+                partition = (name, one.partition_index)
+                begun = self._begun.get((request.group_id, partition), [])
+                if one.error_code == ErrorCode.NONE:
+                    self._check_not_fenced(client, request.group_id, partition)
+                    self._now(request.group_id, partition, offsets[partition])
+                    mine = [number for number, (of, _) in enumerate(begun) if of is request]
+                    del begun[: mine[0] + 1 if mine else 0]
+                elif one.error_code not in _UNDECIDED:
+                    begun[:] = [entry for entry in begun if entry[0] is not request]
+
+    def _now(self, group: str, partition: TopicPartition, offset: int) -> None:
+        before = self.certain.get((group, partition), -1)
+        if offset < before:
+            raise Violation(f"the offset of group {group} in {partition} went back from {before} to {offset}")
+        self.certain[group, partition] = offset
+
+    def _check_not_fenced(self, client: Any, group: str, partition: TopicPartition) -> None:
+        others = self._world.ownership.others(client, partition)
+        if others and partition not in client.owned:
+            raise Violation(f"{client} committed for {partition} of {group}, which is {others[0]}'s")
+
+    def _fetched(self, client: Any, request: OffsetFetchRequest, response: OffsetFetchResponse) -> None:
+        before = self._at_fetch.pop(id(request), {})
+        for group, partition, offset, code in self._fetched_offsets(request, response):
+            if code == ErrorCode.NONE and group not in self.transactional:
+                self._judge(group, partition, offset, before.get((group, partition), -1))
+            elif code == ErrorCode.NONE and request.require_stable:
+                self._judge_transactional(group, partition, offset, before.get((group, partition), -1))
+
+    def _judge(self, group: str, partition: TopicPartition, offset: int, before: int) -> None:
+        key = (group, partition)
+        possible = {before, self.certain.get(key, -1), *(offset for _, offset in self._begun.get(key, ()))}
+        if offset not in possible:
+            raise Violation(
+                f"the committed offset of group {group} in {partition} is {offset}; it can be {sorted(possible)}"
+            )
+        if offset > self.certain.get(key, -1):
+            self.certain[key] = offset  # a commit that was not answered, and has come through
+
+    def _judge_transactional(self, group: str, partition: TopicPartition, offset: int, before: int) -> None:
+        committed = [
+            one.offsets[group, partition]
+            for one in self._world.ledger.all_transactions
+            if one.wants_commit and (group, partition) in one.offsets
+        ]
+        if offset != -1 and offset not in committed:
+            raise Violation(f"offset {offset} of group {group} in {partition} was committed by no transaction")
+        if offset < before:
+            raise Violation(f"the offset of group {group} in {partition} went back from {before} to {offset}")
+        self.certain[group, partition] = max(self.certain.get((group, partition), -1), offset)
+
+    def transaction_committed(self, transaction: Any) -> None:
+        """Its producer was told so."""
+        for key, offset in transaction.offsets.items():
+            self.certain[key] = max(self.certain.get(key, -1), offset)
+
+    def _offsets(self, topics: Iterable[Any]) -> Iterable[tuple[TopicPartition, int]]:
+        for topic in topics:
+            name = topic.name or self._world.topic_name(topic.topic_id)
+            for one in topic.partitions:
+                yield (name, one.partition_index), one.committed_offset
+
+    def _fetched_offsets(
+        self, request: OffsetFetchRequest, response: OffsetFetchResponse
+    ) -> Iterable[tuple[str, TopicPartition, int, int]]:
+        groups: Sequence[Any] = response.groups or [response]
+        for group in groups:
+            group_id = getattr(group, "group_id", None) or request.group_id
+            for topic in group.topics:
+                name = getattr(topic, "name", "") or self._world.topic_name(topic.topic_id)
+                for one in topic.partitions:
+                    yield group_id, (name, one.partition_index), one.committed_offset, one.error_code
+
+
+_UNDECIDED: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
+"""Errors after which the records may be in the log all the same."""
+
+
+class Consumption:
+    """What each group has processed."""
+
+    def __init__(self) -> None:
+        self.done: dict[GroupPartition, set[int]] = {}
+
+    def processed(self, group: str, partition: TopicPartition, records: Sequence[Read]) -> None:
+        self.done.setdefault((group, partition), set()).update(one.offset for one in records)
+
+
+class Visibility:
+    """What a reader of committed records has seen in each partition, and whether that may be."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.positions: dict[TopicPartition, int] = {}
+        self.seen: dict[TopicPartition, dict[bytes, int]] = {}
+        self._sources: dict[bytes, tuple[bytes, int]] = {}
+
+    def forget(self) -> None:
+        """The broker was started anew: everything is read again from the beginning."""
+        self.positions.clear()
+        self.seen.clear()
+        self._sources.clear()
+
+    def saw(self, partition: TopicPartition, records: Sequence[Read], after: int) -> None:
+        """Records came, in the order of their offsets."""
+        seen = self.seen.setdefault(partition, {})
+        sent = self._world.ledger.sent.get(partition, set())
+        for offset, value in records:
+            if value not in sent:
+                raise Violation(f"{value!r} at {offset} of {partition} was never sent there")
+            if value in seen:
+                raise Violation(f"{value!r} is at {seen[value]} and at {offset} of {partition}")
+            seen[value] = offset
+            transaction = self._world.ledger.transactions.get(value)
+            if transaction is not None and not transaction.wants_commit:
+                raise Violation(f"{value!r} at {offset} of {partition} is visible, and {transaction} is not committed")
+            self._check_source(value, offset)
+        self.positions[partition] = after
+
+    def _check_source(self, value: bytes, offset: int) -> None:
+        source, found, _ = value.partition(b"#")
+        if found and source in self._sources:
+            raise Violation(f"a chain processed {source!r} twice: {self._sources[source]} and {(value, offset)}")
+        if found:
+            self._sources[source] = (value, offset)
+
+    def check_complete(self) -> None:
+        """Nothing that was acknowledged or committed is missing; transactions are whole."""
+        for partition, values in self._world.ledger.acknowledged.items():
+            self._require(partition, values, "was acknowledged")
+        for transaction in self._world.ledger.all_transactions:
+            if transaction.committed:
+                for partition, some in transaction.values.items():
+                    self._require(partition, some, f"was committed in {transaction}")
+            elif transaction.wants_commit:
+                self._check_whole(transaction)
+
+    def _require(self, partition: TopicPartition, values: Iterable[bytes], why: str) -> None:
+        seen = self.seen.get(partition, {})
+        for value in sorted(values):
+            if value not in seen:
+                raise Violation(f"{value!r} in {partition} is missing, and {why}")
+
+    def _check_whole(self, transaction: Any) -> None:
+        found = {
+            value: value in self.seen.get(partition, {})
+            for partition, values in transaction.values.items()
+            for value in values
+        }
+        if len(set(found.values())) > 1:
+            raise Violation(f"{transaction} is there in parts: {found}")
+
+    def check_chains(self, inputs: Iterable[TopicPartition]) -> None:
+        """Everything that a chain had to process has come out at its other end."""
+        for topic, index in inputs:
+            for offset in self.seen.get((topic, index), {}).values():
+                source = f"{topic}-{index}@{offset}".encode()
+                if source not in self._sources:
+                    raise Violation(f"no chain has processed {source!r}")

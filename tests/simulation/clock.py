@@ -1,0 +1,109 @@
+"""Virtual time, and lives that run in it: coroutines that wait for the clock or for an answer, and for nothing else.
+
+No event loop: `Clock.step` runs the one call that is due next, and whatever waits for it goes on at once.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, Generic, TypeVar
+
+from broker.request import Pending
+from tests.broker.fakes import ManualHandle
+
+R = TypeVar("R")
+
+START_S = 1_700_000_000.0
+"""The time of day at which each simulation begins, in seconds."""
+
+
+class Clock:
+    """A Timer (broker.timer) that stands still until somebody steps. Calls for the same time run in the order made."""
+
+    def __init__(self) -> None:
+        self.now = START_S
+        self._calls: list[tuple[float, int, ManualHandle]] = []
+        self._order = 0
+
+    def time(self) -> float:
+        return self.now
+
+    @property
+    def now_ms(self) -> int:
+        return round(self.now * 1000)
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> ManualHandle:
+        call = ManualHandle(callback)
+        self._order += 1
+        heapq.heappush(self._calls, (max(when, self.now), self._order, call))
+        return call
+
+    def call_later(self, delay_s: float, callback: Callable[[], object]) -> ManualHandle:
+        return self.call_at(self.now + delay_s, callback)
+
+    def next(self) -> ManualHandle | None:
+        """Moves to the next call that nobody has cancelled, and gives it; None when there is none."""
+        while self._calls:
+            when, _, call = heapq.heappop(self._calls)
+            if not call.cancelled:
+                self.now = when
+                return call
+        return None
+
+
+class Wait(Generic[R]):
+    """`await Wait(pending)` in a life goes on with the result."""
+
+    __slots__ = ("pending",)
+
+    def __init__(self, pending: Pending[R]) -> None:
+        self.pending = pending
+
+    def __await__(self) -> Generator[Pending[R], R, R]:
+        return (yield self.pending)
+
+
+def sleep(clock: Clock, seconds: float) -> Awaitable[None]:
+    """Goes on after some virtual time."""
+    pending: Pending[None] = Pending()
+    clock.call_later(seconds, lambda: pending.complete(None))
+    return Wait(pending)
+
+
+class Life:
+    """A coroutine that runs until it ends, or somebody ends it. `frozen_until` holds it: a process that was paused."""
+
+    def __init__(self, clock: Clock, coroutine: Coroutine[Pending[Any], Any, None]) -> None:
+        self._clock = clock
+        self._coroutine = coroutine
+        self.ended = False
+        self.frozen_until = 0.0
+        self._runs = False
+        clock.call_later(0, lambda: self._go_on(None))
+
+    def end(self) -> None:
+        """Ends it where it waits, as the end of a process does: none of its code runs any more."""
+        if not self.ended:
+            self.ended = True
+            if not self._runs:  # it may be ending itself
+                self._coroutine.close()
+
+    def _go_on(self, result: Any) -> None:
+        if self.ended:
+            return
+        if self._clock.now < self.frozen_until:
+            self._clock.call_at(self.frozen_until, lambda: self._go_on(result))
+            return
+        self._runs = True
+        try:
+            waits_for = self._coroutine.send(result)
+        except StopIteration:
+            self.ended = True
+            return
+        finally:
+            self._runs = False
+        if self.ended:
+            self._coroutine.close()
+        else:
+            waits_for.add_done_callback(self._go_on)

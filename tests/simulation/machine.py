@@ -1,0 +1,165 @@
+"""The machine that the broker runs on: its disk, its threads, and the ways in which the broker on it comes and goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+from broker.blocking import Done, InlineRunner, Work
+from tests.broker.broker_fixture import InProcessBroker
+from tests.broker.fakes import ManualHandle, ManualTimer
+from tests.simulation.clock import Clock
+from tests.storage.fault_env import FaultEnv, PowerCut
+
+DISK = "/disk"
+IDS_A_RUN = 1_000_000
+
+
+class SimulatedDisk(FaultEnv):
+    """The in-memory disk, with the simulation's time."""
+
+    def __init__(self, clock: Clock, seed: int) -> None:
+        super().__init__(seed=seed)
+        self._clock = clock
+
+    @property
+    def ms(self) -> int:
+        return self._clock.now_ms
+
+    @ms.setter
+    def ms(self, ms: int) -> None:
+        raise AssertionError("the simulation's clock turns by itself")
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms
+
+
+class Process(ManualTimer):
+    """One run of the broker: its timers and threads end with it."""
+
+    def __init__(self, clock: Clock, rng: Random, guard: Callable[[Callable[[], object]], None]) -> None:
+        super().__init__(clock.now)
+        self._clock = clock
+        self._rng = rng
+        self._guard = guard
+        self.alive = True
+
+    def time(self) -> float:
+        return self._clock.time()
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> ManualHandle:
+        return self._clock.call_at(when, lambda: self.run(callback))
+
+    def call_later(self, delay: float, callback: Callable[[], object]) -> ManualHandle:
+        return self.call_at(self._clock.now + delay, callback)
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        self.call_later(0, callback)
+
+    def run(self, callback: Callable[[], object]) -> None:
+        """Runs some of the process's code, which may turn out to be its last."""
+        if self.alive:
+            self._guard(callback)
+
+    def submit(self, work: Work, done: Done) -> None:
+        """As BlockingRunner: the work is done some time later, and its end is heard of later still."""
+        rng = self._rng
+
+        def over(error: BaseException | None) -> None:
+            self.call_later(rng.random() * 0.002, lambda: done(error))
+
+        self.call_later(
+            rng.random() * (0.2 if rng.random() < 0.05 else 0.003), lambda: InlineRunner().submit(work, over)
+        )
+
+
+class Machine:
+    """Starts, stops and kills the broker. `running` is None while there is none."""
+
+    def __init__(self, clock: Clock, seed: int, settings: Mapping[str, str]) -> None:
+        self._clock = clock
+        self._rng = Random(seed)
+        self._settings = settings
+        self.disk = SimulatedDisk(clock, seed)
+        self.disk.mkdir(DISK)
+        self.disk.sync_dir("/")
+        self.process: Process | None = None
+        self.running: InProcessBroker | None = None
+        self.lost_power = False
+        self.restarts = 0
+        self.on_end: Callable[[], None] = lambda: None
+        self.on_start: Callable[[], None] = lambda: None
+
+    def start(self) -> None:
+        """Starts the broker; where it is killed on the way, there is none afterwards."""
+        assert self.running is None
+        self.process = Process(self._clock, self._rng, self.guard)
+        self.guard(self._boot)
+
+    def _boot(self) -> None:
+        process = self.process
+        self.restarts += 1
+        self.running = InProcessBroker(
+            Path(DISK),
+            self._settings,
+            runner=process,
+            env=self.disk,
+            timer=process,
+            first_id=self.restarts * IDS_A_RUN,
+        )
+        self.on_start()
+
+    def stop(self) -> None:
+        """A clean stop: what was asked and not answered is not answered any more."""
+        if self.running is None:
+            return
+        broker = self.running
+        self.guard(broker.stop)
+        self._end(self.disk.kill)
+
+    def kill(self) -> None:
+        """kill -9: what was written is there."""
+        self._end(self.disk.kill)
+
+    def cut_power(self) -> None:
+        """What was not synced is there or not."""
+        self._end(lambda: self.disk.crash(self._rng))
+
+    def kill_at_operation(self, number: int, *, power_cut: bool) -> None:
+        """The broker, or the machine, goes with the disk's n-th operation from now on, before that has done anything."""
+        self.lost_power = power_cut
+
+        def plan(count: int, _kind: str, _path: str) -> None:
+            if count == number:
+                raise PowerCut
+
+        self.disk.inject(plan)
+
+    @contextmanager
+    def spared(self) -> Iterator[None]:
+        """Nothing is killed meanwhile, and no operation of the disk counts: it is the simulation that looks."""
+        disk = self.disk
+        plan, operations, disk.plan = disk.plan, disk.operations, None
+        try:
+            yield
+        finally:
+            disk.plan, disk.operations = plan, operations
+
+    def guard(self, callback: Callable[[], object]) -> None:
+        """Runs the broker's code. Should it be killed on the way, everything that comes after is done here."""
+        try:
+            callback()
+        except PowerCut:
+            if self.lost_power:
+                self.cut_power()
+            else:
+                self.kill()
+
+    def _end(self, leave_disk: Callable[[], None]) -> None:
+        if self.process is not None:
+            self.process.alive = False
+        self.running = None
+        leave_disk()
+        self.on_end()

@@ -1,0 +1,206 @@
+"""A consumer of the group protocol of KIP-848, as Java's ConsumerMembershipManager behaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from protocol.wire import Uuid
+from tests.simulation.consumer import Consumer, Fenced, grouped
+from tests.simulation.network import Disconnected
+from tests.simulation.node import GROUP, Retry
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+JOINING, LEAVING, LEAVING_FOR_A_WHILE = 0, -1, -2
+
+
+class ModernConsumer(Consumer):
+    """One member: its heartbeats bring it what to own, and tell what it owns."""
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        group: str,
+        topics: Sequence[str],
+        instance_id: str | None = None,
+        assignor: str | None = None,
+    ) -> None:
+        super().__init__(world, name, group, topics, instance_id)
+        self.needs = {ApiKey.OFFSET_COMMIT: (9, 10), ApiKey.OFFSET_FETCH: (9, 10)}
+        self.assignor = assignor
+        self.epoch = JOINING
+        if self.version(ApiKey.CONSUMER_GROUP_HEARTBEAT) >= 1:
+            self._new_id()
+        self.rebalance_timeout_s = self.rng.choice((6.0, 15.0))
+        self.heartbeat_interval_s = 1.0
+        self.target: dict[Uuid, list[int]] | None = None  # what is to be owned, where that is not done yet
+        self._told: tuple[Any, ...] | None = None  # what the last heartbeat that was answered said
+        self._wake = False
+
+    def _new_id(self) -> None:
+        self.member_id = str(UUID(int=self.rng.getrandbits(128), version=4))
+
+    def fetching_member(self) -> tuple[str | None, int]:
+        return self.member_id, self.epoch
+
+    async def live(self) -> None:
+        self.spawn(self._heartbeats())
+        while not self.leaving:
+            try:
+                await self._turn()
+            except (Disconnected, Retry):
+                await self.sleep(0.1)
+            except Fenced:
+                await self.sleep(0.1)  # the next heartbeat hears of it as well
+        await self._leave()
+
+    async def _turn(self) -> None:
+        await self.maybe_refresh_topics()
+        if self.target is not None:
+            await self._reconcile()
+        elif self.epoch > 0:
+            await self.commit_now_and_then()
+            await self.poll()
+        else:
+            await self.sleep(0.1)
+
+    # -- reconciliation --
+
+    async def _reconcile(self) -> None:
+        target = self.target
+        assert target is not None
+        if any(self.named(topic_id) is None for topic_id in target):
+            await self.refresh_topics()
+        wanted = [
+            (name, index)
+            for topic_id, indexes in target.items()
+            for index in indexes
+            if (name := self.named(topic_id)) is not None
+        ]
+        revoked = [partition for partition in self.owned if partition not in wanted]
+        if revoked:
+            await self.commit_before_giving_up()
+            await self.before_giving_up()
+        if self.target is not target:
+            return  # something newer came in the meantime, or the member was fenced
+        self.release([partition for partition in revoked if partition in self.owned])
+        self.claim(wanted)
+        if all(self.named(topic_id) is not None for topic_id in target):
+            self.target = None
+        self._wake = True
+        await self.sleep(0)
+
+    async def before_giving_up(self) -> None:
+        """For those who have something to end first."""
+
+    async def lost(self) -> None:
+        """For those who have something to undo."""
+
+    # -- heartbeats --
+
+    async def _heartbeats(self) -> None:
+        while True:
+            if not self.leaving and self.known_topics:
+                await self._heartbeat()
+            waited = 0.0
+            while waited < self.heartbeat_interval_s and not self._wake:
+                await self.sleep(0.1)
+                waited += 0.1
+            self._wake = False
+
+    async def _heartbeat(self) -> None:
+        request = self._request()
+        said = self._content(request)
+        if self.epoch != JOINING and said == self._told:
+            request.rebalance_timeout_ms, request.subscribed_topic_names = -1, None
+            request.server_assignor = request.topic_partitions = None
+        try:
+            await self.find_coordinator(self.group, GROUP)
+            answer = await self.ask(request)
+        except Disconnected:
+            self._told = None  # everything is said again
+            return
+        if self.leaving or not self.alive:
+            return
+        if request.member_epoch != self.epoch:
+            return
+        try:
+            if answer.error_code in (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.GROUP_MAX_SIZE_REACHED):
+                await self.sleep(1.0)
+                return
+            self.check(answer.error_code)
+        except Retry:
+            self._told = None
+            return
+        except Fenced as fenced:
+            await self._fenced(fenced.code)
+            return
+        self._told = said
+        self._take(answer)
+
+    def _request(self) -> ConsumerGroupHeartbeatRequest:
+        owned = {} if self.epoch == JOINING else grouped(self.owned)
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self.group,
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+            instance_id=self.instance_id,
+            rebalance_timeout_ms=int(self.rebalance_timeout_s * 1000),
+            subscribed_topic_names=self.subscribed,
+            server_assignor=self.assignor,
+            topic_partitions=[
+                ConsumerGroupHeartbeatRequest.TopicPartitions(
+                    topic_id=self.topic_id(topic), partitions=indexes
+                )
+                for topic, indexes in owned.items()
+                if topic in self.known_topics
+            ],
+        )
+
+    @staticmethod
+    def _content(request: ConsumerGroupHeartbeatRequest) -> tuple[Any, ...]:
+        partitions = [(one.topic_id, tuple(one.partitions)) for one in request.topic_partitions or ()]
+        return tuple(sorted(partitions)), tuple(request.subscribed_topic_names or ())
+
+    def _take(self, answer: Any) -> None:
+        if answer.member_id:
+            self.member_id = answer.member_id
+        self.epoch = answer.member_epoch
+        self.heartbeat_interval_s = answer.heartbeat_interval_ms / 1000
+        if answer.assignment is not None:
+            self.target = {one.topic_id: one.partitions for one in answer.assignment.topic_partitions}
+
+    async def _fenced(self, code: int) -> None:
+        self.say("is fenced:", ErrorCode(code).name)
+        self.epoch = JOINING
+        self.target = self._told = None
+        await self.lost()
+        self.release(self.owned, lost=True)
+        if code == ErrorCode.FENCED_INSTANCE_ID:
+            self.die()
+
+    async def _leave(self) -> None:
+        if self.owned:
+            await self.commit_before_giving_up()
+        await self.before_giving_up()
+        self.release(self.owned)
+        if self.member_id and self.epoch > 0:
+            goodbye = ConsumerGroupHeartbeatRequest(
+                group_id=self.group,
+                member_id=self.member_id,
+                member_epoch=LEAVING if self.instance_id is None else LEAVING_FOR_A_WHILE,
+                instance_id=self.instance_id,
+            )
+            try:
+                await self.find_coordinator(self.group, GROUP)
+                await self.ask(goodbye)
+            except Disconnected:
+                pass  # its session will end
+        self.die()

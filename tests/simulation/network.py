@@ -1,0 +1,232 @@
+"""Connections between clients and the broker, and what may become of what is sent over them.
+
+A connection keeps the order of what is sent, as TCP does, until it breaks. A request may get lost on the way (the
+broker never hears of it), its answer may (the broker did what was asked, and the client does not know), and either may
+take long. A client that has waited too long closes the connection; what it sent may still arrive, where the protocol
+has to live with that (LATE).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from random import Random
+from typing import Any, Final, Protocol
+
+from broker.kafka_apis import KafkaApis
+from broker.request import ConnectionInfo, NoResponse, Pending
+from protocol.api_keys import ApiKey, request_header_version, response_header_version, response_type
+from protocol.codec import decode, encode, join_chunks
+from protocol.errors import ProtocolError
+from protocol.messages.headers import RequestHeader, ResponseHeader
+from protocol.schema import Message
+from tests.simulation.clock import Clock, Wait
+from tests.simulation.machine import Machine, Process
+
+LATE: Final = frozenset({ApiKey.PRODUCE, ApiKey.HEARTBEAT, ApiKey.FETCH, ApiKey.OFFSET_FETCH})
+"""What may arrive after the client gave its connection up. Commits and ends of transactions are not among them before
+transaction version 2: nothing in the protocol tells an old one from a new one of the same epoch, and Kafka has that
+gap too."""
+LATE_WITH_EPOCH_BUMPS: Final = LATE | {ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT}
+
+
+class Disconnected(Exception):
+    """There was no answer, and whether the request was heard is not known."""
+
+
+class Weather:
+    """How bad the network is; probabilities are for each request."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self.lost_requests = self.lost_responses = self.slow = 0.0
+        self.slowest_s = 3.0
+
+    def worsen(self) -> None:
+        """Any kind of weather, as the seed will have it."""
+        rng = self._rng
+        self.lost_requests = rng.choice((0.0, 0.01, 0.05))
+        self.lost_responses = rng.choice((0.0, 0.01, 0.05))
+        self.slow = rng.choice((0.0, 0.02, 0.1))
+        self.slowest_s = rng.choice((1.0, 4.0, 9.0))
+
+    def clear(self) -> None:
+        """Nothing gets lost from here on, and nothing takes long."""
+        self.lost_requests = self.lost_responses = self.slow = 0.0
+
+    def loses_request(self) -> bool:
+        return self._rng.random() < self.lost_requests
+
+    def loses_response(self) -> bool:
+        return self._rng.random() < self.lost_responses
+
+    def delay_s(self) -> float:
+        """How long the next message takes in one direction."""
+        if self.slow and self._rng.random() < self.slow:
+            return self._rng.uniform(0.05, self.slowest_s)
+        return 0.0005 + self._rng.random() * 0.003
+
+
+class Observer(Protocol):
+    """Who is told what the broker does, as it does it, whatever the client learns of it."""
+
+    def executed(self, client: Any, request: Message, version: int) -> None:
+        """The broker begins with a request."""
+
+    def answered(self, client: Any, request: Message, version: int, response: Message) -> None:
+        """The broker has given its answer."""
+
+
+class Network:
+    """Who can reach the broker, and how well."""
+
+    def __init__(self, clock: Clock, machine: Machine, weather: Weather, observer: Observer) -> None:
+        self.clock = clock
+        self.machine = machine
+        self.weather = weather
+        self.observer = observer
+        self.links: set[Link] = set()
+        self.connection_ids = count(1)
+
+    def broker_ended(self) -> None:
+        """Every connection breaks; those who wait hear of it a moment later, in the order in which they came."""
+        for link in sorted(self.links, key=lambda link: link.info.connection_id):
+            link.close()
+        self.links.clear()
+
+
+class Link:
+    """One connection of a client to the broker that runs when it is made."""
+
+    def __init__(self, network: Network, client: Any, late: frozenset[ApiKey] = LATE) -> None:
+        self._network = network
+        self._client = client
+        self._late = late
+        self._process: Process | None = network.machine.process if network.machine.running else None
+        self.info = ConnectionInfo(
+            connection_id=next(network.connection_ids),
+            listener_name="PLAINTEXT",
+            client_host="192.0.2.7",
+            client_port=50_000,
+            local_host="192.0.2.1",
+            local_port=9092,
+        )
+        self.broken = self._process is None
+        self._arrival = self._return = 0.0
+        self._correlation_id = 0
+        self._waiting: dict[Pending[Message | None], None] = {}
+        network.links.add(self)
+
+    async def ask(self, request: Message, version: int, timeout_s: float) -> Any:
+        """The answer. Raises Disconnected; the connection is gone then."""
+        pending: Pending[Message | None] = Pending()
+        self._send(request, version, pending, timeout_s)
+        answer = await Wait(pending)
+        if answer is None:
+            raise Disconnected
+        return answer
+
+    def close(self) -> None:
+        """Breaks the connection; whoever waits for an answer hears of it a moment later."""
+        self.broken = True
+        self._network.links.discard(self)
+        waiting, self._waiting = self._waiting, {}
+        for pending in waiting:
+            self._network.clock.call_later(0.01, lambda pending=pending: pending.complete(None))  # type: ignore[misc]
+
+    def _send(
+        self, request: Message, version: int, pending: Pending[Message | None], timeout_s: float
+    ) -> None:
+        network = self._network
+        clock, weather = network.clock, network.weather
+        self._waiting[pending] = None
+        if self.broken:
+            self.close()
+            return
+        clock.call_later(timeout_s, lambda: self.close() if pending in self._waiting else None)
+        if weather.loses_request():
+            return
+        assert request.api_key is not None
+        key = ApiKey(request.api_key)
+        self._correlation_id += 1
+        frame = self._frame(key, version, request)
+        self._arrival = max(self._arrival, clock.now + weather.delay_s())
+        process = self._process
+        assert process is not None
+        process.call_at(
+            self._arrival, lambda: self._deliver(process, key, version, request, frame, pending)
+        )
+
+    def _frame(self, key: ApiKey, version: int, request: Message) -> bytes:
+        header = RequestHeader(
+            request_api_key=key,
+            request_api_version=version,
+            correlation_id=self._correlation_id,
+            client_id=str(self._client),
+        )
+        return encode(header, request_header_version(key, version)) + encode(request, version)
+
+    def _deliver(
+        self,
+        process: Process,
+        key: ApiKey,
+        version: int,
+        request: Message,
+        frame: bytes,
+        pending: Pending[Message | None],
+    ) -> None:
+        """At the broker."""
+        if self.broken and key not in self._late:
+            return
+        network = self._network
+        assert network.machine.running is not None
+        network.observer.executed(self._client, request, version)
+
+        def heard(response: Message) -> None:
+            # What was decided in the moment in which the broker ends is not sent any more.
+            process.call_soon(lambda: self._respond(request, version, response, pending))
+
+        send(network.machine.running.apis, self.info, key, version, frame, heard, self.close)
+
+    def _respond(
+        self, request: Message, version: int, response: Message, pending: Pending[Message | None]
+    ) -> None:
+        network = self._network
+        network.observer.answered(self._client, request, version, response)
+        if network.weather.loses_response():
+            return
+        self._return = max(self._return, network.clock.now + network.weather.delay_s())
+        network.clock.call_at(self._return, lambda: self._arrive(response, pending))
+
+    def _arrive(self, response: Message, pending: Pending[Message | None]) -> None:
+        if self._waiting.pop(pending, 0) is None:
+            pending.complete(response)
+
+
+def send(
+    apis: KafkaApis,
+    info: ConnectionInfo,
+    key: ApiKey,
+    version: int,
+    frame: bytes,
+    heard: Callable[[Message], None],
+    closed: Callable[[], None],
+) -> None:
+    """Hands a frame to the broker; `heard` gets the answer, at once or later."""
+
+    def decoded(chunks: Any) -> None:
+        if isinstance(chunks, NoResponse):
+            closed()
+            return
+        data = join_chunks(chunks)
+        head = len(encode(ResponseHeader(), response_header_version(key, version)))
+        heard(decode(response_type(key), version, data[head:]))
+
+    try:
+        answer = apis.handle(info, frame)
+    except ProtocolError as error:
+        raise AssertionError(f"{key.name} v{version} was not understood: {error}") from error
+    if isinstance(answer, Pending):
+        answer.add_done_callback(decoded)
+    else:
+        decoded(answer)

@@ -1,0 +1,191 @@
+"""A client's process: its connections, its lives, and what every client asks first."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable, Mapping
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.request import Pending
+from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.groups import FindCoordinatorRequest
+from protocol.messages.metadata import MetadataRequest
+from protocol.schema import Message
+from protocol.wire import Uuid
+from tests.simulation.clock import Life, sleep
+from tests.simulation.network import LATE, Disconnected, Link
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+TopicPartition = tuple[str, int]
+GROUP, TRANSACTION = 0, 1
+REQUEST_TIMEOUT_S: Final = 5.0
+
+VERSIONS: Final[Mapping[ApiKey, tuple[int, int]]] = {
+    ApiKey.METADATA: (10, 13),
+    ApiKey.FIND_COORDINATOR: (1, 6),
+    ApiKey.JOIN_GROUP: (2, 9),
+    ApiKey.SYNC_GROUP: (1, 5),
+    ApiKey.HEARTBEAT: (1, 4),
+    ApiKey.LEAVE_GROUP: (1, 5),
+    ApiKey.OFFSET_COMMIT: (3, 10),
+    ApiKey.OFFSET_FETCH: (2, 10),
+    ApiKey.FETCH: (4, 17),
+    ApiKey.PRODUCE: (3, 13),
+    ApiKey.INIT_PRODUCER_ID: (1, 5),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 3),
+    ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
+    ApiKey.TXN_OFFSET_COMMIT: (0, 5),
+    ApiKey.END_TXN: (0, 5),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),
+    ApiKey.CREATE_PARTITIONS: (0, 3),
+}
+"""What clients speak; each client speaks one version of each API, drawn from here and from what it needs."""
+
+COORDINATOR_ERRORS: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
+
+
+class Retry(Exception):
+    """The broker says that it will be able to later; or there is no broker."""
+
+
+class Node:
+    """One process with its own dice. Subclasses say what it does (`live`)."""
+
+    late: frozenset[ApiKey] = LATE
+    needs: Mapping[ApiKey, tuple[int, int]] = {}
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.rng = Random(f"{world.seed}/{name}")
+        self.alive = True
+        self.frozen_until = 0.0
+        self._lives: list[Life] = []
+        self._links: dict[str, Link] = {}
+        self._known: set[tuple[str, int]] = set()
+        self._versions: dict[ApiKey, int] = {}
+
+    def __str__(self) -> str:
+        return self.name
+
+    # -- its lives --
+
+    def start(self) -> None:
+        self.spawn(self.live())
+
+    async def live(self) -> None:
+        raise NotImplementedError
+
+    def spawn(self, coroutine: Coroutine[Pending[Any], Any, None]) -> Life:
+        life = Life(self.world.clock, coroutine)
+        life.frozen_until = self.frozen_until
+        self._lives = [life, *(other for other in self._lives if not other.ended)]
+        return life
+
+    def freeze(self, seconds: float) -> None:
+        """The process is paused; it finds out that time has passed when it goes on."""
+        self.frozen_until = self.world.clock.now + seconds
+        self.say("is frozen", seconds)
+        for life in self._lives:
+            life.frozen_until = self.frozen_until
+
+    def thaw(self) -> None:
+        """It goes on now."""
+        self.frozen_until = 0.0
+        for life in self._lives:
+            life.frozen_until = self.world.clock.now
+
+    def die(self) -> None:
+        """The process is gone; what it sent is on its way all the same."""
+        if not self.alive:
+            return
+        self.say("dies")
+        self.alive = False
+        for life in self._lives:
+            life.end()
+        for link in self._links.values():
+            link.close()
+        self.died()
+
+    def died(self) -> None:
+        """For those who keep account of it."""
+
+    def say(self, *what: object) -> None:
+        """A line of the trace."""
+        self.world.trace(self.name, *what)
+
+    async def sleep(self, seconds: float) -> None:
+        await sleep(self.world.clock, seconds)
+
+    # -- what it asks --
+
+    def version(self, key: ApiKey) -> int:
+        """The version in which it speaks to the broker."""
+        version = self._versions.get(key)
+        if version is None:
+            low, high = VERSIONS[key]
+            least, most = self.needs.get(key, (low, high))
+            version = self._versions[key] = self.rng.randint(max(low, least), min(high, most))
+        return version
+
+    async def ask(
+        self, request: Message, link: str = "coordinator", timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> Any:
+        """The answer. Raises Disconnected."""
+        found = self._links.get(link)
+        if found is None or found.broken:
+            found = self._links[link] = Link(self.world.network, self, self.late)
+        assert request.api_key is not None
+        version = self.version(ApiKey(request.api_key))
+        self.world.trace(self.name, "asks", request, version)
+        try:
+            response = await found.ask(request, version, timeout_s)
+        except Disconnected:
+            self.world.trace(self.name, "has no answer to", type(request).__name__)
+            self._known.clear()
+            raise
+        self.world.trace(self.name, "hears", response)
+        return response
+
+    async def find_coordinator(self, key: str, kind: int) -> None:
+        """Returns once a coordinator is known. Asks again until there is one."""
+        while (key, kind) not in self._known:
+            try:
+                code = await self._ask_for_coordinator(key, kind)
+            except Disconnected:
+                code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            if code == ErrorCode.NONE:
+                self._known.add((key, kind))
+            else:
+                await self.sleep(0.1)
+
+    async def _ask_for_coordinator(self, key: str, kind: int) -> int:
+        if self.version(ApiKey.FIND_COORDINATOR) < 4:
+            answer = await self.ask(FindCoordinatorRequest(key=key, key_type=kind), "data")
+            return int(answer.error_code)
+        answer = await self.ask(FindCoordinatorRequest(coordinator_keys=[key], key_type=kind), "data")
+        return int(answer.coordinators[0].error_code)
+
+    def forget_coordinator(self) -> None:
+        """It is asked for again before the next request to it."""
+        self._known.clear()
+
+    async def topics(self, names: Iterable[str]) -> dict[str, tuple[Uuid, int]]:
+        """The id and the number of partitions of each topic that exists. Raises Disconnected."""
+        wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+        answer = await self.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), "data")
+        return {
+            topic.name: (topic.topic_id, len(topic.partitions))
+            for topic in answer.topics
+            if topic.error_code == ErrorCode.NONE
+        }

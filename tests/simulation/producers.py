@@ -1,0 +1,236 @@
+"""Clients that write: idempotent producers, transactional ones, and chains that consume, process and produce."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode
+from protocol.messages.transactions import InitProducerIdRequest
+from protocol.records.builder import build_batch
+from protocol.wire import Uuid
+from tests.simulation.classic_consumer import ClassicConsumer
+from tests.simulation.consumer import Consumer
+from tests.simulation.modern_consumer import ModernConsumer
+from tests.simulation.network import Disconnected
+from tests.simulation.node import Node, TopicPartition
+from tests.simulation.producing import (
+    Abortable,
+    Fatal,
+    TransactionalProducer,
+    produce_request,
+    transactional_lateness,
+    transactional_needs,
+)
+from tests.simulation.reading import Read
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+class Writer(Node):
+    """Writes to the partitions of a topic until it is told to stop."""
+
+    def __init__(self, world: World, name: str, topic: str) -> None:
+        super().__init__(world, name)
+        self.topic = topic
+        self.stopping = False
+        self.stopped = False
+        self._topic: tuple[Uuid, int] = (bytes(16), 0)
+        self._count = 0
+
+    async def learn_topic(self) -> None:
+        """Returns once the topic is there."""
+        while True:
+            try:
+                found = await self.topics([self.topic])
+            except Disconnected:
+                found = {}
+            if self.topic in found:
+                self._topic = found[self.topic]
+                return
+            await self.sleep(0.2)
+
+    def some_partition(self) -> TopicPartition:
+        return self.topic, self.rng.randrange(self._topic[1])
+
+    def some_values(self) -> list[bytes]:
+        values = []
+        for _ in range(self.rng.choice((1, 1, 3))):
+            self._count += 1
+            values.append(f"{self.name}:{self._count}".encode())
+        return values
+
+
+class IdempotentWriter(Writer):
+    """A producer without transactions: everything that it was told is written is there, once."""
+
+    async def live(self) -> None:
+        await self.learn_topic()
+        producer_id = await self._producer_id()
+        sequences: dict[TopicPartition, int] = {}
+        while not self.stopping:
+            partition, values = self.some_partition(), self.some_values()
+            batch = build_batch(
+                [(None, value, self.world.clock.now_ms, ()) for value in values],
+                producer_id=producer_id,
+                producer_epoch=0,
+                base_sequence=sequences.get(partition, 0),
+            )
+            self.world.ledger.will_send(partition, values, None)
+            await self._write(partition, batch)
+            sequences[partition] = sequences.get(partition, 0) + len(values)
+            self.world.ledger.was_acknowledged(partition, values)
+            await self.sleep(self.world.pace_s * (0.5 + self.rng.random()))
+        self.stopped = True
+
+    async def _producer_id(self) -> int:
+        while True:
+            try:
+                answer = await self.ask(
+                    InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0), "data"
+                )
+            except Disconnected:
+                continue
+            if answer.error_code == ErrorCode.NONE:
+                return int(answer.producer_id)
+            await self.sleep(0.1)
+
+    async def _write(self, partition: TopicPartition, batch: bytes) -> None:
+        while True:
+            try:
+                answer = await self.ask(produce_request(partition, batch, self._topic[0], self), "data")
+            except Disconnected:
+                continue
+            code = answer.responses[0].partition_responses[0].error_code
+            if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                return
+            assert code not in (
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                ErrorCode.UNKNOWN_PRODUCER_ID,
+            ), f"{self} was answered {ErrorCode(code).name}: what was acknowledged is forgotten"
+            await self.sleep(0.1)
+
+
+class TransactionalWriter(Writer):
+    """Transactions over some partitions; some are aborted, and some take longer than they may."""
+
+    def __init__(self, world: World, name: str, topic: str, transactional_id: str, version: int) -> None:
+        super().__init__(world, name, topic)
+        self.needs = transactional_needs(version)
+        self.late = transactional_lateness(version)
+        self.transaction_version = version
+        self.transactional_id = transactional_id
+
+    async def live(self) -> None:
+        await self.learn_topic()
+        timeout_s = self.rng.choice((4.0, 8.0, 20.0))
+        while not self.stopping:
+            producer = TransactionalProducer(self, self.transactional_id, self.transaction_version, timeout_s)
+            try:
+                await producer.init()
+                while not self.stopping:
+                    await self._transact(producer)
+                    await self.sleep(self.world.pace_s * (0.5 + self.rng.random()))
+            except Fatal as fatal:
+                self.say("is closed:", fatal)
+                await self.sleep(self.rng.uniform(0.5, 3.0))
+        self.stopped = True
+
+    async def _transact(self, producer: TransactionalProducer) -> None:
+        producer.begin()
+        try:
+            for _ in range(self.rng.randint(1, 3)):
+                await producer.send(self.some_partition(), self.some_values(), self._topic[0])
+                if self.rng.random() < 0.05:
+                    await self.sleep(producer.timeout_s * self.rng.choice((0.5, 1.0, 1.5)))
+            await producer.end(commit=self.rng.random() < 0.7)
+        except Abortable as error:
+            self.say("gives up its transaction:", error)
+            await producer.abort()
+
+
+class ChainMixin(Consumer):
+    """Reads what a group gives it, writes as much to another topic and commits its offsets, in one transaction."""
+
+    target_topic: str
+    producer: TransactionalProducer | None = None
+    transaction_version: int
+    timeout_s: float
+    busy = False
+
+    def set_up(self, target_topic: str, version: int) -> None:
+        self.target_topic = target_topic
+        self.transaction_version = version
+        self.needs = {**self.needs, **transactional_needs(version)}
+        self.late = transactional_lateness(version)
+        self.timeout_s = self.rng.choice((4.0, 8.0))
+
+    async def commit(self) -> None:
+        """Offsets go into transactions."""
+
+    async def _ready(self) -> TransactionalProducer:
+        if self.producer is None:
+            producer = TransactionalProducer(self, self.name, self.transaction_version, self.timeout_s)
+            await producer.init()
+            self.producer = producer
+        return self.producer
+
+    async def process(self, partition: TopicPartition, records: Sequence[Read], after: int) -> bool:
+        member = self.member_id, self.epoch
+        try:
+            producer = await self._ready()
+            producer.begin()
+            try:
+                await self._transact(producer, partition, records, after, member)
+            except Abortable as error:
+                self.say("gives up its transaction:", error)
+                await producer.abort()
+            else:
+                self.world.consumption.processed(self.group, partition, records)
+                return True
+        except Fatal as fatal:
+            self.say("has no producer any more:", fatal)
+            self.producer = None
+            await self.sleep(self.rng.uniform(0.1, 1.0))
+        if partition in self.owned:
+            self.owned[partition] = None  # from the committed offset on
+        return False
+
+    async def _transact(
+        self,
+        producer: TransactionalProducer,
+        partition: TopicPartition,
+        records: Sequence[Read],
+        after: int,
+        member: tuple[str, int],
+    ) -> None:
+        if records:
+            found = await self._target()
+            values = [f"{partition[0]}-{partition[1]}@{one.offset}".encode() for one in records]
+            place = (self.target_topic, partition[1] % found[1])
+            await producer.send(place, self.world.chain_values(self, values), found[0])
+        if self.rng.random() < 0.05:
+            await self.sleep(self.timeout_s * self.rng.choice((0.5, 1.2)))
+        await producer.send_offsets(self, {partition: after}, member)
+        if self.rng.random() < 0.03:
+            await self.sleep(self.timeout_s * self.rng.choice((0.5, 1.2)))
+        if self.rng.random() < 0.05:
+            raise Abortable("so it wants")
+        await producer.end(commit=True)
+
+    async def _target(self) -> tuple[Uuid, int]:
+        for _ in range(5):
+            try:
+                return (await self.topics([self.target_topic]))[self.target_topic]
+            except (Disconnected, KeyError):
+                await self.sleep(0.1)
+        raise Abortable("does not find where to write")
+
+
+class ClassicChain(ChainMixin, ClassicConsumer):
+    """A chain that is a member of a classic group."""
+
+
+class ModernChain(ChainMixin, ModernConsumer):
+    """A chain that is a member of a consumer group."""

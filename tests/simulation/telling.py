@@ -1,0 +1,38 @@
+"""The trace in words: messages without what they leave at zero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from protocol.schema import Message, Struct
+from tests.simulation.clock import START_S
+
+_NOTHING = (None, 0, -1, "", b"", [], False, bytes(16))
+
+
+def line(what: tuple[Any, ...]) -> str:
+    """One line of the trace: when, and what happened."""
+    when, *rest = what
+    return f"{when - START_S:10.4f} " + " ".join(map(words, rest))
+
+
+def lines(trace: Iterable[tuple[Any, ...]], count: int) -> str:
+    """The last lines of it."""
+    return "\n".join(line(what) for what in list(trace)[-count:])
+
+
+def words(value: Any) -> str:
+    """A value in short: of a message only what it says."""
+    if isinstance(value, Message | Struct):
+        said = (
+            f"{field.name}={words(getattr(value, field.name))}"
+            for field in type(value).fields
+            if getattr(value, field.name) not in _NOTHING
+        )
+        return f"{type(value).__name__}({', '.join(said)})"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(words, value)) + "]"
+    if isinstance(value, bytes) and len(value) > 24:
+        return f"<{len(value)} bytes>"
+    return value if isinstance(value, str) else repr(value) if isinstance(value, bytes) else str(value)
