@@ -1,4 +1,4 @@
-"""Kafka Connect: lines of a file through a topic into another file, by one worker and by two, of which one is killed."""
+"""Kafka Connect: lines of a file through a topic into another file, by one worker or two, one of which is killed."""
 
 from __future__ import annotations
 

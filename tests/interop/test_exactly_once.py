@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.interop.conftest import TopicFactory
-from tests.interop.members.commands import AIO, CONFLUENT, Command, go, java
+from tests.interop.members.commands import AIO, CONFLUENT, KAFKA_PYTHON, Command, go, java
 from tests.interop.members.host import Program, Programs
 from tests.interop.reading import values
 
@@ -20,6 +20,9 @@ RECORDS = int(os.environ.get("BARNABAS_CHAIN_RECORDS", "6000"))
 PARTITIONS = 6
 EACH = 2
 """Members of each stage in each program."""
+
+PROTOCOLS = ["consumer"] if RECORDS <= 6000 else ["consumer", "cooperative"]
+"""A long run has both kinds of groups with every client."""
 
 
 class Chain:
@@ -79,7 +82,7 @@ def run_chain(bootstrap: str, topic: TopicFactory, command: Command, protocol: s
         assert not programs.ledger.failures, programs.ledger.failures
 
 
-@pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_librdkafka(bootstrap: str, topic: TopicFactory, protocol: str) -> None:
     run_chain(bootstrap, topic, CONFLUENT, protocol)
 
@@ -90,12 +93,17 @@ def test_aiokafka(bootstrap: str, topic: TopicFactory) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
+def test_kafka_python(bootstrap: str, topic: TopicFactory) -> None:
+    run_chain(bootstrap, topic, KAFKA_PYTHON, "cooperative")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_franz_go(bootstrap: str, topic: TopicFactory, protocol: str) -> None:
     run_chain(bootstrap, topic, go, protocol)
 
 
 @pytest.mark.conformance
-@pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_java(bootstrap: str, topic: TopicFactory, protocol: str) -> None:
     run_chain(bootstrap, topic, java, protocol)

@@ -20,7 +20,7 @@ from tests.interop.members.host import Program, Programs
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
 
 ROUNDS = int(os.environ.get("BARNABAS_CHURN_ROUNDS", "1"))
-"""How often the whole to and fro is gone through."""
+"""How often the whole to and fro is gone through; from two on every client goes through it with every protocol."""
 
 PER_SECOND = 1000
 
@@ -130,27 +130,39 @@ def churn(bootstrap: str, topic: TopicFactory, command: list[str], protocol: str
     assert not problems, "\n".join(problems[:10])
 
 
-@pytest.mark.parametrize("protocol", ["eager", "cooperative", "consumer"])
+def protocols(*often: str, seldom: tuple[str, ...] = ()) -> pytest.MarkDecorator:
+    """Those that are always gone through, and those that only a long run has."""
+    return pytest.mark.parametrize("protocol", [*often, *(seldom if ROUNDS > 1 else ())])
+
+
+@protocols("eager", "consumer")
 def test_librdkafka(bootstrap: str, topic: TopicFactory, protocol: str) -> None:
     churn(bootstrap, topic, CONFLUENT(bootstrap), protocol, size=24)
 
 
+@pytest.mark.slow
+def test_librdkafka_cooperative(bootstrap: str, topic: TopicFactory) -> None:
+    churn(bootstrap, topic, CONFLUENT(bootstrap), "cooperative", size=24)
+
+
+@pytest.mark.slow
 def test_aiokafka(bootstrap: str, topic: TopicFactory) -> None:
     churn(bootstrap, topic, AIO(bootstrap), "eager", size=9)
 
 
-@pytest.mark.parametrize("protocol", ["eager", "cooperative"])
+@pytest.mark.slow
+@protocols("cooperative", seldom=("eager",))
 def test_kafka_python(bootstrap: str, topic: TopicFactory, protocol: str) -> None:
     churn(bootstrap, topic, KAFKA_PYTHON(bootstrap), protocol, size=9)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("protocol", ["eager", "cooperative", "consumer"])
+@protocols("cooperative", "consumer", seldom=("eager",))
 def test_franz_go(bootstrap: str, topic: TopicFactory, protocol: str) -> None:
     churn(bootstrap, topic, go(bootstrap), protocol, size=30)
 
 
 @pytest.mark.conformance
-@pytest.mark.parametrize("protocol", ["eager", "cooperative", "consumer"])
+@protocols("cooperative", "consumer", seldom=("eager",))
 def test_java(bootstrap: str, topic: TopicFactory, protocol: str) -> None:
     churn(bootstrap, topic, java(bootstrap), protocol, size=18)

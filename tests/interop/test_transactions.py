@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AioPartition
-from aiokafka.errors import ProducerFenced
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from tests.interop.clients.confluent import AdminClient, OffsetSpec
-from tests.interop.clients.kafka_python import KafkaProducer
 from tests.interop.conftest import TopicFactory
 from tests.interop.reading import values
 
@@ -102,6 +99,7 @@ def test_a_second_producer_of_the_same_id_fences_the_first(bootstrap: str, topic
     assert values(bootstrap, name) == [b"of the second"]
 
 
+@pytest.mark.slow
 def test_a_transaction_that_takes_too_long_is_aborted(bootstrap: str, topic: TopicFactory) -> None:
     name = topic()
     producer = transactional(bootstrap, unique(), transaction_timeout_ms=1000)
@@ -147,48 +145,22 @@ def test_offsets_are_committed_with_the_transaction_or_not_at_all(
     consumer.close()
 
 
-async def test_aiokafka_commits_aborts_and_is_fenced(bootstrap: str, topic: TopicFactory) -> None:
-    name, identity = topic(), unique()
-
-    async def producer() -> Any:
-        made = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=identity)
-        await made.start()
-        return made
-
-    first = await producer()
-    async with first.transaction():
-        await first.send_and_wait(name, b"kept", partition=0)
-    await first.begin_transaction()
-    await first.send_and_wait(name, b"aborted", partition=0)
-    await first.abort_transaction()
-    second = await producer()
-    with pytest.raises(ProducerFenced):
-        async with first.transaction():
-            await first.send_and_wait(name, b"of a zombie", partition=0)
-    async with second.transaction():
-        await second.send_and_wait(name, b"of the second", partition=0)
-    await second.stop()
-    await first.stop()
+async def test_aiokafka_commits_and_aborts(bootstrap: str, topic: TopicFactory) -> None:
+    name = topic()
+    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=unique())
+    await producer.start()
+    for value, end in (
+        (b"kept", producer.commit_transaction),
+        (b"aborted", producer.abort_transaction),
+        (b"kept too", producer.commit_transaction),
+    ):
+        await producer.begin_transaction()
+        await producer.send_and_wait(name, value, partition=0)
+        await end()
+    await producer.stop()
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, isolation_level="read_committed")
     await consumer.start()
     consumer.assign([AioPartition(name, 0)])
     await consumer.seek_to_beginning()
-    assert [(await consumer.getone()).value for _ in range(2)] == [b"kept", b"of the second"]
+    assert [(await consumer.getone()).value for _ in range(2)] == [b"kept", b"kept too"]
     await consumer.stop()
-
-
-def test_kafka_python_commits_and_aborts(bootstrap: str, topic: TopicFactory) -> None:
-    name = topic()
-    producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=unique())
-    producer.init_transactions()
-    endings: list[tuple[bytes, Callable[[], None]]] = [
-        (b"kept", producer.commit_transaction),
-        (b"aborted", producer.abort_transaction),
-        (b"kept too", producer.commit_transaction),
-    ]
-    for value, end in endings:
-        producer.begin_transaction()
-        producer.send(name, value, partition=0).get(timeout=LIMIT_S)
-        end()
-    producer.close(timeout=LIMIT_S)
-    assert values(bootstrap, name) == [b"kept", b"kept too"]

@@ -12,7 +12,7 @@ from tests.interop.members.lines import Member, run, say, say_assigned, say_comm
 with warnings.catch_warnings():
     # It loads its message definitions with a deprecated function of the standard library.
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka import ConsumerRebalanceListener, KafkaConsumer
+    from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.errors import KafkaError
@@ -40,7 +40,7 @@ class Owned(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python ha
 
 
 def play(member: Member, leave: threading.Event) -> None:
-    """Reads and commits until told to leave."""
+    """Reads, or copies, until told to leave."""
     cooperative = member.protocol == "cooperative"
     consumer = KafkaConsumer(
         bootstrap_servers=BOOTSTRAP,
@@ -49,11 +49,13 @@ def play(member: Member, leave: threading.Event) -> None:
         group_instance_id=member.instance,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
+        isolation_level="read_committed",
         partition_assignment_strategy=[CooperativeStickyAssignor if cooperative else RangePartitionAssignor],
         session_timeout_ms=1500,
         heartbeat_interval_ms=300,
     )
     consumer.subscribe([member.topic], listener=Owned(member.name))
+    chain = Chain(member, consumer) if member.target else None
     try:
         while not leave.is_set():
             fetched = consumer.poll(timeout_ms=100)
@@ -62,19 +64,79 @@ def play(member: Member, leave: threading.Event) -> None:
             }
             if offsets:
                 say_got(member.name, {part.partition: handed for part, handed in offsets.items()})
-                commit(consumer, member, offsets)
+                finish(consumer, member, chain, fetched)
     finally:
         consumer.close()
+        if chain:
+            chain.stop()
 
 
-def commit(consumer: Any, member: Member, offsets: dict[Any, list[int]]) -> None:
-    """And says what became of it."""
+def finish(consumer: Any, member: Member, chain: Chain | None, fetched: dict[Any, list[Any]]) -> None:
+    """Commits, and says what became of it; what failed is read again, where that is still this member's."""
+    ends = {
+        part: OffsetAndMetadata(records[-1].offset + 1, "", -1)
+        for part, records in fetched.items()
+        if records
+    }
     try:
-        consumer.commit({part: OffsetAndMetadata(handed[-1] + 1, "", -1) for part, handed in offsets.items()})
+        if chain:
+            chain.copy(fetched, ends)
+        else:
+            consumer.commit(ends)
     except KafkaError as error:
         say("uncommitted", member.name, repr(error))
-        return
-    say_committed(member.name, {part.partition: handed[-1] + 1 for part, handed in offsets.items()})
+        for part in consumer.assignment() & set(ends):
+            consumer.seek(part, fetched[part][0].offset)
+    else:
+        say_committed(member.name, {part.partition: end.offset for part, end in ends.items()})
+
+
+class AbortedError(KafkaError):  # type: ignore[misc]  # kafka-python has no types
+    """This one was to be aborted."""
+
+
+class Chain:
+    """Copies what is handed to it, each time by a transaction."""
+
+    def __init__(self, member: Member, consumer: Any) -> None:
+        self._member = member
+        self._consumer = consumer
+        self._count = 0
+        self._producer = self._start()
+
+    def copy(self, fetched: dict[Any, list[Any]], ends: dict[Any, Any]) -> None:
+        """Commits, or raises what it failed with."""
+        self._count += 1
+        try:
+            self._producer.begin_transaction()
+            for records in fetched.values():
+                for record in records:
+                    self._producer.send(self._member.target, record.value, record.key)
+            self._producer.send_offsets_to_transaction(ends, self._consumer.group_metadata())
+            if self._member.abort_every and self._count % self._member.abort_every == 0:
+                raise AbortedError
+            self._producer.commit_transaction()
+        except KafkaError:
+            self._give_up()
+            raise
+
+    def stop(self) -> None:
+        """Closes the producer."""
+        self._producer.close(timeout=30)
+
+    def _give_up(self) -> None:
+        try:
+            self._producer.abort_transaction()
+        except KafkaError:
+            self._producer.close(timeout=0)
+            self._producer = self._start()
+
+    def _start(self) -> Any:
+        producer = KafkaProducer(
+            bootstrap_servers=BOOTSTRAP, transactional_id=self._member.name, transaction_timeout_ms=5000
+        )
+        producer.init_transactions()
+        return producer
 
 
 if __name__ == "__main__":
