@@ -23,6 +23,7 @@ from broker.coordinator.txn import (
 )
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.request import Pending
+from config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from protocol.errors import ApiError, ErrorCode
 from storage.verification import VerificationGuard
 
@@ -208,6 +209,12 @@ class CoordinatorRuntime(Generic[S]):
     ) -> None:
         """Asks the transaction's coordinator, where the log does not know that the transaction is open here."""
         place: TopicPartition = (self.topic, partition)
+        if (
+            not producer.supports_epoch_bump
+            and not self._parts.config[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
+        ):
+            verified(None)
+            return
         try:
             guard = self._parts.logs.start_verification(
                 partition,

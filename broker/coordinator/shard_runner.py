@@ -188,7 +188,7 @@ class ShardRunner(Generic[S]):
         """Gives the shard up: whoever waits is told, those who wait for `batches` first."""
         shard, self._shard, self.state = self._shard, None, ShardState.CLOSED
         self._context = None
-        self._timers.cancel_all()
+        self._timers.close()
         for batch in batches:
             batch.complete(error)
         self._queue.give_up(error)
@@ -325,7 +325,7 @@ class ShardRunner(Generic[S]):
         self._queue.flush()
         shard, self._shard, self.state = self._shard, None, ShardState.CLOSED
         self._context = None
-        self._timers.cancel_all()
+        self._timers.close()
         if shard is not None:
             self._put_away(shard)
 
@@ -340,6 +340,7 @@ class ShardRunner(Generic[S]):
     def _load(self) -> None:
         parts = self._parts
         self.state = ShardState.LOADING
+        self._timers = ShardTimers(parts.loop, self._due)
         self._context = context = ShardContext(
             partition=self.partition,
             epoch=self.epoch,

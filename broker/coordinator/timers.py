@@ -36,6 +36,7 @@ class ShardTimers:
         self._timer = timer
         self._due = due
         self._entries: dict[Hashable, _Entry] = {}
+        self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -43,6 +44,8 @@ class ShardTimers:
     def schedule(
         self, key: Hashable, delay_ms: int, operation: TimedOperation, *, retry: bool = True
     ) -> None:
+        if self._is_closed:
+            return
         due = self._timer.time() + delay_ms / 1000
         entry = self._entries.get(key)
         if entry is not None and entry.called_at <= due:
@@ -60,7 +63,9 @@ class ShardTimers:
     def is_scheduled(self, key: Hashable) -> bool:
         return key in self._entries
 
-    def cancel_all(self) -> None:
+    def close(self) -> None:
+        """Forgets everything, and what is scheduled from here on as well: the shard has gone."""
+        self._is_closed = True
         for key in list(self._entries):
             self.cancel(key)
 

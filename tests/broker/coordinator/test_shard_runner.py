@@ -405,6 +405,7 @@ def test_the_timers_of_a_shard_go_with_it() -> None:
     shard.context.timer.schedule("t", 1000, lambda: shard.set("a", 1))
     bench.runner.unload()
     bench.runner.load()
+    shard.context.timer.schedule("u", 1000, lambda: shard.set("a", 2))
     bench.clock.advance(2)
     assert (bench.shard.counters, bench.clock.scheduled) == ({}, 0)
 
