@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.fetch_session import FetchContext, FetchPartition
+from broker.out_of_range import tell_out_of_range
 from broker.partition_io import FetchParams, FetchResult
 from broker.replica_reader import UNKNOWN_PARTITION
 from broker.request import Pending, RequestContext, api
@@ -45,6 +46,8 @@ def fetch(
 
     def respond(results: list[FetchResult]) -> FetchResponse:
         response = _response(broker, context, session, results)
+        if not is_follower:
+            tell_out_of_range(broker.replica_manager, context, session.partitions, results)
         if not is_follower and version >= _LEADERS_SINCE and any(r.error in _LEADER_ERRORS for r in results):
             response.node_endpoints = _this_node(broker, context)
         return response

@@ -1,0 +1,66 @@
+"""Consumers that ask for an offset that is not in the log, told in the log: they go on where auto.offset.reset says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from broker.fetch_session import FetchPartition
+from broker.log_setup import RateLimit
+from broker.partition_io import FetchResult
+from broker.replica_manager import ReplicaManager
+from broker.request import RequestContext
+from protocol.errors import ApiError, ErrorCode
+
+logger = logging.getLogger("barnabas.groups")
+
+_rate_limit: Final = RateLimit()
+
+
+def tell_out_of_range(
+    replica_manager: ReplicaManager,
+    context: RequestContext,
+    asked: Iterable[FetchPartition],
+    results: Iterable[FetchResult],
+) -> None:
+    """Who asked, for what, what there is, and why it may be gone; for each client and partition once in a while."""
+    for partition, result in zip(asked, results, strict=True):
+        if result.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            _tell(replica_manager, context, partition)
+
+
+def _tell(replica_manager: ReplicaManager, context: RequestContext, asked: FetchPartition) -> None:
+    try:
+        log = replica_manager.partition(asked.topic, asked.partition).log
+    except ApiError:
+        return  # it has been deleted meanwhile
+    offset, start, end = asked.fetch_offset, log.log_start_offset, log.high_watermark
+    reason = _reason(offset, start, end)
+    if reason is None:
+        return
+    connection = context.connection
+    key = (connection.client_host, context.client_id, asked.topic, asked.partition)
+    _rate_limit.warning(
+        logger,
+        key,
+        "client %s at %s is out of range in %s-%d: it asked for offset %d, the log holds %d to %d: %s; "
+        "its auto.offset.reset decides where it goes on",
+        context.client_id,
+        connection.client_host,
+        asked.topic,
+        asked.partition,
+        offset,
+        start,
+        end,
+        reason,
+    )
+
+
+def _reason(offset: int, start: int, end: int) -> str | None:
+    """None: the log has changed meanwhile, and the offset is in it."""
+    if offset < start:
+        return f"{start - offset} records from there on are gone (retention, or DeleteRecords)"
+    if offset > end:
+        return "it is behind the end (records were lost in a crash, or the topic was made anew)"
+    return None
