@@ -36,12 +36,18 @@ def in_java_order(partitions: Iterable[TopicPartition], table: int) -> list[Topi
 
 
 def grouped_by_topic(partitions: Sequence[TopicPartition], table: int) -> Mapping[str, list[int]]:
-    """The partitions of each topic, topics in the order of a HashMap (Collectors.groupingBy)."""
+    """The partitions of each topic, topics in the order of a HashMap that Collectors.groupingBy fills.
+
+    That does it with computeIfAbsent, which puts a new entry in front of the others of its bucket, and looks whether
+    the table is full before it does and not after.
+    """
     topics: dict[str, list[int]] = {}
     for topic, partition in in_java_order(partitions, table):
         topics.setdefault(topic, []).append(partition)
-    buckets = table_after_adding(SMALLEST_TABLE, len(topics))
-    return {name: topics[name] for name in sorted(topics, key=lambda name: _bucket(java_hash(name), buckets))}
+    buckets = table_after_adding(SMALLEST_TABLE, len(topics) - 1)
+    newest_first = list(reversed(topics))
+    newest_first.sort(key=lambda name: _bucket(java_hash(name), buckets))
+    return {name: topics[name] for name in newest_first}
 
 
 def _partition_hash(partition: TopicPartition) -> int:

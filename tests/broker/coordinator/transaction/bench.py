@@ -1,0 +1,181 @@
+"""TransactionBench: one shard of the transaction coordinator, with partitions that take markers as the test says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from broker.coordinator.record_types import TRANSACTION_RECORDS
+from broker.coordinator.serde import RecordSerde
+from broker.coordinator.transaction.metadata import TransactionMetadata
+from broker.coordinator.transaction.rules import (
+    NEW_ID_NEEDED,
+    ProducerAnswer,
+    ProducerIdAndEpoch,
+)
+from broker.coordinator.transaction.shard import TransactionCoordinatorShard
+from broker.coordinator.txn import TopicPartition, TransactionMarker
+from broker.metadata.image import MetadataImage
+from broker.request import Pending
+from protocol.errors import ErrorCode
+from protocol.messages.topic_records import (
+    FeatureLevelRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from tests.broker.coordinator.shard_bench import Logged, ShardBench
+
+SERDE = RecordSerde(TRANSACTION_RECORDS)
+TX = "tx"
+TIMEOUT_MS = 60_000
+T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
+
+
+class Markers:
+    """A MarkerWriter. Every partition takes its marker at once, unless `errors` has an error for it, or `is_held`: then
+    answers wait for `release`."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[TopicPartition, TransactionMarker]] = []
+        self.asked: list[tuple[TransactionMarker, list[TopicPartition]]] = []
+        self.errors: dict[TopicPartition, ErrorCode] = {}
+        self.is_held = False
+        self._held: list[tuple[Pending[Any], TransactionMarker, list[TopicPartition]]] = []
+
+    def write(
+        self, marker: TransactionMarker, partitions: Sequence[TopicPartition]
+    ) -> Pending[Mapping[TopicPartition, ErrorCode]]:
+        answer: Pending[Mapping[TopicPartition, ErrorCode]] = Pending()
+        self.asked.append((marker, list(partitions)))
+        self._held.append((answer, marker, list(partitions)))
+        if not self.is_held:
+            self.release()
+        return answer
+
+    def release(self) -> None:
+        """Everything that waits is written, or fails."""
+        held, self._held = self._held, []
+        for answer, marker, partitions in held:
+            codes = {partition: self.errors.get(partition, ErrorCode.NONE) for partition in partitions}
+            self.written += [(partition, marker) for partition in partitions if not codes[partition]]
+            answer.complete(codes)
+
+
+def metadata_records(transaction_version: int, topics: Mapping[str, int]) -> list[Any]:
+    records: list[Any] = [FeatureLevelRecord(name="transaction.version", feature_level=transaction_version)]
+    for name, partitions in topics.items():
+        topic_id = name.encode().ljust(16, b"-")
+        records.append(TopicRecord(name=name, topic_id=topic_id))
+        records += [
+            PartitionRecord(partition_id=index, topic_id=topic_id, replicas=[1], isr=[1], leader=1)
+            for index in range(partitions)
+        ]
+    return records
+
+
+def remove_topic(name: str) -> RemoveTopicRecord:
+    return RemoveTopicRecord(topic_id=name.encode().ljust(16, b"-"))
+
+
+class TransactionBench:
+    """The shard, the markers, and words for what producers do. New producer ids are 1000, 1001, ..."""
+
+    def __init__(
+        self,
+        transaction_version: int = 2,
+        settings: Mapping[str, str] | None = None,
+        *,
+        markers: Markers | None = None,
+        log: list[Logged] | None = None,
+        image: MetadataImage | None = None,
+        next_id: int = 1000,
+        **bench: Any,
+    ) -> None:
+        self.markers = markers or Markers()
+        if image is None:
+            image, _ = MetadataImage.empty().apply(
+                metadata_records(transaction_version, {"t": 12, "u": 3, "__consumer_offsets": 50})
+            )
+        self.bench: ShardBench[TransactionCoordinatorShard] = ShardBench(
+            lambda context: TransactionCoordinatorShard(context, self.markers),
+            settings,
+            image=image,
+            log=log,
+            **bench,
+        )
+        self.next_id = next_id
+
+    @property
+    def shard(self) -> TransactionCoordinatorShard:
+        return self.bench.shard
+
+    def metadata(self, transactional_id: str = TX) -> TransactionMetadata:
+        return self.shard.transactions[transactional_id]
+
+    def reloaded(self) -> TransactionBench:
+        """A coordinator that has read the bytes of the log, with the same partitions; this one is gone."""
+        self.shard.on_unloaded()
+        read = [Logged(SERDE.decode(*SERDE.encode(record))) for record in self.bench.records]
+        return TransactionBench(
+            settings=self.bench.settings,
+            markers=self.markers,
+            log=read,
+            image=self.bench.image,
+            next_id=self.next_id,
+            now_ms=self.bench.now_ms,
+        )
+
+    # ---- what producers do; ApiError where it is refused
+
+    def init(
+        self, expected: tuple[int, int] | None = None, timeout_ms: int = TIMEOUT_MS, name: str = TX
+    ) -> ProducerAnswer:
+        named = None if expected is None else ProducerIdAndEpoch(*expected)
+        answer = self.bench.run(lambda shard: shard.init_producer_id(name, timeout_ms, named))
+        if answer is NEW_ID_NEEDED:
+            new_id = self._new_id()
+            answer = self.bench.run(lambda shard: shard.init_producer_id(name, timeout_ms, named, new_id))
+        assert isinstance(answer, ProducerAnswer)
+        return answer
+
+    def add(
+        self, producer: tuple[int, int], *partitions: TopicPartition, version: int = 2, name: str = TX
+    ) -> None:
+        code = self.bench.run(
+            lambda shard: shard.add_partitions(name, ProducerIdAndEpoch(*producer), partitions, version)
+        )
+        assert code is ErrorCode.NONE
+
+    def end(
+        self, producer: tuple[int, int], *, commits: bool, version: int = 2, name: str = TX
+    ) -> ProducerAnswer:
+        def end(new_id: int | None) -> Any:
+            return self.bench.run(
+                lambda shard: shard.end_transaction(
+                    name,
+                    ProducerIdAndEpoch(*producer),
+                    commits=commits,
+                    client_version=version,
+                    new_id=new_id,
+                )
+            )
+
+        answer = end(None)
+        if answer is NEW_ID_NEEDED:
+            answer = end(self._new_id())
+        assert isinstance(answer, ProducerAnswer)
+        return answer
+
+    def settle(self) -> None:
+        """What is due now is done."""
+        self.bench.advance(0)
+
+    def _new_id(self) -> int:
+        self.next_id += 1
+        return self.next_id - 1
+
+
+def ids(answer: ProducerAnswer) -> tuple[int, int]:
+    assert answer.error is ErrorCode.NONE, answer
+    return answer.producer_id, answer.producer_epoch
