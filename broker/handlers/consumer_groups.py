@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from broker.authorized_operations import GROUP_OPERATIONS
 from broker.coordinator.group.consumer.service import DescribedGroup, described_refused, heartbeat_refused
 from broker.metadata.versions import GROUP_VERSION
 from broker.request import Pending, RequestContext, api
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from broker.services import Broker
 
 _PROTOCOL: Final = "consumer"
-_GROUP_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: all that can be allowed on a group, since nobody checks."""
 
 
 def _is_enabled(broker: Broker) -> bool:
@@ -58,7 +57,7 @@ def consumer_group_describe(
         if request.include_authorized_operations:
             for group in groups:
                 if group.error_code == ErrorCode.NONE:
-                    group.authorized_operations = _GROUP_OPERATIONS
+                    group.authorized_operations = GROUP_OPERATIONS
         answer.complete(ConsumerGroupDescribeResponse(groups=groups))
 
     broker.groups.consumers.describe(request.group_ids, described)

@@ -105,6 +105,10 @@ class Speaker:
         """The id of a topic that create() made."""
         return next(topic_id for topic_id, known in self._ids.items() if known == f"id of {name}")
 
+    def known_as(self, topic_id: Uuid) -> str:
+        """How transcripts put an id: the same for every broker, so that what has ids can be sorted by it."""
+        return self._ids.setdefault(topic_id, f"id {len(self._ids)}")
+
     def write(self, name: str, *payloads: bytes, partition: int = 0) -> list[int]:
         """Appends each payload with a request of its own; their base offsets."""
         offsets = []

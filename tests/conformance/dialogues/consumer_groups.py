@@ -1,0 +1,305 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe, and what other APIs make of consumer groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocol.api_keys import ApiKey
+from protocol.messages.commits import OffsetCommitRequest
+from protocol.messages.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+from tests.conformance.dialogues import dialogue
+from tests.conformance.dialogues.consumers import (
+    Consumer,
+    a_consumer_group,
+    add_partitions,
+    configure,
+    delete_topic,
+    described,
+)
+from tests.conformance.dialogues.members import Member, a_group
+from tests.conformance.speaker import Speaker
+
+HEARTBEAT, DESCRIBE = ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE
+ABC = ("a", "b", "c")
+
+
+@dialogue(HEARTBEAT, 0, 1)
+def one_joins_and_leaves(client: Speaker) -> None:
+    topic = client.create("t", 3)
+    group = a_consumer_group(client, "g")
+    member = Consumer(client, group, "m")
+    member.join(topic)
+    described(client, group)
+    member.beat()
+    member.owns({topic: [0, 1, 2]})
+    member.beat(rebalance_timeout_ms=40_000, subscribed_topic_names=[topic], topic_partitions=[])
+    described(client, group)
+    member.leave()
+    described(client, group)
+    member.beat()
+    member.leave()
+
+
+@dialogue(HEARTBEAT, 0, 0)
+def the_coordinator_makes_the_id(client: Speaker) -> None:
+    group = a_consumer_group(client, "g")
+    answer = client.peer.ask(Consumer(client, group, "").request(**JOINING), 0)
+    client.note((answer.error_code, len(answer.member_id), answer.member_epoch))  # type: ignore[attr-defined]
+
+
+JOINING: dict[str, Any] = {
+    "member_epoch": 0,
+    "rebalance_timeout_ms": 30_000,
+    "subscribed_topic_names": ["t"],
+    "topic_partitions": [],
+}
+
+
+@dialogue(HEARTBEAT, 0, 1)
+def what_makes_no_sense(client: Speaker) -> None:
+    group = a_consumer_group(client, "g")
+    member = Consumer(client, group, "m")
+    for wrong in (
+        {"group_id": ""},
+        {"group_id": "  "},
+        {"member_id": "", "member_epoch": 1},
+        {"member_id": "", "member_epoch": -1},
+        {"member_id": "", "member_epoch": -2, "instance_id": "i"},
+        {"instance_id": ""},
+        {"rack_id": " "},
+        {"rebalance_timeout_ms": -1},
+        {"topic_partitions": None},
+        {"topic_partitions": member.partitions({client.create("x"): [0]})},
+        {"subscribed_topic_names": None},
+        {"member_epoch": -2},
+        {"member_epoch": -3},
+        {"server_assignor": "best"},
+        {"server_assignor": ""},
+        {"member_epoch": 1},
+        {"member_epoch": -1},
+        {"member_epoch": -2, "instance_id": "i"},
+    ):
+        client.ask(member.request(**{**JOINING, **wrong}), member.version)
+
+
+@dialogue(HEARTBEAT, 0, 1)
+def two_share(client: Speaker) -> None:
+    """The second gets nothing before the first has said that it gave up what it had."""
+    topic = client.create("t", 4)
+    first, second, third = (Consumer(client, a_consumer_group(client, "g"), word) for word in ABC)
+    first.join(topic)
+    second.join(topic)
+    second.beat()
+    first.beat()
+    described(client, first.group)
+    first.beat()
+    second.owns({})
+    first.owns({topic: [0, 1, 2, 3]})
+    first.owns({topic: [0, 1]})
+    described(client, first.group)
+    second.beat()
+    second.owns({topic: [2, 3]})
+    described(client, first.group)
+    third.join(topic)
+    for member in (first, second, third, first, second, third):
+        member.beat()
+    first.leave()
+    for member in (second, third):
+        member.beat()
+    described(client, first.group)
+
+
+@dialogue(HEARTBEAT, 0, 1)
+def many_topics_and_different_ones(client: Speaker) -> None:
+    topics = [client.create("t", 5), client.create("u", 2), client.create("v", 1)]
+    group = a_consumer_group(client, "g")
+    members = [Consumer(client, group, word) for word in ABC]
+    members[0].join(*topics)
+    members[1].join(*topics[:2])
+    members[2].join(topics[2], "nowhere")
+    for _ in range(2):
+        for member in members:
+            member.owns({})
+    counts = described_counts(client, group)
+    client.note(counts)
+    members[0].owns({}, subscribed_topic_names=[topics[1]])
+    for member in members:
+        member.owns({})
+
+
+def described_counts(client: Speaker, group: str) -> object:
+    """How many partitions each member is to own."""
+    from protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
+
+    answer: Any = client.peer.ask(ConsumerGroupDescribeRequest(group_ids=[group]), 1)
+    return sorted(
+        (member.member_id, sum(len(t.partitions) for t in member.target_assignment.topic_partitions))
+        for member in answer.groups[0].members
+    )
+
+
+@dialogue(HEARTBEAT, 0, 1)
+def the_range_assignor(client: Speaker) -> None:
+    topic, other = client.create("t", 5), client.create("u", 5)
+    group = a_consumer_group(client, "g")
+    for word in ABC:
+        Consumer(client, group, word).join(topic, other, server_assignor="range")
+    described(client, group)
+    Consumer(client, group, "d").join(topic, server_assignor="uniform")
+    described(client, group)
+
+
+@dialogue(HEARTBEAT, 0, 1)
+def epochs_that_are_not_the_members(client: Speaker) -> None:
+    topic = client.create("t", 2)
+    group = a_consumer_group(client, "g")
+    first, second = Consumer(client, group, "a"), Consumer(client, group, "b")
+    first.join(topic)
+    second.join(topic)
+    first.beat(member_epoch=9)
+    first.owns({topic: [0, 1]}, member_epoch=1)
+    first.beat(member_epoch=1)
+    first.owns({topic: [0]})
+    first.owns({topic: [0]}, member_epoch=2)
+    first.owns({topic: [0, 1]}, member_epoch=2)
+    first.beat(member_epoch=2)
+    first.join(topic)
+    first.join(topic, subscribed_topic_names=[topic, "more"])
+    Consumer(client, group, "stranger").beat(member_epoch=3)
+    Consumer(client, client.topic("no-group"), "a").beat(member_epoch=3)
+    Consumer(client, client.topic("no-group"), "a").leave()
+
+
+@dialogue(HEARTBEAT, 0, 1)
+def static_members(client: Speaker) -> None:
+    topic = client.create("t", 4)
+    group = a_consumer_group(client, "g")
+    first, second = (Consumer(client, group, word, instance=f"i-{word}") for word in ("a", "b"))
+    first.join(topic)
+    second.join(topic)
+    first.owns({topic: [0, 1]})
+    second.owns({})
+    intruder = Consumer(client, group, "c", instance="i-a")
+    intruder.join(topic)
+    intruder.beat(member_epoch=first.epoch)
+    first.leave(-2)
+    described(client, group)
+    first.beat()
+    intruder.leave(-2)
+    intruder.join(topic)
+    described(client, group)
+    first.beat()
+    first.leave()
+    intruder.leave(-1)
+    described(client, group)
+    Consumer(client, group, "d", instance="nobody").beat(member_epoch=1)
+    Consumer(client, group, "d", instance="nobody").leave(-2)
+
+
+@dialogue(HEARTBEAT, 0, 1)
+def topics_that_come_grow_and_go(client: Speaker) -> None:
+    topic, late = client.create("t", 1), client.topic("late")
+    group = a_consumer_group(client, "g")
+    member = Consumer(client, group, "m")
+    member.join(topic, late)
+    client.create("late", 2)
+    member.until_assigned(3)
+    described(client, group)
+    add_partitions(client, topic, 3)
+    member.until_assigned(5)
+    described(client, group)
+    delete_topic(client, late)
+    member.until_assigned(3)
+    member.owns({topic: [0, 1, 2]})
+    described(client, group)
+
+
+@dialogue(HEARTBEAT, 0, 1)
+def a_group_with_settings_of_its_own(client: Speaker) -> None:
+    group = a_consumer_group(client, "g", **{"consumer.heartbeat.interval.ms": "7000"})
+    member = Consumer(client, group, "m")
+    member.join("t")
+    configure(client, group, {"consumer.heartbeat.interval.ms": "9000"})
+    member.beat()
+
+
+@dialogue(HEARTBEAT, 1, 1)
+def regular_expressions(client: Speaker) -> None:
+    topic, group = client.create("t", 2), a_consumer_group(client, "g")
+    client.create("u", 1)
+    member = Consumer(client, group, "m")
+    for wrong in ("(", "[z-a]", "a**", "(?=a)", "\\1", "x{1001}"):
+        member.join(subscribed_topic_names=None, subscribed_topic_regex=wrong)
+    member.join(subscribed_topic_names=None, subscribed_topic_regex=f"{client.topic('')}[tu]")
+    member.until_assigned(3)
+    described(client, group)
+    other = Consumer(client, group, "n")
+    other.join(topic, subscribed_topic_regex=f"{client.topic('')}[tu]")
+    member.owns({})
+    other.owns({})
+    described(client, group)
+    member.owns({}, subscribed_topic_regex="")
+    other.owns({}, subscribed_topic_regex="")
+    member.owns({})
+    described(client, group)
+
+
+@dialogue(DESCRIBE, 0, 1)
+def groups_that_are_none(client: Speaker) -> None:
+    classic = a_group(client, "classic")
+    with Member(client, classic) as member:
+        member.join()
+        for names in ([client.topic("nowhere")], [classic], [""], []):
+            described(client, *names, version=client.version)
+            described(client, *names, version=client.version, include_authorized_operations=True)
+
+
+@dialogue(DESCRIBE, 0, 1)
+def several_groups(client: Speaker) -> None:
+    topic = client.create("t", 2)
+    groups = [a_consumer_group(client, word) for word in ABC]
+    for group in groups:
+        Consumer(client, group, "m").join(topic, rack_id="r", server_assignor="range")
+    described(client, *groups, version=client.version, include_authorized_operations=True)
+    described(client, groups[0], groups[0], client.topic("nowhere"), version=client.version)
+
+
+@dialogue(HEARTBEAT, 1, 1)
+def what_others_make_of_it(client: Speaker) -> None:
+    """ListGroups, DescribeGroups and DeleteGroups; OffsetCommit in the epochs of a member."""
+    topic = client.create("t", 2)
+    group = a_consumer_group(client, "g")
+    member = Consumer(client, group, "m")
+    member.join(topic)
+
+    def own(answer: Any) -> object:
+        return [found for found in answer.groups if found.group_id == group]
+
+    client.ask(ListGroupsRequest(types_filter=["consumer"]), 5, noting=own)
+    client.ask(ListGroupsRequest(states_filter=["stable"]), 5, noting=own)
+    client.ask(ListGroupsRequest(types_filter=["classic"]), 5, noting=own)
+    client.ask(DescribeGroupsRequest(groups=[group]), 5)
+    client.ask(DescribeGroupsRequest(groups=[group]), 6)
+    client.ask(DeleteGroupsRequest(groups_names=[group]), 2)
+    for epoch, member_id, version in (
+        (member.epoch, "m", 9), (member.epoch, "m", 8), (0, "m", 9), (1, "m", 9), (9, "m", 9), (-1, "", 9),
+        (member.epoch, "x", 9),
+    ):  # fmt: skip
+        client.ask(commit(group, topic, epoch, member_id), version)
+    member.leave()
+    client.ask(commit(group, topic, -1, ""), 9)
+    client.ask(ListGroupsRequest(states_filter=["Empty"]), 5, noting=own)
+    client.ask(DeleteGroupsRequest(groups_names=[group]), 2)
+    described(client, group)
+
+
+def commit(group: str, topic: str, epoch: int, member_id: str) -> OffsetCommitRequest:
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=1, committed_metadata=""
+    )
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=epoch,
+        member_id=member_id,
+        topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name=topic, partitions=[partition])],
+    )

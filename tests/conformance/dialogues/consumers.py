@@ -1,0 +1,152 @@
+"""Members of consumer groups (KIP-848), as dialogues are about them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from protocol.messages.configs import IncrementalAlterConfigsRequest
+from protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
+from protocol.messages.topics import CreatePartitionsRequest, DeleteTopicsRequest
+from protocol.schema import Message
+from tests.conformance.dialogues.members import a_group
+from tests.conformance.speaker import Speaker
+
+HEARTBEAT, DESCRIBE = 1, 1
+"""The newest versions, for what a dialogue is not about."""
+
+GROUP_RESOURCE: Final = 32
+Owned = Mapping[str, Sequence[int]]
+
+
+def _sort(client: Speaker, assignment: Any) -> None:
+    """Brings topics and partitions into an order that is the same for every broker."""
+    if assignment is None:
+        return
+    assignment.topic_partitions.sort(key=lambda topic: client.known_as(topic.topic_id))
+    for topic in assignment.topic_partitions:
+        topic.partitions.sort()
+
+
+def a_consumer_group(client: Speaker, word: str, **settings: str) -> str:
+    """A group's id that no other dialogue uses; partitions are assigned without a delay."""
+    group = a_group(client, word)
+    configure(client, group, {"consumer.assignment.interval.ms": "0", **settings})
+    return group
+
+
+def configure(client: Speaker, group: str, settings: Mapping[str, str]) -> None:
+    """Sets a group's own settings; nothing is noted."""
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=GROUP_RESOURCE,
+        resource_name=group,
+        configs=[
+            IncrementalAlterConfigsRequest.AlterableConfig(name=name, config_operation=0, value=value)
+            for name, value in settings.items()
+        ],
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+    client.until(request, lambda answer: answer.responses[0].error_code == 0, 1)
+
+
+class Consumer:
+    """A member of `group`; `id` and `epoch` are what it was told last, `owned` what it has said that it owns."""
+
+    def __init__(self, client: Speaker, group: str, member_id: str, *, instance: str | None = None) -> None:
+        self._client = client
+        self.group = group
+        self.id = member_id
+        self.instance = instance
+        self.epoch = 0
+        self.version = min(client.version, HEARTBEAT)
+
+    def request(self, **fields: Any) -> Request:
+        base: dict[str, Any] = {
+            "group_id": self.group,
+            "member_id": self.id,
+            "member_epoch": self.epoch,
+            "instance_id": self.instance,
+        }
+        return Request(**{**base, **fields})
+
+    def join(self, *topics: str, **fields: Any) -> Any:
+        """Joins, subscribed to `topics`; notes the answer."""
+        base: dict[str, Any] = {
+            "member_epoch": 0,
+            "rebalance_timeout_ms": 30_000,
+            "subscribed_topic_names": list(topics),
+            "topic_partitions": [],
+        }
+        return self.beat(**{**base, **fields})
+
+    def beat(self, **fields: Any) -> Any:
+        """A heartbeat; notes the answer."""
+
+        def in_order(answer: Any) -> Any:
+            _sort(self._client, answer.assignment)
+            return answer
+
+        answer = self._client.ask(self.request(**fields), self.version, noting=in_order)
+        if answer.error_code == 0:
+            self.id, self.epoch = answer.member_id, answer.member_epoch
+        return answer
+
+    def owns(self, owned: Owned, **fields: Any) -> Any:
+        """A heartbeat that says what it owns."""
+        return self.beat(topic_partitions=self.partitions(owned), **fields)
+
+    def partitions(self, owned: Owned) -> list[Request.TopicPartitions]:
+        return [
+            Request.TopicPartitions(topic_id=self._client.id_of(name), partitions=list(partitions))
+            for name, partitions in owned.items()
+        ]
+
+    def leave(self, epoch: int = -1) -> Any:
+        return self._client.ask(self.request(member_epoch=epoch), self.version)
+
+    def until_assigned(self, count: int) -> None:
+        """Waits until it is told to own `count` partitions: for what a broker does a little later. Nothing is noted."""
+        deadline = time.monotonic() + 20
+        told = -1
+        while told != count:
+            answer: Any = self._client.peer.ask(self.request(), self.version)
+            assert answer.error_code == 0, answer
+            assert time.monotonic() < deadline, answer
+            self.epoch = answer.member_epoch
+            if answer.assignment is not None:
+                told = sum(len(topic.partitions) for topic in answer.assignment.topic_partitions)
+            time.sleep(0.05)
+
+
+def described(client: Speaker, *groups: str, version: int = DESCRIBE, **fields: Any) -> Any:
+    """ConsumerGroupDescribe, noted with groups, members and topics in order."""
+
+    def in_their_order(answer: Any) -> Any:
+        answer.groups.sort(key=lambda group: group.group_id)
+        for group in answer.groups:
+            group.members.sort(key=lambda member: member.member_id)
+            for member in group.members:
+                member.subscribed_topic_names.sort()
+                _sort(client, member.assignment)
+                _sort(client, member.target_assignment)
+        return answer
+
+    request = ConsumerGroupDescribeRequest(group_ids=list(groups), **fields)
+    return client.ask(request, version, noting=in_their_order)
+
+
+def delete_topic(client: Speaker, name: str) -> None:
+    _done(client, DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000), 5)
+
+
+def add_partitions(client: Speaker, name: str, count: int) -> None:
+    topic = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=count, assignments=None)
+    _done(client, CreatePartitionsRequest(topics=[topic], timeout_ms=30_000), 3)
+
+
+def _done(client: Speaker, request: Message, version: int) -> None:
+    answer: Any = client.peer.ask(request, version)
+    results = answer.responses if hasattr(answer, "responses") else answer.results
+    assert results[0].error_code == 0, answer
