@@ -103,7 +103,8 @@ class DelayedFetch(DelayedOperation):
 
     A. This broker no longer leads a partition, or it is gone.
     B. The partition's leader epoch is not the one that the reader named.
-    C. The fetch offset is past the end (the log was truncated): the reader has to hear of it.
+    C. The fetch offset is past the end (the log was truncated): the reader has to hear of it. Who reads committed
+       records and is past the last stable offset alone waits for it; Kafka has him ask without a pause.
     D. A segment was rolled since: there is news, and bytes between segments are not worth counting.
     E. The accumulated bytes reach min_bytes.
 
@@ -134,6 +135,8 @@ class DelayedFetch(DelayedOperation):
             if end == request.fetch_offset:
                 continue
             if end < request.fetch_offset:
+                if request.fetch_offset <= partition.log.high_watermark:
+                    continue
                 return self.force_complete()  # case C
             reached = _end_metadata(partition, isolation, end)
             if not reached.on_same_segment(start):
@@ -163,6 +166,6 @@ def _end_metadata(partition: Partition, isolation: FetchIsolation, end: int) -> 
     log = partition.log
     if isolation is FetchIsolation.LOG_END or end == log.log_end_offset:
         return log.log_end_offset_metadata
-    if end == log.high_watermark:
-        return log.high_watermark_metadata
-    return LogOffsetMetadata(end)
+    if isolation is FetchIsolation.TXN_COMMITTED:
+        return log.last_stable_offset_metadata
+    return log.high_watermark_metadata

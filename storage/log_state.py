@@ -46,6 +46,7 @@ class LogState:
         "_env",
         "_failure",
         "_high_watermark_metadata",
+        "_last_stable_metadata",
         "_local",
         "_max_segment_ms",
         "_partition_metadata",
@@ -94,6 +95,7 @@ class LogState:
         self.truncated_bytes = 0  # by the recovery that opening did
         self.high_watermark = log_start_offset
         self._high_watermark_metadata = LogOffsetMetadata(log_start_offset)
+        self._last_stable_metadata = LogOffsetMetadata(-1)
         self.first_unstable_offset: int | None = None
         self._update_first_unstable_offset()
         self._check_order()
@@ -320,8 +322,24 @@ class LogState:
         if isolation is FetchIsolation.LOG_END:
             return self._local.log_end_offset_metadata
         if isolation is FetchIsolation.TXN_COMMITTED and self.last_stable_offset < self.high_watermark:
-            return self._local.offset_metadata(self.last_stable_offset)
+            return self.last_stable_offset_metadata
         return self.high_watermark_metadata
+
+    def _forget_positions(self, segments: "Sequence[int]") -> None:
+        """What is in these segments, named by their base offsets, lies elsewhere from now on."""
+        if self._high_watermark_metadata.segment_base_offset in segments:
+            self._high_watermark_metadata = LogOffsetMetadata(self.high_watermark)
+        self._last_stable_metadata = LogOffsetMetadata(-1)
+
+    @property
+    def last_stable_offset_metadata(self) -> LogOffsetMetadata:
+        """The last stable offset with its position, which is looked up once for each."""
+        offset = self.last_stable_offset
+        if offset == self.high_watermark:
+            return self.high_watermark_metadata
+        if self._last_stable_metadata.message_offset != offset:
+            self._last_stable_metadata = self._local.offset_metadata(offset)
+        return self._last_stable_metadata
 
     @property
     def high_watermark_metadata(self) -> LogOffsetMetadata:

@@ -409,6 +409,7 @@ class UnifiedLog(LogState):
             self.high_watermark, self._high_watermark_metadata = end.message_offset, end
         else:
             self._high_watermark_metadata = LogOffsetMetadata(self.high_watermark)
+        self._forget_positions(())
         self._check_order()
 
     def rebuild_producer_state(self) -> None:
@@ -476,8 +477,7 @@ class UnifiedLog(LogState):
             vanished = [base_offset for base_offset in cleaned.replaces if base_offset != cleaned.base_offset]
             paths = [snapshots.detach(base_offset, DELETED_SUFFIX) for base_offset in vanished]
             self._local.replace_segments(old, cleaned.size, [path for path in paths if path])
-        if self._high_watermark_metadata.segment_base_offset in cleaned.replaces:
-            self._high_watermark_metadata = LogOffsetMetadata(self.high_watermark)
+        self._forget_positions(cleaned.replaces)
         return True
 
     def close(self) -> None:

@@ -32,7 +32,9 @@ def write_txn_markers(
 
     def respond() -> None:
         answer.complete(
-            WriteTxnMarkersResponse(markers=[_result(id_, codes) for id_, codes in by_producer.items()])
+            WriteTxnMarkersResponse(
+                markers=[_result(id_, codes) for id_, codes in by_producer.items() if codes]
+            )
         )
 
     def written(codes: Mapping[TopicPartition, ErrorCode], known: Codes) -> None:

@@ -16,13 +16,22 @@ from config.log_config import LogConfig
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from protocol.records.builder import build_batch
-from storage.offsets import FetchIsolation, LogOffsetMetadata
+from protocol.records.control import end_transaction_marker
+from storage.offsets import AppendOrigin, FetchIsolation, LogOffsetMetadata
 from tests.broker.fakes import ManualTimer
 from tests.broker.logs import START_MS, batch, log, partition_image
+from tests.broker.txn_fakes import PRODUCER_ID, txn_batch
 
 HERE, ELSEWHERE = 1, 2
 KEY = ("t", 0)
 TWO = partition_image(replicas=(HERE, ELSEWHERE))
+
+
+def abort_marker() -> bytes:
+    """Ends the transaction of `txn_batch`."""
+    return end_transaction_marker(
+        commit=False, coordinator_epoch=0, producer_id=PRODUCER_ID, producer_epoch=0, timestamp=START_MS
+    )
 
 
 class Waiting:
@@ -75,6 +84,8 @@ class Waiting:
         start = self.partition.log.high_watermark_metadata
         if offset > start.message_offset:
             start = LogOffsetMetadata(offset)
+        elif isolation is FetchIsolation.TXN_COMMITTED:
+            start = self.partition.log.read(offset, 0, isolation, min_one_message=False).fetch_offset_metadata
         operation = DelayedFetch(params, [(request, self.partition, start)], self.answered)
         self.purgatory.try_complete_else_watch(operation, [KEY])
 
@@ -212,6 +223,28 @@ def test_read_committed_hears_of_what_lies_before_an_open_transaction(alone: Wai
     )
     alone.partition.append_as_leader(transactional, 1)
     assert (alone.partition.log.last_stable_offset, alone.partition.log.high_watermark) == (1, 2)
+    assert alone.look() == 1
+
+
+def test_read_committed_waits_for_enough_of_what_is_decided(alone: Waiting) -> None:
+    """Bytes beyond the last stable offset do not count, and those before it are no reason to answer early."""
+    alone.partition.append_as_leader(batch("a"), 1)
+    alone.fetch(offset=0, min_bytes=300, isolation=FetchIsolation.TXN_COMMITTED)
+    alone.partition.append_as_leader(txn_batch("b", "c"), 1)
+    for _ in range(10):
+        alone.partition.append_as_leader(batch("d"), 1)
+    assert alone.look() == 0
+    alone.partition.append_as_leader(abort_marker(), 1, AppendOrigin.COORDINATOR)
+    assert alone.look() == 1
+
+
+def test_read_committed_beyond_the_last_stable_offset_waits_for_it(alone: Waiting) -> None:
+    alone.partition.append_as_leader(txn_batch("a"), 1)
+    alone.partition.append_as_leader(batch("b"), 1)
+    alone.fetch(offset=2, isolation=FetchIsolation.TXN_COMMITTED)
+    alone.partition.append_as_leader(batch("c"), 1)
+    assert alone.look() == 0
+    alone.partition.append_as_leader(abort_marker(), 1, AppendOrigin.COORDINATOR)
     assert alone.look() == 1
 
 

@@ -206,6 +206,29 @@ def test_readers_see_as_far_as_they_may(log: UnifiedLog) -> None:
             assert (info.high_watermark, info.last_stable_offset, info.log_start_offset) == (10, 8, 0)
 
 
+def test_where_the_last_stable_offset_lies(log: UnifiedLog) -> None:
+    fill(log, 3)
+    assert log.last_stable_offset_metadata == log.high_watermark_metadata
+    log.append_as_leader(make_batch(b"open", producer=(7, 0, 0), transactional=True), 0)
+    append(log, b"after it")
+    log.update_high_watermark(log.log_end_offset)
+    metadata = log.last_stable_offset_metadata
+    assert (metadata.message_offset, metadata.segment_base_offset) == (3, 0)
+    assert (
+        metadata.position
+        == log.read(0, 10_000, FetchIsolation.TXN_COMMITTED, min_one_message=True).records.size
+    )
+    assert log.last_stable_offset_metadata is metadata  # looked up once
+    log.truncate_to(1)
+    append(log, b"longer than what was cut off")
+    append(log, b"x")
+    log.append_as_leader(make_batch(b"open", producer=(7, 0, 0), transactional=True), 0)
+    log.update_high_watermark(log.log_end_offset)
+    assert log.last_stable_offset_metadata.message_offset == 3
+    cut = log.read(0, 10_000, FetchIsolation.TXN_COMMITTED, min_one_message=True)
+    assert log.last_stable_offset_metadata.position == cut.records.size != metadata.position
+
+
 def test_offsets_outside_are_out_of_range(log: UnifiedLog) -> None:
     fill(log, 8)
     log.maybe_increment_log_start_offset(3, DELETED)

@@ -41,6 +41,7 @@ MODULES: Final = (
     "groups",
     "log_dirs",
     "metadata",
+    "migrations",
     "offsets",
     "partitions",
     "produce",

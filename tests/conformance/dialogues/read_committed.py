@@ -1,0 +1,174 @@
+"""Reading in transactions: Fetch and ListOffsets by isolation level, and DescribeProducers, over the same logs."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from protocol.api_keys import ApiKey
+from protocol.messages.fetch import FetchResponse
+from protocol.messages.offsets import DeleteRecordsRequest
+from protocol.messages.producers import DescribeProducersRequest
+from protocol.wire import Uuid
+from tests.conformance.dialogues import dialogue
+from tests.conformance.dialogues.in_transactions import Transactor, note_batches, note_producers
+from tests.conformance.dialogues.words import IDS_IN_FETCH, fetch, fetch_topic, list_offsets, partition
+from tests.conformance.speaker import START_MS, Speaker, batch
+
+UNCOMMITTED, COMMITTED = 0, 1
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+MAX_TIMESTAMP_SINCE = 7
+
+
+def of(client: Speaker, name: str) -> str | Uuid:
+    """What a request of this version calls the topic."""
+    return client.id_of(name) if client.version >= IDS_IN_FETCH else name
+
+
+def read(client: Speaker, name: str, offset: int = 0, *, isolation: int = COMMITTED, **fields: Any) -> None:
+    """Fetches from `offset` on and notes what comes, apart from the ids of producers."""
+    topics = fetch_topic(of(client, name), [partition(0, offset, **fields)])
+
+    def plain(answer: FetchResponse) -> object:
+        data = answer.responses[0].partitions[0]
+        aborted = data.aborted_transactions
+        return (
+            data.error_code,
+            data.high_watermark,
+            data.last_stable_offset,
+            data.log_start_offset,
+            len(data.records or b""),  # type: ignore[arg-type]
+            None if aborted is None else sorted(it.first_offset for it in aborted),
+        )
+
+    answer = client.ask(fetch(topics, isolation_level=isolation), noting=plain)
+    note_batches(client, bytes(answer.responses[0].partitions[0].records or b""))
+
+
+def history(client: Speaker, *, bumps: bool) -> tuple[str, Transactor]:
+    """Committed, aborted and plain records by turns, and in the end a transaction that stays open."""
+    producer = Transactor(client, bumps=bumps)
+    other = Transactor(client, "other", topic=producer.name, bumps=bumps)
+    for commit in (True, False):
+        for each in (producer, other):
+            each.begin(0)
+        producer.write(b"a%d" % commit)
+        other.write(b"b%d" % commit)
+        client.write(producer.name, batch(b"plain"))
+        other.write(b"c%d" % commit)
+        producer.end(commit=commit)
+        other.end(commit=not commit)
+    client.write(producer.name, batch(b"plain"))
+    producer.begin(0)
+    producer.write(b"open")
+    client.write(producer.name, batch(b"behind it"))
+    return producer.name, producer
+
+
+@dialogue(ApiKey.FETCH, 4, 18)
+def by_isolation_level(client: Speaker) -> None:
+    for bumps in (False, True):
+        if not bumps or client.version >= IDS_IN_FETCH:
+            name, producer = history(client, bumps=bumps)
+            for isolation in (UNCOMMITTED, COMMITTED):
+                read(client, name, isolation=isolation)
+            producer.end(commit=False)
+            read(client, name)
+            return
+
+
+@dialogue(ApiKey.FETCH, 11, 13)
+def committed_from_every_offset(client: Speaker) -> None:
+    name, producer = history(client, bumps=True)
+    for offset in range(18):
+        read(client, name, offset)
+        read(client, name, offset, max_bytes=1)
+    producer.end(commit=True)
+    for offset in range(12, 19):
+        read(client, name, offset)
+
+
+@dialogue(ApiKey.FETCH, 12, 12)
+def a_transaction_that_was_deleted(client: Speaker) -> None:
+    """What DeleteRecords took cannot be unstable."""
+    name, producer = history(client, bumps=True)
+    topic = DeleteRecordsRequest.DeleteRecordsTopic(
+        name=name, partitions=[DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=-1)]
+    )
+    client.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=10_000), 2)
+    client.write(name, batch(b"later"))
+    note_producers(client, name)
+    for isolation in (UNCOMMITTED, COMMITTED):
+        client.ask(list_offsets(name, 0, isolation_level=isolation), 7)
+    producer.end(commit=True)
+    client.ask(list_offsets(name, 0, isolation_level=COMMITTED), 7)
+
+
+@dialogue(ApiKey.FETCH, 4, 18)
+def waiting_for_the_end_of_a_transaction(client: Speaker) -> None:
+    """Records beyond the last stable offset are not worth an answer."""
+    producer = Transactor(client, bumps=False)
+    client.write(producer.name, batch(b"a"))
+    producer.begin(0)
+    producer.write(b"b")
+    for offset in (0, 1):
+        topics = fetch_topic(of(client, producer.name), [partition(0, offset)])
+        request = fetch(topics, isolation_level=COMMITTED, max_wait_ms=300, min_bytes=100)
+        began = time.monotonic()
+        client.ask(request, noting=lambda it: len(it.responses[0].partitions[0].records or b""))
+        client.note(time.monotonic() - began > 0.25)
+
+
+@dialogue(ApiKey.LIST_OFFSETS, 2, 11)
+def offsets_by_isolation_level(client: Speaker) -> None:
+    name, producer = history(client, bumps=False)
+    stamps = [LATEST, EARLIEST, START_MS, START_MS + 1, START_MS + 10**9]
+    if client.version >= MAX_TIMESTAMP_SINCE:
+        stamps.append(MAX_TIMESTAMP)
+    for ended in (False, True):
+        for isolation in (UNCOMMITTED, COMMITTED):
+            for timestamp in stamps:
+                client.ask(list_offsets(name, 0, timestamp=timestamp, isolation_level=isolation))
+        if not ended:
+            producer.end(commit=True)
+
+
+@dialogue(ApiKey.LIST_OFFSETS, 2, 11)
+def nothing_but_an_open_transaction(client: Speaker) -> None:
+    producer = Transactor(client, bumps=False)
+    producer.begin(0)
+    producer.write(b"a")
+    for isolation in (UNCOMMITTED, COMMITTED):
+        for timestamp in (LATEST, EARLIEST, START_MS):
+            client.ask(list_offsets(producer.name, 0, timestamp=timestamp, isolation_level=isolation))
+
+
+@dialogue(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
+def producers_in_transactions(client: Speaker) -> None:
+    for bumps in (False, True):
+        producer = Transactor(client, f"bumps-{bumps}", bumps=bumps)
+        for commit in (True, False):
+            producer.begin(0, 1)
+            producer.write(b"a")
+            producer.write(b"b", b"c", partition=1)
+            producer.write(b"d")
+            note_producers(client, producer.name, 0, 1)
+            producer.end(commit=commit)
+            note_producers(client, producer.name, 0, 1)
+
+
+@dialogue(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
+def producers_of_what_is_not_there(client: Speaker) -> None:
+    producer = Transactor(client)
+    wanted = [
+        DescribeProducersRequest.TopicRequest(name=name, partition_indexes=indexes)
+        for name, indexes in (
+            (producer.name, [0, 2, -1, 0]),
+            (client.topic("unknown"), [0]),
+            ("", [0]),
+            ("no name", [0]),
+            (producer.name, []),
+        )
+    ]
+    client.ask(DescribeProducersRequest(topics=wanted))
+    client.ask(DescribeProducersRequest())

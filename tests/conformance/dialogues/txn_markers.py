@@ -1,0 +1,151 @@
+"""WriteTxnMarkers: what ends in a partition, by whom, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocol.api_keys import ApiKey
+from protocol.messages.transactions import WriteTxnMarkersRequest
+from tests.conformance.dialogues import dialogue
+from tests.conformance.dialogues.in_transactions import (
+    GROUP,
+    Transactor,
+    coordinator_of,
+    marker,
+    note_log,
+    note_producers,
+)
+from tests.conformance.speaker import Speaker
+
+FIRST, LAST = 1, 2
+WITH_TRANSACTION_VERSION = 2
+STRANGER = 2**40
+NOT_LEADER = 6
+"""While the coordinator loads its partition."""
+
+
+def write(client: Speaker, *markers: WriteTxnMarkersRequest.WritableTxnMarker) -> None:
+    client.ask(WriteTxnMarkersRequest(markers=list(markers)), noting=results)
+
+
+def results(answer: Any) -> object:
+    """In an order that does not depend on the broker's tables."""
+    return sorted(
+        (marker.producer_id % 1000, topic.name, partition.partition_index, partition.error_code)
+        if marker.producer_id >= STRANGER
+        else (-1, topic.name, partition.partition_index, partition.error_code)
+        for marker in answer.markers
+        for topic in marker.topics
+        for partition in topic.partitions
+    )
+
+
+@dialogue(ApiKey.WRITE_TXN_MARKERS, FIRST, LAST)
+def nothing_to_write(client: Speaker) -> None:
+    client.ask(WriteTxnMarkersRequest())
+    client.ask(WriteTxnMarkersRequest(markers=[marker(STRANGER, 0, {})]), noting=lambda it: len(it.markers))
+
+
+@dialogue(ApiKey.WRITE_TXN_MARKERS, FIRST, LAST)
+def an_open_transaction(client: Speaker) -> None:
+    for word, commit in (("committed", True), ("aborted", False)):
+        producer = Transactor(client, word, bumps=False)
+        producer.add(0, 1)
+        producer.write(b"a")
+        producer.write(b"b", partition=1)
+        write(client, marker(producer.id, producer.epoch, {producer.name: [0]}, commit=commit))
+        for index in (0, 1):
+            note_log(client, producer.name, index)
+            note_log(client, producer.name, index, isolation_level=1)
+        note_producers(client, producer.name, 0, 1)
+
+
+@dialogue(ApiKey.WRITE_TXN_MARKERS, FIRST, LAST)
+def producers_that_nobody_knows(client: Speaker) -> None:
+    name = client.create("a", 2)
+    write(client, marker(STRANGER, 3, {name: [0]}), marker(STRANGER + 1, 0, {name: [0, 1]}, commit=False))
+    write(client, marker(STRANGER, 3, {name: [0]}))
+    for index in (0, 1):
+        note_log(client, name, index)
+    note_producers(client, name, 0)
+
+
+@dialogue(ApiKey.WRITE_TXN_MARKERS, FIRST, LAST)
+def partitions_that_are_not_there(client: Speaker) -> None:
+    name = client.create("a")
+    write(client, marker(STRANGER, 0, {client.topic("b"): [0], name: [0, 1, -1]}))
+    write(client, marker(STRANGER, 0, {client.topic("b"): [0]}))
+    write(client, marker(STRANGER, 0, {client.topic("b"): [0]}), marker(STRANGER + 1, 0, {name: [0]}))
+    write(client, marker(STRANGER, 0, {"": [0], "a b": [0], "__transaction_state": [500]}))
+
+
+@dialogue(ApiKey.WRITE_TXN_MARKERS, FIRST, LAST)
+def named_twice(client: Speaker) -> None:
+    """In two markers; a partition that is there twice in one marker has Kafka wait for ever."""
+    name = client.create("a")
+    write(client, marker(STRANGER, 0, {name: [0]}), marker(STRANGER, 1, {name: [0]}, commit=False))
+    write(client, marker(STRANGER, 5, {name: [0]}), marker(STRANGER, 4, {name: [0]}))
+    client.note("the log")
+    note_log(client, name)
+
+
+@dialogue(ApiKey.WRITE_TXN_MARKERS, FIRST, LAST)
+def epochs_of_producers(client: Speaker) -> None:
+    name = client.create("a")
+    for epoch in (2, 2, 1, 0, 3, 2, 3):
+        write(client, marker(STRANGER, epoch, {name: [0]}))
+    note_log(client, name)
+
+
+@dialogue(ApiKey.WRITE_TXN_MARKERS, FIRST, LAST)
+def epochs_of_coordinators(client: Speaker) -> None:
+    name = client.create("a")
+    for epoch in (5, 5, 4, -1, 6, 5):
+        write(client, marker(STRANGER, 0, {name: [0]}, coordinator_epoch=epoch))
+    note_log(client, name)
+
+
+@dialogue(ApiKey.WRITE_TXN_MARKERS, WITH_TRANSACTION_VERSION, LAST)
+def an_epoch_for_each_transaction(client: Speaker) -> None:
+    """From transaction version 2 on a marker has a higher epoch than the records that it is about."""
+    producer = Transactor(client, bumps=True)
+    for _ in range(2):
+        producer.write(b"a")
+        producer.end(commit=True)
+    producer.write(b"a")
+    partitions = {producer.name: [0]}
+    for epoch in (producer.epoch, producer.epoch - 1, producer.epoch + 1, producer.epoch + 1, producer.epoch):
+        write(client, marker(producer.id, epoch, partitions, commit=False, transaction_version=2))
+    note_log(client, producer.name)
+    note_producers(client, producer.name)
+
+
+@dialogue(ApiKey.WRITE_TXN_MARKERS, WITH_TRANSACTION_VERSION, LAST)
+def transaction_versions(client: Speaker) -> None:
+    name = client.create("a")
+    for version in (0, 1, 2, 3, 127):
+        write(client, marker(STRANGER, 1, {name: [0]}, transaction_version=version))
+    note_log(client, name)
+
+
+@dialogue(ApiKey.WRITE_TXN_MARKERS, FIRST, LAST)
+def offsets_of_groups(client: Speaker) -> None:
+    coordinator_of(client, client.topic("group"), GROUP)
+    name = client.create("a")
+    loaded = WriteTxnMarkersRequest(markers=[marker(STRANGER, 0, {"__consumer_offsets": [3]})])
+    client.until(loaded, lambda it: it.markers[0].topics[0].partitions[0].error_code != NOT_LEADER)
+    for commit in (True, False):
+        write(client, marker(STRANGER, 0, {"__consumer_offsets": [3], name: [0]}, commit=commit))
+    write(client, marker(STRANGER, 0, {"__consumer_offsets": [999, -1]}))
+
+
+@dialogue(ApiKey.WRITE_TXN_MARKERS, FIRST, LAST)
+def what_the_coordinator_does_after(client: Speaker) -> None:
+    """It ends the transaction itself, whoever wrote markers before."""
+    producer = Transactor(client, bumps=False)
+    producer.add(0)
+    producer.write(b"a")
+    write(client, marker(producer.id, producer.epoch, {producer.name: [0]}, commit=False))
+    producer.end(commit=True)
+    note_log(client, producer.name)
+    note_log(client, producer.name, isolation_level=1)
