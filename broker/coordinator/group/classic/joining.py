@@ -118,12 +118,18 @@ class Joining:
 
         def committed(error: ApiError | None) -> None:
             if error is not None and self._groups.find(group_id) is group:
-                self._groups.remove(group_id)
-                if before is not None:
-                    self._groups.put(before)
+                self._take_back_group(group, before, error.code)
 
         records.append(empty_group_record(group))
         return CoordinatorResult(join.waiting, records, on_committed=committed, replays=False)
+
+    def _take_back_group(self, group: ClassicGroup, before: Group | None, code: ErrorCode) -> None:
+        """The record could not be written: who has joined meanwhile has not."""
+        self._groups.remove(group.group_id)
+        if before is not None:
+            self._groups.put(before)
+        for member in group:
+            group.complete_join(member, JoinGroupResponse(member_id=member.member_id, error_code=code))
 
     def _join_group(self, join: _Join, group: ClassicGroup) -> Result:
         member_id = join.request.member_id

@@ -1,0 +1,212 @@
+"""The classic groups of a shard: loaded, unloaded, listed, described, deleted."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.coordinator.group.classic.records import group_record
+from broker.coordinator.group.classic.state import ClassicGroupState as State
+from broker.coordinator.group.group import GroupType
+from broker.coordinator.group.shard import GroupCoordinatorShard
+from broker.coordinator.record import CoordinatorRecord
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.group_state import GroupMetadataKey, GroupMetadataValue
+from protocol.messages.groups import ListGroupsRequest
+from tests.broker.coordinator.group.classic.classic_house import (
+    AT_ONCE,
+    REBALANCE_MS,
+    SESSION_MS,
+    ClassicHouse,
+    Member,
+)
+from tests.broker.coordinator.shard_bench import Logged, ShardBench
+
+KEY = GroupMetadataKey(group="g")
+
+
+def value_of(version: int) -> GroupMetadataValue:
+    """What a broker wrote in that version."""
+    return GroupMetadataValue(
+        protocol_type="consumer",
+        generation=7,
+        protocol="range",
+        leader="m",
+        current_state_timestamp=1_000 if version >= 2 else -1,
+        members=[
+            GroupMetadataValue.MemberMetadata(
+                member_id="m",
+                group_instance_id="i" if version >= 3 else None,
+                client_id="c",
+                client_host="/10.0.0.1",
+                rebalance_timeout=30_000 if version >= 1 else -1,
+                session_timeout=SESSION_MS,
+                subscription=b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff",
+                assignment=b"all",
+            )
+        ],
+    )
+
+
+def loaded(*records: CoordinatorRecord, **settings: str) -> ClassicHouse:
+    return ClassicHouse(
+        bench=ShardBench(
+            GroupCoordinatorShard, AT_ONCE | settings, log=[Logged(record) for record in records]
+        )
+    )
+
+
+def at_home(house: ClassicHouse, generation: int = 7) -> Member:
+    member = house.member("c")
+    member.id, member.generation = "m", generation
+    return member
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_a_group_of_any_version_goes_on(version: int) -> None:
+    house = loaded(CoordinatorRecord(KEY, value_of(version), version))
+    group = house.group()
+    member = group.members["m"]
+    assert (group.state, group.generation_id, group.leader_id) == (State.STABLE, 7, "m")
+    assert group.state_timestamp_ms == (1_000 if version >= 2 else None)
+    assert member.rebalance_timeout_ms == (30_000 if version >= 1 else SESSION_MS)
+    assert group.static_members == ({"i": "m"} if version >= 3 else {})
+    assert group.subscribed_topics == frozenset("t")
+    at = at_home(house)
+    assert at.heartbeat() is ErrorCode.NONE
+    assert at.sync().said.assignment == b"all"
+    record = group_record(group, {"m": b"all"})
+    assert record.version == 3
+    if version:
+        assert record.value == value_of(version)
+
+
+def test_sessions_begin_when_a_group_is_loaded() -> None:
+    house = loaded(CoordinatorRecord(KEY, value_of(3), 3))
+    house.advance(SESSION_MS - 1)
+    assert at_home(house).heartbeat() is ErrorCode.NONE
+    house.advance(SESSION_MS)
+    assert house.group().is_empty
+    assert house.group().generation_id == 8
+
+
+def test_the_last_record_counts() -> None:
+    record = CoordinatorRecord(KEY, value_of(3), 3)
+    assert loaded(record, CoordinatorRecord(KEY, None)).shard.groups.find("g") is None
+    empty = GroupMetadataValue(
+        protocol_type="", generation=0, protocol=None, leader=None, current_state_timestamp=1
+    )
+    group = loaded(record, CoordinatorRecord(KEY, empty, 3)).group()
+    assert (group.state, group.protocol_type, group.protocol_name) == (State.EMPTY, "", None)
+
+
+def test_what_is_loaded_is_what_was_written() -> None:
+    house = ClassicHouse(AT_ONCE)
+    members = house.stable("a", "b") + house.stable_static("c", "d", group="static")
+    again = house.reloaded()
+    compacted = ClassicHouse(bench=house.bench.compacted())
+    for other in (again, compacted):
+        for group_id in ("g", "static"):
+            before, after = house.group(group_id), other.group(group_id)
+            assert group_record(after, assignments(other, group_id)) == group_record(
+                before, assignments(house, group_id)
+            )
+        for member in members:
+            member.house = other
+            assert member.heartbeat() is ErrorCode.NONE
+            assert member.sync().said.assignment == member.name.encode()
+
+
+def assignments(house: ClassicHouse, group_id: str) -> dict[str, bytes]:
+    return {member.member_id: member.assignment for member in house.group(group_id)}
+
+
+def test_unloaded_groups_send_those_who_wait_to_another_coordinator() -> None:
+    house = ClassicHouse(AT_ONCE)
+    leader, follower = house.stable("a", "b")
+    joins = leader.join()
+    third, fourth = house.stable("d", "e", group="third")
+    third_join = third.join()
+    fourth.joined()
+    third.take(third_join)
+    waiting = fourth.sync()
+    first_join = house.member("c", group="second").join()
+    house.shard.on_unloaded()
+    assert joins.code is waiting.code is first_join.code is ErrorCode.NOT_COORDINATOR
+    assert follower.heartbeat() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert follower.sync().code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert follower.leave().code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert follower.join().code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert house.member().join().code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    written = len(house.bench.records)
+    house.advance(2 * REBALANCE_MS)
+    assert len(house.bench.records) == written
+
+
+def test_groups_are_listed_by_state_and_type_in_any_case() -> None:
+    house = ClassicHouse(AT_ONCE)
+    house.stable("a")
+    house.stable("b", group="second")[0].leave()
+    listed = house.shard.classic.listed
+
+    def names(states: list[str], types: list[str]) -> list[str]:
+        return [each.group_id for each in listed(ListGroupsRequest(states_filter=states, types_filter=types))]
+
+    assert names([], []) == ["g", "second"]
+    assert names([" sTable "], []) == ["g"]
+    assert names(["Empty", "Stable"], ["Classic"]) == ["g", "second"]
+    assert names([], ["consumer"]) == names(["nothing"], []) == names([], ["nothing"]) == []
+    first = listed(ListGroupsRequest())[0]
+    assert (first.protocol_type, first.group_state, first.group_type) == ("consumer", "Stable", "classic")
+
+
+def test_what_members_say_is_shown_of_stable_groups_only() -> None:
+    house = ClassicHouse(AT_ONCE)
+    (member,) = house.stable("a")
+    shown = house.shard.classic.describe("g", 6)
+    assert (shown.group_state, shown.protocol_data, shown.protocol_type) == ("Stable", "range", "consumer")
+    assert shown.members[0].member_metadata == member.protocols[0][1]
+    assert (shown.members[0].client_id, shown.members[0].client_host) == ("a", "/127.0.0.1")
+    house.member("b").join()
+    shown = house.shard.classic.describe("g", 6)
+    assert (shown.group_state, shown.protocol_data) == ("PreparingRebalance", "")
+    assert {member.member_metadata for member in shown.members} == {b""}
+
+
+@pytest.mark.parametrize(("version", "code"), [(5, ErrorCode.NONE), (6, ErrorCode.GROUP_ID_NOT_FOUND)])
+def test_a_group_that_is_not_there_is_dead_and_from_version_6_on_an_error(
+    version: int, code: ErrorCode
+) -> None:
+    shown = ClassicHouse().shard.classic.describe("g", version)
+    assert (shown.group_state, shown.error_code) == ("Dead", code)
+    assert (shown.error_message is not None) == (code is not ErrorCode.NONE)
+
+
+def test_an_empty_group_is_deleted_with_a_record_and_others_are_not() -> None:
+    house = ClassicHouse(AT_ONCE)
+    (member,) = house.stable("a")
+    with pytest.raises(ApiError, match="NON_EMPTY_GROUP"):
+        house.shard.classic.delete("g")
+    member.leave()
+    house.bench.run(lambda shard: shard.classic.delete("g"))
+    assert house.shard.groups.find("g") is None
+    assert house.bench.records[-1] == CoordinatorRecord(KEY, None)
+    with pytest.raises(ApiError, match="GROUP_ID_NOT_FOUND"):
+        house.shard.classic.delete("g")
+
+
+def test_a_group_that_comes_from_another_kind_has_sessions() -> None:
+    house = ClassicHouse(AT_ONCE)
+    (member,) = house.stable("a")
+    before = house.group()
+    group = house.shard.classic.new_group("g", state=State.STABLE, generation_id=3)
+    for each in before:
+        group.add(each)
+    house.shard.groups.remove("g")
+    house.shard.classic.adopt(group)
+    assert group.type is GroupType.CLASSIC
+    member.generation = 3
+    assert member.heartbeat() is ErrorCode.NONE
+    house.shard.classic.prepare_rebalance(group, "it is new")
+    assert member.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+    house.advance(SESSION_MS)
+    assert group.is_empty

@@ -1,0 +1,90 @@
+"""Which protocol is chosen, and what a consumer's subscription says."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.coordinator.group.classic.members import ClassicGroupMember
+from broker.coordinator.group.classic.protocols import (
+    ProtocolCounts,
+    in_java_order,
+    select_protocol,
+    subscribed_topics,
+)
+from protocol.codec import encode
+from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+
+
+def member(*names: str, metadata: bytes = b"") -> ClassicGroupMember:
+    return ClassicGroupMember(
+        "m",
+        group_instance_id=None,
+        client_id="",
+        client_host="",
+        rebalance_timeout_ms=1,
+        session_timeout_ms=1,
+        protocol_type="consumer",
+        supported_protocols=tuple((name, metadata) for name in names),
+    )
+
+
+@pytest.mark.parametrize(
+    ("likes", "chosen"),
+    [
+        (["a"], "a"),
+        (["ab", "ab", "ba"], "a"),
+        (["ab", "ba", "ba"], "b"),
+        (["abc", "cb", "bc"], "b"),
+        (["ca", "ab", "ab"], "a"),
+        (["aab", "b"], "b"),
+    ],
+)
+def test_the_protocol_that_all_have_and_most_like(likes: list[str], chosen: str) -> None:
+    members = [member(*names) for names in likes]
+    counts = ProtocolCounts()
+    for each in members:
+        counts.add(each)
+    assert select_protocol(members, counts) == chosen
+
+
+def test_where_votes_are_even_javas_order_decides() -> None:
+    # As Kafka decides between members that name these two in turn.
+    members = [member("roundrobin", "range"), member("range", "roundrobin")]
+    counts = ProtocolCounts()
+    for each in members:
+        counts.add(each)
+    chosen = select_protocol(members, counts)
+    assert chosen == in_java_order(["range", "roundrobin"])[0] == in_java_order(["roundrobin", "range"])[0]
+
+
+def test_java_walks_by_hash_and_by_size_of_its_table() -> None:
+    assert in_java_order(["b", "a", "c"]) == ["a", "b", "c"]
+    assert in_java_order(["q", "a"]) == ["q", "a"], "the same bucket of 16"
+    many = [chr(ord("a") + at) for at in range(13)]
+    assert in_java_order([*reversed(many), "q"])[-1] == "q", "buckets become more with the 13th key"
+
+
+def test_counts_forget_what_nobody_has() -> None:
+    counts = ProtocolCounts()
+    one, two = member("a", "b"), member("b")
+    counts.add(one)
+    counts.add(two)
+    assert counts.common(2) == {"b"}
+    assert counts.has_all("b", 2)
+    counts.remove(one)
+    assert counts.common(1) == {"b"}
+    assert not counts.has_all("a", 1)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_topics_are_read_whatever_the_subscriptions_version(version: int) -> None:
+    owned = [ConsumerProtocolSubscription.TopicPartition(topic="o", partitions=[1])] if version else []
+    said = ConsumerProtocolSubscription(topics=["t", "u"], user_data=b"x", owned_partitions=owned)
+    metadata = version.to_bytes(2, "big") + encode(said, version)
+    other = member("range", metadata=b"\0\0\0\0\0\1\0\1v\xff\xff\xff\xff")
+    assert subscribed_topics([member("range", metadata=metadata), other], "range") == frozenset("tuv")
+
+
+@pytest.mark.parametrize("metadata", [b"", b"\0", b"\0\0", b"\0\0\0\0\0\5", b"\0\0\0\0\0\1\0\1t"])
+def test_what_is_not_understood_is_not_guessed(metadata: bytes) -> None:
+    assert subscribed_topics([member("range", metadata=metadata)], "range") is None
