@@ -3,8 +3,8 @@
 kafka    Apache Kafka's own defaults, to the letter: what a server.properties file written for it expects to find. It
          holds when a file is given.
 dev      One developer's machine or a test run, and what holds when there is no file: it listens on localhost only,
-         keeps its data in ./barnabas-data instead of /tmp, where it would be lost, lets a group's first assignment
-         happen at once instead of after three seconds, and gives the internal topics four partitions instead of
+         keeps its data in ./barnabas-data instead of /tmp, where it would be lost, lets a group's assignments
+         happen at once instead of after one or three seconds, and gives the internal topics four partitions instead of
          fifty, which is 150 directories that nobody looks at.
 durable  Apache Kafka's defaults, but an acknowledgement waits until its records are on disk: for a broker without
          replicas, where the page cache is the only other copy. Requests that wait at the same moment share one fsync.
@@ -22,6 +22,7 @@ PROFILES: Mapping[str, Mapping[str, str]] = {
         # log.dir and not log.dirs: whoever sets either of the two in a stronger layer must win.
         "log.dir": "barnabas-data",
         "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.assignment.interval.ms": "0",
         "group.streams.initial.rebalance.delay.ms": "0",
         "offsets.topic.num.partitions": "4",
         "offsets.topic.replication.factor": "1",

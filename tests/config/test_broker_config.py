@@ -59,6 +59,7 @@ def test_a_profile_goes_before_the_defaults_and_behind_the_rest() -> None:
     assert config.place(LISTENERS) == "--override"
     assert [setting.key for setting in config.settings()][:2] == [
         "barnabas.profile",
+        "group.consumer.assignment.interval.ms",
         "group.initial.rebalance.delay.ms",
     ]
 
