@@ -55,13 +55,22 @@ class Ownership:
     def check(self) -> None:
         """Of those who hold the same partition no two may be members."""
         for group, partition in self._contested:
-            members = self._world.members(group)
-            if members is None:
-                continue
-            valid = [one for one in self._holders[group, partition] if one.member_id in members]
+            valid = [one for one in self._holders[group, partition] if self.is_valid(one)]
             if len(valid) > 1:
                 names = " and ".join(f"{one.name} ({one.member_id}, epoch {one.epoch})" for one in valid)
                 raise Violation(f"{partition} of group {group} is owned by {names}, all of them members")
+
+    def is_valid(self, consumer: Consumer) -> bool:
+        """Whether the group counts on what it believes.
+
+        A static member that misses a rebalance of a classic group stays in it, and its generation tells that it owns
+        nothing any more.
+        """
+        members = self._world.members(consumer.group)
+        if members is None or consumer.member_id not in members:
+            return False
+        generation = self._world.generation(consumer.group)
+        return generation is None or consumer.instance_id is None or consumer.epoch >= generation
 
     def others(self, consumer: Consumer, partition: TopicPartition) -> list[Consumer]:
         """Who believes to own it apart from this one."""
@@ -124,8 +133,9 @@ class Commits:
         self.certain[group, partition] = offset
 
     def _check_not_fenced(self, client: Any, group: str, partition: TopicPartition) -> None:
-        others = self._world.ownership.others(client, partition)
-        if others and partition not in client.owned:
+        ownership = self._world.ownership
+        others = [one for one in ownership.others(client, partition) if ownership.is_valid(one)]
+        if others:
             raise Violation(f"{client} committed for {partition} of {group}, which is {others[0]}'s")
 
     def _fetched(self, client: Any, request: OffsetFetchRequest, response: OffsetFetchResponse) -> None:

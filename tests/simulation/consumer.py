@@ -35,6 +35,7 @@ FENCED: Final = frozenset(
         ErrorCode.ILLEGAL_GENERATION,
         ErrorCode.FENCED_INSTANCE_ID,
         ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.GROUP_ID_NOT_FOUND,
     }
 )
 LATER: Final = COORDINATOR_ERRORS | {
@@ -176,6 +177,9 @@ class Consumer(Node):
 
     async def commit(self) -> None:
         """Commits what was read. Raises Retry, Fenced, Disconnected."""
+        if not self.owned:
+            return
+        await self.find_coordinator(self.group, GROUP)
         offsets = {
             partition: position
             for partition, position in self.owned.items()
@@ -185,7 +189,6 @@ class Consumer(Node):
         }
         if not offsets:
             return
-        await self.find_coordinator(self.group, GROUP)
         request = self.offset_commit(offsets)
         answer = await self.ask(request)
         codes = [one.error_code for topic in answer.topics for one in topic.partitions]

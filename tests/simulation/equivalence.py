@@ -23,7 +23,7 @@ from tests.simulation.machine import Machine
 SETTLED: Final = frozenset({"Stable", "Empty"})
 """States of a classic group whose record says all that counts."""
 
-_NOT_RECORDED: Final = frozenset({"last_producer_epoch", "table"})
+_NOT_RECORDED: Final = frozenset({"last_producer_epoch", "table", "refresh_deadline_ms", "refresh_epoch"})
 """`table` is how large a hash table Kafka would have, by which it orders what it writes."""
 
 

@@ -143,7 +143,7 @@ class ModernConsumer(Consumer):
             await self._fenced(fenced.code)
             return
         self._told = said
-        self._take(answer)
+        self._obey(answer)
 
     def _request(self) -> ConsumerGroupHeartbeatRequest:
         owned = {} if self.epoch == JOINING else grouped(self.owned)
@@ -169,7 +169,7 @@ class ModernConsumer(Consumer):
         partitions = [(one.topic_id, tuple(one.partitions)) for one in request.topic_partitions or ()]
         return tuple(sorted(partitions)), tuple(request.subscribed_topic_names or ())
 
-    def _take(self, answer: Any) -> None:
+    def _obey(self, answer: Any) -> None:
         if answer.member_id:
             self.member_id = answer.member_id
         self.epoch = answer.member_epoch

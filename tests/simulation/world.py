@@ -181,6 +181,12 @@ class World:
         found = shard.groups.find(group)
         return set() if found is None else set(found.members)
 
+    def generation(self, group: str) -> int | None:
+        """A classic group's generation; None for a group of another kind."""
+        shard = self._shard_of(group)
+        found = None if shard is None else shard.groups.find(group)
+        return getattr(found, "generation_id", None)
+
     def group_state(self, group: str) -> str | None:
         shard = self._shard_of(group)
         found = None if shard is None else shard.groups.find(group)
