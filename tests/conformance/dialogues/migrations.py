@@ -1,0 +1,178 @@
+"""Groups that move between the classic and the consumer protocol while they have members (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from protocol.api_keys import ApiKey
+from protocol.codec import encode
+from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from protocol.messages.groups import ListGroupsRequest
+from tests.conformance.dialogues import dialogue
+from tests.conformance.dialogues import members as classic
+from tests.conformance.dialogues.consumers import Consumer, a_consumer_group, described
+from tests.conformance.dialogues.members import Member
+from tests.conformance.speaker import Speaker
+
+HEARTBEAT = ApiKey.CONSUMER_GROUP_HEARTBEAT
+VERSION = 3
+
+
+def subscription(*topics: str, owned: Mapping[str, Sequence[int]] | None = None) -> bytes:
+    """What a classic consumer says when it joins."""
+    message = ConsumerProtocolSubscription(
+        topics=list(topics),
+        owned_partitions=[
+            ConsumerProtocolSubscription.TopicPartition(topic=topic, partitions=list(partitions))
+            for topic, partitions in (owned or {}).items()
+        ],
+    )
+    return VERSION.to_bytes(2, "big") + encode(message, VERSION)
+
+
+def assignment(topic: str, *partitions: int, user_data: bytes | None = None) -> bytes:
+    """What a leader gives to a classic consumer."""
+    given = ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=list(partitions))
+    message = ConsumerProtocolAssignment(assigned_partitions=[given], user_data=user_data)
+    return VERSION.to_bytes(2, "big") + encode(message, VERSION)
+
+
+def a_classic_member(
+    client: Speaker, group: str, topic: str, partitions: Sequence[int] = (0, 1), instance: str | None = None
+) -> Member:
+    """The only member of a stable classic group."""
+    member = Member(client, group, instance=instance, protocols=[("range", subscription(topic))])
+    member.join()
+    member.sync({member.id: assignment(topic, *partitions)})
+    return member
+
+
+def joins_again(member: Member, topic: str, *partitions: int) -> None:
+    """A classic member of a consumer group joins again and says that it owns `partitions`."""
+    member.protocols = [("range", subscription(topic, owned={topic: list(partitions)}))]
+    member.join()
+    member.sync()
+
+
+@dialogue(HEARTBEAT, 0, 1)
+def up_and_down_again(client: Speaker) -> None:
+    """A consumer joins a classic group and leaves it again; the classic member is served all the time."""
+    topic, group = client.create("t", 2), a_consumer_group(client, "g")
+    with a_classic_member(client, group, topic) as old:
+        new = Consumer(client, group, "new")
+        new.join(topic)
+        described(client, group)
+        old.heartbeat()
+        joins_again(old, topic, 0, 1)
+        old.heartbeat()
+        joins_again(old, topic, 0)
+        old.heartbeat()
+        new.beat()
+        new.owns({topic: [1]})
+        described(client, group)
+        client.ask(
+            ListGroupsRequest(), 5, noting=lambda it: [each for each in it.groups if each.group_id == group]
+        )
+        new.leave()
+        classic.described(client, group)
+        old.heartbeat()
+        joins_again(old, topic, 0)
+        old.heartbeat()
+        new.beat()
+        old.leave()
+
+
+@dialogue(HEARTBEAT, 1, 1)
+def a_classic_member_joins_consumers(client: Speaker) -> None:
+    topic, group = client.create("t", 4), a_consumer_group(client, "g")
+    new = Consumer(client, group, "new")
+    new.join(topic)
+    with Member(client, group, protocols=[("range", subscription(topic))]) as old:
+        old.join()
+        old.sync()
+        old.heartbeat()
+        new.owns({topic: [0, 1, 2, 3]})
+        new.owns({topic: [0, 1]})
+        old.heartbeat()
+        joins_again(old, topic)
+        old.heartbeat()
+        described(client, group)
+        old.leave()
+        new.beat()
+        described(client, group)
+
+
+@dialogue(HEARTBEAT, 1, 1)
+def static_members_change_over_and_back(client: Speaker) -> None:
+    """The rolling way: each instance comes back with the other protocol and takes its own place."""
+    topic, group = client.create("t", 2), a_consumer_group(client, "g")
+    with a_classic_member(client, group, topic, instance="i") as old:
+        new = Consumer(client, group, "new", instance="i")
+        new.join(topic)
+        described(client, group)
+        old.heartbeat()
+        new.owns({topic: [0, 1]})
+        with Member(client, group, instance="i", protocols=[("range", subscription(topic))]) as again:
+            again.join()
+            classic.described(client, group)
+            again.sync()
+            again.heartbeat()
+        new.beat()
+
+
+@dialogue(HEARTBEAT, 1, 1)
+def what_classic_members_may_not_do(client: Speaker) -> None:
+    topic, group = client.create("t", 2), a_consumer_group(client, "g")
+    new = Consumer(client, group, "new")
+    new.join(topic)
+    with Member(client, group, protocols=[("range", subscription(topic))]) as old:
+        old.join()
+        for wrong in ({"generation": 9}, {"id": "nobody"}, {"id": "new"}, {"instance": "i"}):
+            before = {name: getattr(old, name) for name in wrong}
+            for name, value in wrong.items():
+                setattr(old, name, value)
+            old.heartbeat()
+            old.sync()
+            old.leave()
+            for name, value in before.items():
+                setattr(old, name, value)
+    for kind, protocols in (("connect", "range"), ("consumer", "roundrobin")):
+        with Member(client, group, kind=kind, protocols=[(protocols, subscription(topic))]) as stranger:
+            stranger.join()
+    described(client, group)
+
+
+@dialogue(HEARTBEAT, 1, 1)
+def groups_that_cannot_change_over(client: Speaker) -> None:
+    topic = client.create("t", 2)
+    connect = a_consumer_group(client, "connect")
+    with Member(client, connect, kind="connect", protocols=[("range", b"x")]) as worker:
+        worker.join()
+        worker.sync({worker.id: b"y"})
+        Consumer(client, connect, "new").join(topic)
+        worker.heartbeat()
+    own = a_consumer_group(client, "own")
+    with Member(client, own, protocols=[("range", subscription(topic))]) as member:
+        member.join()
+        member.sync({member.id: assignment(topic, 0, user_data=b"mine")})
+        Consumer(client, own, "new").join(topic)
+        member.heartbeat()
+    broken = a_consumer_group(client, "broken")
+    with Member(client, broken, protocols=[("range", subscription(topic))]) as member:
+        member.join()
+        member.sync({member.id: b"\0\3\0\0"})
+        Consumer(client, broken, "new").join(topic)
+
+
+@dialogue(HEARTBEAT, 1, 1)
+def groups_without_members_change_over(client: Speaker) -> None:
+    topic, group = client.create("t", 2), a_consumer_group(client, "g")
+    with a_classic_member(client, group, topic) as old:
+        old.leave()
+        new = Consumer(client, group, "new")
+        new.join(topic)
+        described(client, group)
+        new.leave()
+        old.id = ""
+        old.join()
+        classic.described(client, group)
