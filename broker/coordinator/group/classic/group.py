@@ -206,6 +206,10 @@ class ClassicGroup:
         if self.is_leader(old_id):
             self.leader_id = new_id
         self.static_members[instance_id] = new_id
+        if old_id in self.pending_sync:
+            # Kafka goes on waiting for the old one here, and has a rebalance in the end because it never asks.
+            self.pending_sync.remove(old_id)
+            self.pending_sync.add(new_id)
         return new
 
     def elect_joined_leader(self) -> bool:

@@ -227,6 +227,7 @@ class Member:
         )
 
     def heartbeat(self) -> ErrorCode:
+        """What a Heartbeat comes to; it is decided at once, whenever the answer is given."""
         request = HeartbeatRequest(
             group_id=self.group,
             generation_id=self.generation,
@@ -234,7 +235,7 @@ class Member:
             group_instance_id=self.instance,
         )
         try:
-            response = self.house.bench.run(lambda shard: shard.classic.heartbeat(request))
+            response = self.house.shard.classic.heartbeat(request).response
         except ApiError as error:
             return error.code
         assert not isinstance(response, Pending)
