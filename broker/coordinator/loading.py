@@ -1,27 +1,41 @@
 """Loading: a partition's log replayed into a new shard, on whatever thread.
 
+A log is gone through twice: first for the last offset of each key, then for the records themselves, of which those are
+left out that a later one of their key has replaced. That is what compaction would have left, and shards take that; most
+of a log that has not been compacted lately is such records, and telling them is far cheaper than decoding them.
+Records of transactions are all replayed, and do not replace others: whether they count is said later.
 Source: org.apache.kafka.coordinator.common.runtime.CoordinatorLoaderImpl.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from broker.coordinator.serde import RecordSerde, UnknownRecordTypeError
 from broker.coordinator.shard import CoordinatorShard
-from protocol.records.batch import RecordBatch
+from protocol.records.batch import CorruptRecordError, RecordBatch, batches, entry_header
+from protocol.records.cleaning import KeyMapper, RecordFilter
 from protocol.records.control import ControlRecordType, control_record_type
+from protocol.records.key_table import KeyTable
 from protocol.records.legacy import LegacyEntry
+from storage.env import File, read_fully
 from storage.offsets import FileRecords
-from storage.replay import read_batches
 
 logger = logging.getLogger("barnabas.coordinator")
 
-_RECORDS_BETWEEN_REST: Final = 200
-"""Records after which the interpreter is offered to the other threads: the event loop must not wait for a loader."""
+_PART_BYTES: Final = 64 * 1024
+"""What is gone through before the interpreter is offered to the other threads: the event loop must not wait long."""
+
+_LONGEST_HEADER_BYTES: Final = 17
+"""By so many bytes the size of a batch is known, of whatever format."""
+
+_NO_END: Final = 1 << 62
+_LONG_AGO: Final = -(1 << 62)
+_MIN_TABLE_BYTES: Final = 4096
 
 
 class LoadCancelledError(Exception):
@@ -29,19 +43,20 @@ class LoadCancelledError(Exception):
 
 
 class LoadSummary:
-    """What was read: `records` without markers, `size` in bytes, and how long it took."""
+    """What was read: `records` that were replayed, and how many others had `replaced`; `size` in bytes, times in ms."""
 
-    __slots__ = ("ended_ms", "records", "size", "started_ms")
+    __slots__ = ("ended_ms", "records", "replaced", "size", "started_ms")
 
     def __init__(self) -> None:
         self.records = 0
+        self.replaced = 0
         self.size = 0
         self.started_ms = time.time() * 1000
         self.ended_ms = self.started_ms
 
 
 class ShardLoader:
-    """Replays one log. `is_wanted` is asked now and then whether to go on."""
+    """Replays one log. `is_wanted` is asked now and then whether to go on; `buffer_size` bytes are read at a time."""
 
     def __init__(
         self, name: str, serde: RecordSerde, buffer_size: int, is_wanted: Callable[[], bool]
@@ -54,32 +69,88 @@ class ShardLoader:
         self.summary = LoadSummary()
 
     def load(self, contents: Sequence[FileRecords], shard: CoordinatorShard) -> None:
-        """Raises LoadCancelledError, OSError, CorruptRecordError, UnreadableRecordError, and what a replay raises."""
+        """Raises LoadCancelledError, OSError, CorruptRecordError, InvalidRecordError, UnreadableRecordError, and what a
+        replay raises."""
+        self.summary.size = sum(piece.size for piece in contents)
+        table = KeyTable(max(_MIN_TABLE_BYTES, self.summary.size * 3 // 4), os.urandom(16))
+        mapper = KeyMapper(table, first_offset=0, end_offset=_NO_END, max_entries=table.slots - 1)
+        self._walk(contents, lambda part: _note_keys(part, mapper))
+        latest = RecordFilter(
+            table,
+            now_ms=_LONG_AGO,  # so that no tombstone has had its time
+            horizon_ms=0,
+            upper_bound_offset=-1,
+            last_data_offsets={},
+            output_bytes=_PART_BYTES,
+        )
+        self._walk(contents, lambda part: self._take(part, latest, shard))
+        self.summary.replaced = latest.messages_read - latest.messages_kept
+        self.summary.ended_ms = time.time() * 1000
+
+    def _walk(self, contents: Sequence[FileRecords], take: Callable[[bytes], int]) -> None:
+        """Hands over everything in pieces that are not too large; `take` says how many bytes of whole batches it
+        found. The other threads get their turn in between."""
         for piece in contents:
-            if piece.file is None:
-                continue
-            self.summary.size += piece.size
-            end = piece.position + piece.size
-            for batch in read_batches(piece.file, piece.position, end, self._buffer_size):
+            position, end = piece.position, piece.position + piece.size
+            while position < end:
+                assert piece.file is not None
+                position += self._walk_through(self._read(piece.file, position, end), take)
+
+    def _read(self, file: File, position: int, end: int) -> bytes:
+        """Up to `buffer_size` bytes, and one batch at least."""
+        data = read_fully(file, min(self._buffer_size, end - position), position)
+        size = _first_size(data)
+        if size > end - position:
+            raise CorruptRecordError(f"{self._name}: {end - position} bytes at the end are no batch")
+        return read_fully(file, size, position) if size > len(data) else data
+
+    def _walk_through(self, data: bytes, take: Callable[[bytes], int]) -> int:
+        """How far it came: what is cut off at the end is left."""
+        at = 0
+        while at < len(data):
+            if not self._is_wanted():
+                raise LoadCancelledError
+            taken = take(data[at : at + _PART_BYTES])
+            if taken == 0:  # a batch that is larger than that
+                size = _first_size(data[at : at + _LONGEST_HEADER_BYTES])
+                if size > len(data) - at:
+                    break
+                taken = take(data[at : at + size])
+            at += taken
+            time.sleep(0)
+        return at
+
+    def _take(self, part: bytes, latest: RecordFilter, shard: CoordinatorShard) -> int:
+        """Replays what is in whole batches, without records that have been replaced."""
+        at = 0
+        while True:
+            came = latest.filter_plain_batches(part, at)
+            for batch in batches(bytes(latest.taken())):
                 self._replay(batch, shard)
+            latest.clear()
+            if came > at:
+                at = came
+                continue
+            other = next(batches(part, at), None)
+            if other is None:
+                return at
+            if other.is_control:
+                self._replay_control(other, shard)
+            else:
+                self._replay(other, shard)
+            at += other.size_in_bytes
 
     def _replay(self, batch: RecordBatch | LegacyEntry, shard: CoordinatorShard) -> None:
-        if not self._is_wanted():
-            raise LoadCancelledError
-        if batch.is_control:
-            self._replay_control(batch, shard)
-            return
+        decode, replay = self._serde.decode, shard.replay
         producer_id, producer_epoch = batch.producer_id, batch.producer_epoch
         for record in batch.records():
             self.summary.records += 1
-            if self.summary.records % _RECORDS_BETWEEN_REST == 0:
-                time.sleep(0)
             try:
-                decoded = self._serde.decode(record.key, record.value)
+                decoded = decode(record.key, record.value)
             except UnknownRecordTypeError as error:
                 self._skipped(error.type, record.offset)
                 continue
-            shard.replay(record.offset, producer_id, producer_epoch, decoded)
+            replay(record.offset, producer_id, producer_epoch, decoded)
 
     def _replay_control(self, batch: RecordBatch | LegacyEntry, shard: CoordinatorShard) -> None:
         for record in batch.records():
@@ -98,3 +169,16 @@ class ShardLoader:
                 kind,
                 offset,
             )
+
+
+def _note_keys(part: bytes, mapper: KeyMapper) -> int:
+    """Notes where keys stand, as far as the table has room; how many bytes of whole batches there are."""
+    at = mapper.map_plain_batches(part, 0)
+    while (other := next(batches(part, at), None)) is not None:
+        at = mapper.map_plain_batches(part, at + other.size_in_bytes)
+    return at
+
+
+def _first_size(data: bytes) -> int:
+    """Bytes of the first batch, or what its header takes where that is cut off."""
+    return entry_header(data)[1] if len(data) >= _LONGEST_HEADER_BYTES else _LONGEST_HEADER_BYTES

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from broker.coordinator.loading import LoadCancelledError, ShardLoader
+from broker.coordinator import loading
+from broker.coordinator.loading import LoadCancelledError, LoadSummary, ShardLoader
 from broker.coordinator.record import CoordinatorRecord
 from broker.coordinator.record_types import GROUP_RECORDS
 from broker.coordinator.serde import RecordSerde, UnreadableRecordError
@@ -14,8 +18,9 @@ from protocol.records.batch import CorruptRecordError
 from protocol.records.builder import build_batch, empty_batch
 from protocol.records.compression import CompressionType
 from protocol.records.control import ControlRecordType, control_record_key, end_transaction_marker
+from protocol.records.key_table import ENTRY_BYTES
 from storage.offsets import FileRecords
-from tests.broker.coordinator.runtime_bench import BytesFile, counter, no_counter
+from tests.broker.coordinator.runtime_bench import BytesFile, Counters, counter, no_counter
 
 SERDE = RecordSerde(GROUP_RECORDS)
 
@@ -24,7 +29,8 @@ class Written:
     """A shard that writes down what it is told."""
 
     def __init__(self) -> None:
-        self.lines: list[tuple[object, ...]] = []
+        self.lines: list[tuple[Any, ...]] = []
+        self.summary = LoadSummary()
 
     def replay(self, offset: int, producer_id: int, producer_epoch: int, record: CoordinatorRecord) -> None:
         self.lines.append((offset, producer_id, producer_epoch, record))
@@ -47,6 +53,7 @@ def loaded(*pieces: bytes, is_wanted: Callable[[], bool] = lambda: True) -> Writ
     loader = ShardLoader("counters-0", SERDE, 100, is_wanted)
     contents = [FileRecords(BytesFile(b"??" + piece), 2, len(piece)) for piece in pieces]
     loader.load([FileRecords(None, 0, 0), *contents], shard)  # type: ignore[arg-type]
+    shard.summary = loader.summary
     return shard
 
 
@@ -56,7 +63,7 @@ def test_records_are_replayed_with_their_offsets_and_their_producer() -> None:
         batch(a, b, base_offset=5) + batch(a, base_offset=9, compression=CompressionType.ZSTD),
         batch(b, base_offset=20, producer_id=7, producer_epoch=3, is_transactional=True),
     )
-    assert shard.lines == [(5, -1, -1, a), (6, -1, -1, b), (9, -1, -1, a), (20, 7, 3, b)]
+    assert shard.lines == [(6, -1, -1, b), (9, -1, -1, a), (20, 7, 3, b)]
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -87,6 +94,80 @@ def test_what_cannot_be_read_ends_the_load() -> None:
         loaded(build_batch([(b"\x00\x01", b"\x00\x00", 0, ())]))
     with pytest.raises(CorruptRecordError):
         loaded(batch(counter("a", 1))[:-1])
+
+
+def test_of_each_key_the_last_record_is_replayed_and_the_others_are_counted() -> None:
+    a = [counter("a", value) for value in range(50)]
+    shard = loaded(
+        batch(*a[:20]) + batch(*a[20:49], no_counter("b"), base_offset=20), batch(a[49], base_offset=50)
+    )
+    assert shard.lines == [(49, -1, -1, no_counter("b")), (50, -1, -1, a[49])]
+    assert (shard.summary.records, shard.summary.replaced) == (2, 49)
+
+
+def test_more_keys_than_there_is_room_for_are_replayed_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "_MIN_TABLE_BYTES", 6 * ENTRY_BYTES)
+    many = [counter(f"c{number % 40}", number) for number in range(80)]
+    data = batch(*many, compression=CompressionType.ZSTD) + batch(counter("c0", 99), base_offset=80)
+    shard = loaded(data)
+    last = {line[3].key.group: line[3].value.offset for line in shard.lines}
+    assert last == {**{f"c{number}": number + 40 for number in range(40)}, "c0": 99}
+
+
+@given(data=st.data())
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_what_was_loaded_is_what_a_replay_of_everything_gives(
+    data: st.DataObject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the pieces are in which it is read, with transactions and batches that are larger than those."""
+    monkeypatch.setattr(loading, "_PART_BYTES", data.draw(st.sampled_from([150, 1000])))
+    names = st.sampled_from("abcd")
+    pieces: list[bytes] = []
+    whole: Counters = Counters(None)  # type: ignore[arg-type]
+    offset = 0
+    for value in range(data.draw(st.integers(1, 25))):
+        kind = data.draw(st.sampled_from(["data", "data", "transaction", "marker"]))
+        producer = data.draw(st.integers(1, 2)) if kind != "data" else -1
+        if kind == "marker":
+            committed = data.draw(st.booleans())
+            end = end_transaction_marker(
+                commit=committed,
+                coordinator_epoch=1,
+                producer_id=producer,
+                producer_epoch=0,
+                timestamp=0,
+                base_offset=offset,
+            )
+            pieces.append(end)
+            whole.replay_end_transaction_marker(producer, 0, committed=committed)
+            offset += 1
+            continue
+        records = [
+            counter(name, 100 * value + at) if data.draw(st.booleans()) else no_counter(name)
+            for at, name in enumerate(data.draw(st.lists(names, min_size=1, max_size=6)))
+        ]
+        pieces.append(
+            batch(
+                *records,
+                base_offset=offset,
+                producer_id=producer,
+                is_transactional=kind == "transaction",
+                compression=data.draw(st.sampled_from([CompressionType.NONE, CompressionType.LZ4])),
+            )
+        )
+        for record in records:
+            whole.replay(offset, producer, 0, record)
+            offset += 1
+    cut = data.draw(st.integers(0, len(pieces)))
+    shard = Counters(None)  # type: ignore[arg-type]
+    ShardLoader("counters-0", SERDE, 100, lambda: True).load(
+        [files(b"".join(pieces[:cut])), files(b"".join(pieces[cut:]))], shard
+    )
+    assert shard.state() == whole.state()
+
+
+def files(data: bytes) -> FileRecords:
+    return FileRecords(BytesFile(data), 0, len(data))
 
 
 def test_a_load_that_is_not_wanted_ends() -> None:
