@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from broker.coordinator.group.classic.groups import ClassicGroups
 from broker.coordinator.group.consumer.groups import ConsumerGroups
+from broker.coordinator.group.foreign import ForeignGroups
 from broker.coordinator.group.groups import Groups
 from broker.coordinator.group.offsets.manager import OffsetManager
 from broker.coordinator.group.offsets.removal import OffsetRemoval
@@ -37,6 +38,7 @@ class GroupCoordinatorShard:
         self._replayers: dict[int, Callable[[Any, Any], None]] = {
             CLASSIC_GROUP: self.classic.replay,
             **self.consumers.replayers(),
+            **ForeignGroups(self.groups).replayers(),
         }
 
     def replay(self, offset: int, producer_id: int, producer_epoch: int, record: CoordinatorRecord) -> None:

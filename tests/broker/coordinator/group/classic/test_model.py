@@ -248,7 +248,7 @@ class ClassicMachine(RuleBasedStateMachine):
         assert set(group.static_members.values()) == {m.member_id for m in members.values() if m.is_static}
         assert group.pending_sync <= set(members)
         assert not group.pending_join & set(members)
-        assert len(members) <= 5
+        assert len(waiting) <= 5
         if group.state is State.EMPTY:
             assert not members
         if group.state in {State.STABLE, State.COMPLETING_REBALANCE}:

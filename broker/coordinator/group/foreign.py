@@ -1,0 +1,242 @@
+"""Share groups (KIP-932) and streams groups (KIP-1071): kept as Apache Kafka left them, listed, and refused to others.
+
+Their own APIs come in a later release; until then nobody joins such a group here, and its members stay as they are:
+Apache Kafka goes on with them. What they have in common with other groups is here: state, offsets, deletion.
+Source: ShareGroup and StreamsGroup in org.apache.kafka.coordinator.group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final
+
+from broker.coordinator.group.group import GroupType
+from broker.coordinator.group.groups import Groups
+from broker.coordinator.record import CoordinatorRecord, tombstone
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages import share_group_state as share
+from protocol.messages import streams_group_state as streams
+from protocol.schema import Message
+
+KeyType = type[Message]
+
+_STABLE_MEMBER: Final = 0
+_EPOCHS_SINCE: Final = 9
+"""The version of OffsetCommit in which a generation may be a member's epoch."""
+
+
+class _ForeignGroup:
+    """A group that is what its records say. `records` by key type and member ("" where a record is of no member)."""
+
+    type: GroupType
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.records: dict[tuple[int, str], tuple[Message, Any]] = {}
+
+    def take(self, key: Any, value: Any) -> None:
+        """Takes in a record of the group."""
+        where = (key.api_key, getattr(key, "member_id", ""))
+        if value is None:
+            self.records.pop(where, None)
+        else:
+            self.records[where] = (key, value)
+
+    def find(self, key_type: KeyType, member_id: str = "") -> Any:
+        """What the record of a key says; None where there is none."""
+        assert key_type.api_key is not None
+        return self.records.get((key_type.api_key, member_id), (None, None))[1]
+
+    def members(self, key_type: KeyType) -> Iterator[str]:
+        """The ids of the members that have a record of this type."""
+        return (member_id for kind, member_id in self.records if kind == key_type.api_key)
+
+    @property
+    def protocol_type(self) -> str:
+        return self.type.value
+
+    def offset_committed_by(self, member_id: str) -> None:
+        """Its members' sessions do not run here."""
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        return [tombstone(key) for key, _ in self.records.values()]
+
+
+class ShareGroup(_ForeignGroup):
+    """A share group: its offsets are not in __consumer_offsets, and nobody commits to it."""
+
+    type = GroupType.SHARE
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(self.members(share.ShareGroupMemberMetadataKey))
+
+    @property
+    def state_name(self) -> str:
+        return "Empty" if self.is_empty else "Stable"
+
+    def check_offset_commit(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        epoch: int,
+        *,
+        is_transactional: bool,
+        api_version: int,
+    ) -> None:
+        self._refuse()
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        self._refuse()
+
+    def check_offset_delete(self) -> None:
+        self._refuse()
+
+    def _refuse(self) -> None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is not a consumer group.")
+
+    def check_delete(self) -> None:
+        """What members have acknowledged lies in __share_group_state, and would outlive the group."""
+        if not self.is_empty:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+        state = self.find(share.ShareGroupStatePartitionMetadataKey)
+        if state is not None and (
+            state.initialized_topics or state.initializing_topics or state.deleting_topics
+        ):
+            raise ApiError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Share group {self.group_id} has state in other topics, which only Apache Kafka deletes with it.",
+            )
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        members = self.members(share.ShareGroupMemberMetadataKey)
+        said = (self.find(share.ShareGroupMemberMetadataKey, member_id) for member_id in members)
+        return any(topic in value.subscribed_topic_names for value in said)
+
+    def offset_expires_from(self, commit_timestamp_ms: int, now_ms: int) -> int | None:
+        return None
+
+
+class StreamsGroup(_ForeignGroup):
+    """A streams group; its members commit offsets as those of consumer groups do."""
+
+    type = GroupType.STREAMS
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(self.members(streams.StreamsGroupMemberMetadataKey))
+
+    @property
+    def state_name(self) -> str:
+        if self.is_empty:
+            return "Empty"
+        topology = self.find(streams.StreamsGroupTopologyKey)
+        group = self.find(streams.StreamsGroupMetadataKey)
+        target = self.find(streams.StreamsGroupTargetAssignmentMetadataKey)
+        assigned = -1 if target is None else target.assignment_epoch
+        if topology is None or group is None or topology.epoch != group.validated_topology_epoch:
+            return "NotReady"
+        if group.epoch > assigned:
+            return "Assigning"
+        members = self.members(streams.StreamsGroupMemberMetadataKey)
+        return "Stable" if all(self._is_reconciled(each, assigned) for each in members) else "Reconciling"
+
+    def _is_reconciled(self, member_id: str, assignment_epoch: int) -> bool:
+        current = self.find(streams.StreamsGroupCurrentMemberAssignmentKey, member_id)
+        return (
+            current is not None
+            and current.state == _STABLE_MEMBER
+            and current.member_epoch == assignment_epoch
+        )
+
+    def _member_epoch(self, member_id: str) -> int:
+        """Raises ApiError(UNKNOWN_MEMBER_ID)."""
+        if self.find(streams.StreamsGroupMemberMetadataKey, member_id) is None:
+            raise ApiError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
+            )
+        current = self.find(streams.StreamsGroupCurrentMemberAssignmentKey, member_id)
+        return -1 if current is None else int(current.member_epoch)
+
+    def check_offset_commit(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        epoch: int,
+        *,
+        is_transactional: bool,
+        api_version: int,
+    ) -> None:
+        if epoch < 0 and self.is_empty:
+            return
+        if is_transactional and epoch == -1 and not member_id and group_instance_id is None:
+            return
+        current = self._member_epoch(member_id)
+        if not is_transactional and api_version < _EPOCHS_SINCE:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        if epoch != current:
+            raise ApiError(ErrorCode.STALE_MEMBER_EPOCH)
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        if member_id is None and member_epoch < 0:
+            return
+        if member_epoch != self._member_epoch(member_id or ""):
+            raise ApiError(ErrorCode.STALE_MEMBER_EPOCH)
+
+    def check_offset_delete(self) -> None:
+        """Always; those of topics that are read stay (`is_subscribed_to`)."""
+
+    def check_delete(self) -> None:
+        if not self.is_empty:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        topology = self.find(streams.StreamsGroupTopologyKey)
+        if self.is_empty or topology is None:
+            return False
+        return any(
+            topic in part.source_topics or any(topic == each.name for each in part.repartition_source_topics)
+            for part in topology.subtopologies
+        )
+
+    def offset_expires_from(self, commit_timestamp_ms: int, now_ms: int) -> int | None:
+        return commit_timestamp_ms
+
+
+_KINDS: Final = (
+    (ShareGroup, share.ShareGroupMetadataKey, share),
+    (StreamsGroup, streams.StreamsGroupMetadataKey, streams),
+)
+
+
+class ForeignGroups:
+    """The share groups and streams groups of one shard."""
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+
+    def replayers(self) -> Mapping[int, Callable[[Any, Any], None]]:
+        """Who takes in which key type: f(key, value or None)."""
+        return {
+            key.api_key: partial(self._replay, kind, key is whole)
+            for kind, whole, module in _KINDS
+            for name, key in vars(module).items()
+            if name.endswith("Key") and key.api_key is not None
+        }
+
+    def _replay(
+        self, kind: type[ShareGroup] | type[StreamsGroup], is_whole: bool, key: Any, value: Any
+    ) -> None:
+        """A group goes with the tombstone of its own record; what comes after that is of nobody."""
+        found = self._groups.find(key.group_id)
+        if isinstance(found, kind):
+            group = found
+        elif value is None:
+            return
+        else:
+            group = kind(key.group_id)
+            self._groups.put(group)
+        group.take(key, value)
+        if is_whole and value is None:
+            self._groups.remove(key.group_id)

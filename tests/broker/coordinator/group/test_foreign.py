@@ -1,0 +1,204 @@
+"""Share groups and streams groups on disk: they are there, keep their offsets, and take nobody in."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.coordinator.group.foreign import ShareGroup, StreamsGroup
+from broker.coordinator.group.group import GroupType
+from broker.coordinator.group.shard import GroupCoordinatorShard
+from broker.coordinator.record import CoordinatorRecord, tombstone
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages import share_group_state as share
+from protocol.messages import streams_group_state as streams
+from protocol.messages.groups import ListGroupsRequest
+from protocol.schema import Message
+from tests.broker.coordinator.shard_bench import Logged, ShardBench
+
+Bench = ShardBench[GroupCoordinatorShard]
+
+
+def loaded(*records: tuple[Message, Message | None]) -> Bench:
+    """A shard that has found these records, keys and values."""
+    log = [Logged(CoordinatorRecord(key, value)) for key, value in records]
+    return ShardBench(GroupCoordinatorShard, log=log)
+
+
+MEMBER = (
+    streams.StreamsGroupMemberMetadataKey(group_id="g", member_id="m"),
+    streams.StreamsGroupMemberMetadataValue(
+        instance_id=None, rack_id=None, client_id="c", client_host="/1", process_id="p"
+    ),
+)
+TOPOLOGY = (
+    streams.StreamsGroupTopologyKey(group_id="g"),
+    streams.StreamsGroupTopologyValue(
+        epoch=2,
+        subtopologies=[
+            streams.StreamsGroupTopologyValue.Subtopology(
+                subtopology_id="0",
+                source_topics=["in"],
+                repartition_source_topics=[streams.StreamsGroupTopologyValue.TopicInfo(name="between")],
+            )
+        ],
+    ),
+)
+
+
+def whole(epoch: int, topology_epoch: int = 2) -> tuple[Message, Message]:
+    return (
+        streams.StreamsGroupMetadataKey(group_id="g"),
+        streams.StreamsGroupMetadataValue(epoch=epoch, validated_topology_epoch=topology_epoch),
+    )
+
+
+def target(epoch: int) -> tuple[Message, Message]:
+    return (
+        streams.StreamsGroupTargetAssignmentMetadataKey(group_id="g"),
+        streams.StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=epoch),
+    )
+
+
+def current(epoch: int, state: int = 0) -> tuple[Message, Message]:
+    return (
+        streams.StreamsGroupCurrentMemberAssignmentKey(group_id="g", member_id="m"),
+        streams.StreamsGroupCurrentMemberAssignmentValue(member_epoch=epoch, state=state),
+    )
+
+
+STREAMS = (whole(3), MEMBER, TOPOLOGY, target(3), current(3))
+
+
+def streams_group(*records: tuple[Message, Message | None]) -> StreamsGroup:
+    group = loaded(*records).shard.groups.get("g")
+    assert isinstance(group, StreamsGroup)
+    return group
+
+
+def code_of(action: object, *arguments: object, **named: object) -> ErrorCode:
+    try:
+        action(*arguments, **named)  # type: ignore[operator]
+    except ApiError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("records", "state"),
+    [
+        ((whole(3), TOPOLOGY), "Empty"),
+        ((whole(3), MEMBER), "NotReady"),
+        ((whole(3, 1), MEMBER, TOPOLOGY), "NotReady"),
+        ((whole(3), MEMBER, TOPOLOGY, target(2)), "Assigning"),
+        ((whole(3), MEMBER, TOPOLOGY, target(3)), "Reconciling"),
+        ((whole(3), MEMBER, TOPOLOGY, target(3), current(2)), "Reconciling"),
+        ((whole(3), MEMBER, TOPOLOGY, target(3), current(3, 1)), "Reconciling"),
+        (STREAMS, "Stable"),
+    ],
+)
+def test_the_state_of_a_streams_group(records: tuple[tuple[Message, Message]], state: str) -> None:
+    group = streams_group(*records)
+    assert group.state_name == state
+    assert group.is_empty == (state == "Empty")
+    (listed,) = loaded(*records).shard.classic.listed(ListGroupsRequest())
+    assert (listed.group_type, listed.protocol_type, listed.group_state) == ("streams", "streams", state)
+
+
+def test_members_of_a_streams_group_commit_in_their_epoch() -> None:
+    group = streams_group(*STREAMS)
+
+    def code(member_id: str, epoch: int, *, transactional: bool = False, version: int = 9) -> ErrorCode:
+        return code_of(
+            group.check_offset_commit,
+            member_id,
+            None,
+            epoch,
+            is_transactional=transactional,
+            api_version=version,
+        )
+
+    assert code("m", 3) is ErrorCode.NONE
+    assert code("m", 2) is code("m", 4) is ErrorCode.STALE_MEMBER_EPOCH
+    assert code("other", 3) is code("", -1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert code("m", 3, version=8) is ErrorCode.UNSUPPORTED_VERSION
+    assert code("m", 3, version=3, transactional=True) is ErrorCode.NONE
+    assert code("", -1, transactional=True) is ErrorCode.NONE
+    assert code_of(group.check_offset_fetch, None, -1) is ErrorCode.NONE
+    assert code_of(group.check_offset_fetch, "m", 3) is ErrorCode.NONE
+    assert code_of(group.check_offset_fetch, "m", 2) is ErrorCode.STALE_MEMBER_EPOCH
+    assert code_of(group.check_offset_fetch, "other", 2) is ErrorCode.UNKNOWN_MEMBER_ID
+    group.offset_committed_by("m")
+    empty = streams_group(whole(3))
+    commit = code_of(empty.check_offset_commit, "", None, -1, is_transactional=False, api_version=9)
+    assert commit is ErrorCode.NONE
+
+
+def test_offsets_of_topics_that_a_streams_group_reads_stay() -> None:
+    group = streams_group(*STREAMS)
+    assert [group.is_subscribed_to(topic) for topic in ("in", "between", "out")] == [True, True, False]
+    assert group.offset_expires_from(5, 100) == 5
+    assert code_of(group.check_offset_delete) is ErrorCode.NONE
+    assert not streams_group(whole(3), TOPOLOGY).is_subscribed_to("in")
+
+
+def test_a_streams_group_without_members_is_deleted_with_all_its_records() -> None:
+    assert code_of(streams_group(*STREAMS).check_delete) is ErrorCode.NON_EMPTY_GROUP
+    bench = loaded(whole(3), TOPOLOGY, target(3))
+    bench.run(lambda shard: shard.classic.delete("g"))
+    assert bench.shard.groups.find("g") is None
+    assert not bench.state()
+
+
+def test_tombstones_of_what_is_not_there_say_nothing() -> None:
+    bench = loaded((MEMBER[0], None), whole(3), (whole(3)[0], None), (TOPOLOGY[0], None))
+    assert bench.shard.groups.find("g") is None
+    group = streams_group(whole(3), MEMBER, (MEMBER[0], None))
+    assert group.is_empty
+
+
+SHARE_MEMBER = (
+    share.ShareGroupMemberMetadataKey(group_id="g", member_id="m"),
+    share.ShareGroupMemberMetadataValue(
+        rack_id=None, client_id="c", client_host="/1", subscribed_topic_names=["t"]
+    ),
+)
+SHARE = (share.ShareGroupMetadataKey(group_id="g"), share.ShareGroupMetadataValue(epoch=1))
+
+
+def share_state(topics: int) -> tuple[Message, Message]:
+    info = share.ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo(topic_name="t", partitions=[0])
+    return (
+        share.ShareGroupStatePartitionMetadataKey(group_id="g"),
+        share.ShareGroupStatePartitionMetadataValue(initialized_topics=[info] * topics),
+    )
+
+
+def share_group(*records: tuple[Message, Message | None]) -> ShareGroup:
+    group = loaded(*records).shard.groups.get("g")
+    assert isinstance(group, ShareGroup)
+    return group
+
+
+def test_a_share_group_knows_no_committed_offsets() -> None:
+    group = share_group(SHARE, SHARE_MEMBER)
+    assert (group.type, group.state_name, group.protocol_type) == (GroupType.SHARE, "Stable", "share")
+    commit = code_of(group.check_offset_commit, "m", None, 1, is_transactional=False, api_version=9)
+    assert commit is ErrorCode.GROUP_ID_NOT_FOUND
+    assert code_of(group.check_offset_fetch, None, -1) is ErrorCode.GROUP_ID_NOT_FOUND
+    assert code_of(group.check_offset_delete) is ErrorCode.GROUP_ID_NOT_FOUND
+    assert group.is_subscribed_to("t")
+    assert not group.is_subscribed_to("u")
+    assert group.offset_expires_from(5, 100) is None
+
+
+def test_a_share_group_is_deleted_if_it_has_neither_members_nor_state_elsewhere() -> None:
+    assert code_of(share_group(SHARE, SHARE_MEMBER).check_delete) is ErrorCode.NON_EMPTY_GROUP
+    assert code_of(share_group(SHARE, share_state(1)).check_delete) is ErrorCode.UNSUPPORTED_VERSION
+    group = share_group(SHARE, share_state(0))
+    assert group.state_name == "Empty"
+    assert code_of(group.check_delete) is ErrorCode.NONE
+    assert group.tombstones() == [tombstone(SHARE[0]), tombstone(share_state(0)[0])]
+
+
+def test_a_group_of_another_kind_with_the_same_id_is_followed() -> None:
+    assert share_group(*STREAMS, SHARE).type is GroupType.SHARE
