@@ -3,7 +3,7 @@
 Source: GroupCoordinatorConfig, without share groups.
 """
 
-from config.catalogue.use import ACTED, GROUPS_LATER, ONE_LOOP
+from config.catalogue.use import ACTED, GROUPS_LATER, ONE_LOOP, STREAMS_LATER
 from config.keys import CLUSTER_WIDE, HIGH, MEDIUM, KeySet
 from config.validators import ListOf, OneOf, at_least
 
@@ -135,41 +135,41 @@ GROUP_CONSUMER_REGEX_REFRESH_INTERVAL_MS = keys.int_(
 # Streams groups.
 
 GROUP_STREAMS_SESSION_TIMEOUT_MS = keys.int_(
-    "group.streams.session.timeout.ms", 45_000, MEDIUM, GROUPS_LATER, at_least(1)
+    "group.streams.session.timeout.ms", 45_000, MEDIUM, STREAMS_LATER, at_least(1)
 ).doc("How long a member of a streams group may be silent before it is taken out.")
 GROUP_STREAMS_MIN_SESSION_TIMEOUT_MS = keys.int_(
-    "group.streams.min.session.timeout.ms", 45_000, MEDIUM, GROUPS_LATER, at_least(1)
+    "group.streams.min.session.timeout.ms", 45_000, MEDIUM, STREAMS_LATER, at_least(1)
 ).doc("The shortest session timeout that a single streams group may be given.")
 GROUP_STREAMS_MAX_SESSION_TIMEOUT_MS = keys.int_(
-    "group.streams.max.session.timeout.ms", 60_000, MEDIUM, GROUPS_LATER, at_least(1)
+    "group.streams.max.session.timeout.ms", 60_000, MEDIUM, STREAMS_LATER, at_least(1)
 ).doc("The longest session timeout that a single streams group may be given.")
 GROUP_STREAMS_HEARTBEAT_INTERVAL_MS = keys.int_(
-    "group.streams.heartbeat.interval.ms", 5_000, MEDIUM, GROUPS_LATER, at_least(1)
+    "group.streams.heartbeat.interval.ms", 5_000, MEDIUM, STREAMS_LATER, at_least(1)
 ).doc("How often members of a streams group are told to send heartbeats.")
 GROUP_STREAMS_MIN_HEARTBEAT_INTERVAL_MS = keys.int_(
-    "group.streams.min.heartbeat.interval.ms", 5_000, MEDIUM, GROUPS_LATER, at_least(1)
+    "group.streams.min.heartbeat.interval.ms", 5_000, MEDIUM, STREAMS_LATER, at_least(1)
 ).doc("The shortest heartbeat interval that a single streams group may be given.")
 GROUP_STREAMS_MAX_HEARTBEAT_INTERVAL_MS = keys.int_(
-    "group.streams.max.heartbeat.interval.ms", 15_000, MEDIUM, GROUPS_LATER, at_least(1)
+    "group.streams.max.heartbeat.interval.ms", 15_000, MEDIUM, STREAMS_LATER, at_least(1)
 ).doc("The longest heartbeat interval that a single streams group may be given.")
-GROUP_STREAMS_MAX_SIZE = keys.int_("group.streams.max.size", INT_MAX, MEDIUM, GROUPS_LATER, at_least(1)).doc(
+GROUP_STREAMS_MAX_SIZE = keys.int_("group.streams.max.size", INT_MAX, MEDIUM, STREAMS_LATER, at_least(1)).doc(
     "How many members a streams group may have."
 )
 GROUP_STREAMS_NUM_STANDBY_REPLICAS = keys.int_(
-    "group.streams.num.standby.replicas", 0, MEDIUM, GROUPS_LATER, at_least(0)
+    "group.streams.num.standby.replicas", 0, MEDIUM, STREAMS_LATER, at_least(0)
 ).doc("How many standby copies of each stateful task a streams group keeps.")
 GROUP_STREAMS_MAX_STANDBY_REPLICAS = keys.int_(
-    "group.streams.max.standby.replicas", 2, MEDIUM, GROUPS_LATER, at_least(0)
+    "group.streams.max.standby.replicas", 2, MEDIUM, STREAMS_LATER, at_least(0)
 ).doc("The most standby copies that a single streams group may be given.")
 GROUP_STREAMS_INITIAL_REBALANCE_DELAY_MS = keys.int_(
-    "group.streams.initial.rebalance.delay.ms", 3_000, MEDIUM, GROUPS_LATER, at_least(0)
+    "group.streams.initial.rebalance.delay.ms", 3_000, MEDIUM, STREAMS_LATER, at_least(0)
 ).doc("How long a new streams group waits for further members before its first assignment.")
 GROUP_STREAMS_ASSIGNMENT_INTERVAL_MS = keys.int_(
-    "group.streams.assignment.interval.ms", 1_000, MEDIUM, GROUPS_LATER, at_least(0), CLUSTER_WIDE
+    "group.streams.assignment.interval.ms", 1_000, MEDIUM, STREAMS_LATER, at_least(0), CLUSTER_WIDE
 ).doc("The shortest time between two assignments of a streams group, so that many joins make one.")
 GROUP_STREAMS_MIN_ASSIGNMENT_INTERVAL_MS = keys.int_(
-    "group.streams.min.assignment.interval.ms", 0, MEDIUM, GROUPS_LATER, at_least(0)
+    "group.streams.min.assignment.interval.ms", 0, MEDIUM, STREAMS_LATER, at_least(0)
 ).doc("The shortest such time that a single streams group may be given.")
 GROUP_STREAMS_MAX_ASSIGNMENT_INTERVAL_MS = keys.int_(
-    "group.streams.max.assignment.interval.ms", 15_000, MEDIUM, GROUPS_LATER, at_least(0)
+    "group.streams.max.assignment.interval.ms", 15_000, MEDIUM, STREAMS_LATER, at_least(0)
 ).doc("The longest such time that a single streams group may be given.")
