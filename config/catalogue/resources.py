@@ -4,7 +4,7 @@ Source: GroupConfig, ClientMetricsConfigs, QuotaConfig.
 """
 
 from config.catalogue import groups, share
-from config.catalogue.use import ACTED, GROUPS_LATER, LOGINS_LATER, QUOTAS_LATER, SHARE_LATER
+from config.catalogue.use import ACTED, GROUPS_LATER, LOGINS_LATER, QUOTAS_LATER, SHARE_LATER, STREAMS_LATER
 from config.keys import MEDIUM, KeySet
 from config.validators import ListOf, OneOf, Satisfies, at_least, is_share_offset_reset
 
@@ -80,27 +80,27 @@ SHARE_ASSIGNMENT_INTERVAL_MS = (
     .doc("The shortest time between two assignments of the share group.")
 )
 STREAMS_SESSION_TIMEOUT_MS = (
-    group_keys.int_("streams.session.timeout.ms", 45_000, MEDIUM, GROUPS_LATER, at_least(1))
+    group_keys.int_("streams.session.timeout.ms", 45_000, MEDIUM, STREAMS_LATER, at_least(1))
     .follows(groups.GROUP_STREAMS_SESSION_TIMEOUT_MS)
     .doc("How long a member may be silent before it is taken out of the streams group.")
 )
 STREAMS_HEARTBEAT_INTERVAL_MS = (
-    group_keys.int_("streams.heartbeat.interval.ms", 5_000, MEDIUM, GROUPS_LATER, at_least(1))
+    group_keys.int_("streams.heartbeat.interval.ms", 5_000, MEDIUM, STREAMS_LATER, at_least(1))
     .follows(groups.GROUP_STREAMS_HEARTBEAT_INTERVAL_MS)
     .doc("How often members of the streams group are told to send heartbeats.")
 )
 STREAMS_NUM_STANDBY_REPLICAS = (
-    group_keys.int_("streams.num.standby.replicas", 0, MEDIUM, GROUPS_LATER, at_least(0))
+    group_keys.int_("streams.num.standby.replicas", 0, MEDIUM, STREAMS_LATER, at_least(0))
     .follows(groups.GROUP_STREAMS_NUM_STANDBY_REPLICAS)
     .doc("How many standby copies of each stateful task the group keeps.")
 )
 STREAMS_INITIAL_REBALANCE_DELAY_MS = (
-    group_keys.int_("streams.initial.rebalance.delay.ms", 3_000, MEDIUM, GROUPS_LATER, at_least(0))
+    group_keys.int_("streams.initial.rebalance.delay.ms", 3_000, MEDIUM, STREAMS_LATER, at_least(0))
     .follows(groups.GROUP_STREAMS_INITIAL_REBALANCE_DELAY_MS)
     .doc("How long a new streams group waits for further members before its first assignment.")
 )
 STREAMS_ASSIGNMENT_INTERVAL_MS = (
-    group_keys.int_("streams.assignment.interval.ms", 1_000, MEDIUM, GROUPS_LATER, at_least(0))
+    group_keys.int_("streams.assignment.interval.ms", 1_000, MEDIUM, STREAMS_LATER, at_least(0))
     .follows(groups.GROUP_STREAMS_ASSIGNMENT_INTERVAL_MS)
     .doc("The shortest time between two assignments of the streams group.")
 )
