@@ -32,11 +32,6 @@ def uuid_hash(uuid: Uuid) -> int:
     return (both >> 32 ^ both) & _MASK
 
 
-def int_hash(number: int) -> int:
-    """Integer.hashCode of a partition's index."""
-    return number
-
-
 def map_order(keys: Collection[K], hash_of: Callable[[K], int]) -> list[K]:
     """The order of a HashMap into which the keys were put one by one."""
     size = _SMALLEST
@@ -47,8 +42,19 @@ def map_order(keys: Collection[K], hash_of: Callable[[K], int]) -> list[K]:
 
 def set_order(keys: Collection[K], hash_of: Callable[[K], int]) -> list[K]:
     """The order of a HashSet that was made of a collection, which leaves more room."""
-    wanted = max(int(len(keys) / 0.75) + 1, _SMALLEST)
-    return _by_bucket(keys, hash_of, 1 << (wanted - 1).bit_length())
+    return _by_bucket(keys, hash_of, _set_size(len(keys)))
+
+
+def partition_order(partitions: Collection[int]) -> list[int]:
+    """The same for partitions that came in ascending order; they mostly stay in it."""
+    ordered = sorted(partitions)
+    size = _set_size(len(ordered))
+    return ordered if not ordered or ordered[-1] < size else _by_bucket(ordered, int, size)
+
+
+def _set_size(length: int) -> int:
+    wanted = max(int(length / 0.75) + 1, _SMALLEST)
+    return 1 << (wanted - 1).bit_length()
 
 
 def _by_bucket(keys: Collection[K], hash_of: Callable[[K], int], size: int) -> list[K]:

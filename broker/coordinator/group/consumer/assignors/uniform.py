@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator
 
 from broker.coordinator.group.consumer.assignors.heterogeneous import assign_heterogeneous
 from broker.coordinator.group.consumer.assignors.java_order import (
-    int_hash,
     map_order,
+    partition_order,
     set_order,
     uuid_hash,
 )
@@ -80,7 +80,7 @@ class _Homogeneous:
         for topic_id in map_order(assigned, uuid_hash):
             if topic_id not in self._topics:
                 continue
-            partitions = set_order(sorted(assigned[topic_id]), int_hash)
+            partitions = partition_order(assigned[topic_id])
             self._free += [(topic_id, partition) for partition in partitions[quota:]]
             if partitions[:quota]:
                 kept[topic_id] = frozenset(partitions[:quota])
