@@ -57,7 +57,7 @@ def test_a_profile_goes_before_the_defaults_and_behind_the_rest() -> None:
     assert config.profile == config[BARNABAS_PROFILE] == "dev"
     assert config.log_dirs == ("barnabas-data",)
     assert config.place(LISTENERS) == "--override"
-    assert [setting.key for setting in config.settings()][:2] == [
+    assert [setting.key for setting in config.settings()][:3] == [
         "barnabas.profile",
         "group.consumer.assignment.interval.ms",
         "group.initial.rebalance.delay.ms",
