@@ -1,0 +1,299 @@
+"""Producers, zombies, lost answers, timeouts, full disks and restarts, in any order: every transaction ends, and all of
+its partitions hear the same end.
+
+Each history follows from its seed, which a failure names: `History(seed).run()` is the same again.
+`BARNABAS_TRANSACTION_HISTORIES` says how many are tried.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from broker.coordinator.shard import CoordinatorResult
+from broker.coordinator.transaction.metadata import MAX_EPOCH, TransactionMetadata
+from broker.coordinator.transaction.records import TransactionRecord
+from broker.coordinator.transaction.rules import ProducerIdAndEpoch
+from broker.coordinator.transaction.state import ENDING, IDLE, ONGOING
+from broker.coordinator.txn import TopicPartition, TransactionMarker
+from protocol.errors import ApiError, ErrorCode
+from tests.broker.coordinator.transaction.bench import TIMEOUT_MS, Markers, TransactionBench, ids
+
+HISTORIES: Final = int(os.environ.get("BARNABAS_TRANSACTION_HISTORIES", "300"))
+STEPS: Final = 80
+NAMES = ("a", "b")
+PARTITIONS: tuple[TopicPartition, ...] = (("t", 0), ("t", 1), ("u", 0))
+LOOK_MS = 10_000
+UNAVAILABLE = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+AGAIN = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+class Partition:
+    """What a partition knows of producers: the newest epoch of each, and the writes whose end is not known yet."""
+
+    def __init__(self, ends: dict[int, set[bool]]) -> None:
+        self.epochs: dict[int, int] = {}
+        self.open: dict[int, list[int]] = {}
+        self._ends = ends
+
+    def write(self, producer_id: int, epoch: int, transaction: int) -> bool:
+        if epoch < self.epochs.get(producer_id, -1):
+            return False
+        self.epochs[producer_id] = epoch
+        self.open.setdefault(producer_id, []).append(transaction)
+        return True
+
+    def end(self, marker: TransactionMarker) -> None:
+        assert marker.producer_epoch >= self.epochs.get(marker.producer_id, -1), "a marker of an older epoch"
+        self.epochs[marker.producer_id] = marker.producer_epoch
+        for transaction in self.open.pop(marker.producer_id, ()):
+            self._ends[transaction].add(marker.committed)
+
+
+class Client:
+    """A producer: what it has been told, and what it would like to hear. `added` are the partitions that it knows to be
+    in its transaction, `transaction` is the number of the transaction once it has written something."""
+
+    def __init__(self, name: str, version: int) -> None:
+        self.name = name
+        self.version = version
+        self.ids: tuple[int, int] | None = None
+        self.transaction: int | None = None
+        self.added: set[TopicPartition] = set()
+        self.unheard: Callable[[], None] | None = None
+        self.is_gone = False
+
+    @property
+    def may_write(self) -> bool:
+        return self.ids is not None and not self.is_gone and self.unheard is None
+
+    def begin(self, ids: tuple[int, int]) -> None:
+        """Nothing is under way, and it writes as `ids`."""
+        self.ids, self.is_gone = ids, False
+        self.transaction, self.added, self.unheard = None, set(), None
+
+
+class History:
+    """What happens to a few producers with the same ids, step by step."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.version = self.random.choice((0, 1, 2, 2))
+        self.bench = TransactionBench(self.version, {"transactional.id.expiration.ms": str(100 * TIMEOUT_MS)})
+        self.markers: Markers = self.bench.markers
+        self.clients: list[Client] = []
+        self.ends: dict[int, set[bool]] = {}
+        self.promised: dict[int, bool] = {}
+        self.partitions = {name: Partition(self.ends) for name in PARTITIONS}
+        self.delivered = 0
+        self.steps: list[tuple[Callable[[], None], int]] = [
+            (self.arrive, 2),
+            (self.init, 4),
+            (self.write, 14),
+            (self.end, 8),
+            (self.ask_again, 6),
+            (self.partitions_are_slow, 2),
+            (self.a_partition_fails, 2),
+            (self.the_log_fails, 2),
+            (self.time_passes, 5),
+            (self.restart, 2),
+            (self.epochs_run_short, 1),
+        ]
+
+    def run(self) -> None:
+        steps, weights = zip(*self.steps, strict=True)
+        for _ in range(4):
+            self.arrive()
+        for step in self.random.choices(steps, weights, k=STEPS):
+            step()
+            self._deliver()
+            self.check()
+        self.finish()
+
+    # ---- what clients do
+
+    def arrive(self) -> None:
+        version = 2 if self.version == 2 and self.random.random() < 0.7 else 0
+        self.clients.append(Client(self.random.choice(NAMES), version))
+
+    def init(self) -> None:
+        """A producer begins, or wants another epoch after an error; the answer may get lost."""
+        client = self.random.choice(self.clients)
+        expected = client.ids if self.random.random() < 0.3 else None
+        answer = self._ask(client, lambda: self.bench.init(expected, name=client.name))
+        if answer is None or answer.error is not ErrorCode.NONE or self.random.random() < 0.2:
+            return
+        client.begin(ids(answer))
+
+    def write(self) -> None:
+        client = self.random.choice(self.clients)
+        partition = self.random.choice(PARTITIONS)
+        if not client.may_write:
+            return
+        if client.version < 2 and partition not in client.added:
+            if self._ask(client, lambda: self._add(client, partition, 0)) is None:
+                return
+            client.added.add(partition)
+        if client.version < 2:
+            is_approved = self._ask(client, lambda: self._verify(client, partition))
+        else:
+            is_approved = self._ask(client, lambda: self._add(client, partition, 2))
+        if is_approved:
+            self._append(client, partition)
+
+    def end(self) -> None:
+        """A producer commits or aborts; without an answer it asks the same again until there is one."""
+        client = self.random.choice(self.clients)
+        commits = self.random.random() < 0.6
+        if not client.may_write or (commits and not client.added and client.transaction is None):
+            return
+        client.unheard = lambda: self._end(client, client.ids, commits)
+        client.unheard()
+
+    def _end(self, client: Client, asked: tuple[int, int] | None, commits: bool) -> None:
+        assert asked is not None
+        answer = self._ask(
+            client, lambda: self.bench.end(asked, commits=commits, version=client.version, name=client.name)
+        )
+        if answer is None or self.random.random() < 0.2:
+            return  # not decided, or decided and not heard
+        if client.transaction is not None:
+            self.promised[client.transaction] = commits
+        client.begin(ids(answer) if client.version == 2 else asked)
+
+    def ask_again(self) -> None:
+        client = self.random.choice(self.clients)
+        if client.unheard is not None and not client.is_gone:
+            client.unheard()
+
+    # ---- what happens around them
+
+    def partitions_are_slow(self) -> None:
+        self.markers.is_held = not self.markers.is_held
+        if not self.markers.is_held:
+            self.markers.release()
+
+    def a_partition_fails(self) -> None:
+        partition = self.random.choice(PARTITIONS)
+        if self.markers.errors.pop(partition, None) is None:
+            self.markers.errors[partition] = ErrorCode.NOT_ENOUGH_REPLICAS
+
+    def the_log_fails(self) -> None:
+        self.bench.bench.fails = UNAVAILABLE if self.bench.bench.fails is None else None
+
+    def time_passes(self) -> None:
+        self.bench.bench.advance(
+            self.random.choice((0, 1, 20, 500, LOOK_MS, TIMEOUT_MS, TIMEOUT_MS + LOOK_MS))
+        )
+
+    def restart(self) -> None:
+        fails, before = self.bench.bench.fails, dict(self.bench.shard.transactions)
+        self.bench = self.bench.reloaded()
+        self.bench.bench.fails = fails
+        after = self.bench.shard.transactions
+        assert {name: _kept(metadata) for name, metadata in after.items()} == {
+            name: _kept(metadata) for name, metadata in before.items()
+        }
+
+    def epochs_run_short(self) -> None:
+        """As if there had been thousands of producers before."""
+        metadata = self.bench.shard.transactions.get(self.random.choice(NAMES))
+        if metadata is None or metadata.state not in IDLE or self.bench.bench.fails is not None:
+            return
+        epoch = max(metadata.producer_epoch, MAX_EPOCH - 1 - self.random.randint(0, 3))
+        aged = TransactionRecord(metadata._replace(producer_epoch=epoch), self.version)
+        self.bench.bench.run(lambda _: CoordinatorResult(None, [aged]))
+
+    # ---- what must hold
+
+    def check(self) -> None:
+        """All partitions of a transaction hear the same end, the one that its producer was promised; what is decided
+        is being carried out."""
+        for transaction, ends in self.ends.items():
+            assert len(ends) < 2, transaction
+            if transaction in self.promised:
+                assert ends <= {self.promised[transaction]}, transaction
+        for name, metadata in self.bench.shard.transactions.items():
+            if metadata.state in ENDING and self.bench.bench.fails is None:
+                is_due = self.bench.bench.timers.is_scheduled(("complete", name))
+                assert self.bench.shard.markers.left(name) or is_due, f"nothing ends {metadata}"
+
+    def finish(self) -> None:
+        """Whatever failed works again, and nobody asks for anything any more."""
+        self.bench.bench.fails = None
+        self.markers.errors.clear()
+        self.markers.is_held = False
+        self.markers.release()
+        self.bench.bench.advance(TIMEOUT_MS + 2 * LOOK_MS)
+        self._deliver()
+        self.check()
+        assert {metadata.state for metadata in self.bench.shard.transactions.values()} <= IDLE
+        for name, partition in self.partitions.items():
+            assert not partition.open, f"a transaction hangs in {name}: {partition.open}"
+        for transaction, ends in self.ends.items():
+            assert ends, f"transaction {transaction} has no end"
+
+    # ---- words
+
+    def _ask(self, client: Client, operation: Callable[[], Any]) -> Any:
+        """None where the client has to ask again, or is told that it is nobody any more."""
+        try:
+            return operation()
+        except ApiError as error:
+            client.is_gone = client.is_gone or error.code not in AGAIN
+            return None
+        finally:
+            self._deliver()
+
+    def _add(self, client: Client, partition: TopicPartition, version: int) -> bool:
+        assert client.ids is not None
+        self.bench.add(client.ids, partition, version=version, name=client.name)
+        return True
+
+    def _verify(self, client: Client, partition: TopicPartition) -> bool:
+        assert client.ids is not None
+        producer = ProducerIdAndEpoch(*client.ids)
+        codes = self.bench.shard.verify_partitions(client.name, producer, [partition])
+        if codes[partition] is not ErrorCode.NONE:
+            raise ApiError(codes[partition])
+        return True
+
+    def _append(self, client: Client, partition: TopicPartition) -> None:
+        assert client.ids is not None
+        if client.transaction is None:
+            client.transaction = len(self.ends)
+            self.ends[client.transaction] = set()
+        is_taken = self.partitions[partition].write(*client.ids, client.transaction)
+        assert is_taken, "the coordinator let an old epoch write"
+        assert self.bench.metadata(client.name).state is ONGOING
+
+    def _deliver(self) -> None:
+        """Markers that were written since the last time reach the partitions."""
+        for partition, marker in self.markers.written[self.delivered :]:
+            self.partitions[partition].end(marker)
+        self.delivered = len(self.markers.written)
+
+
+def _kept(metadata: TransactionMetadata) -> TransactionMetadata:
+    """What a record of any version carries."""
+    return metadata._replace(
+        last_producer_epoch=-1,
+        partitions=tuple(sorted(metadata.partitions)),
+        table=0,
+        previous_producer_id=0,
+        client_version=0,
+        next_producer_id=0,
+    )
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_every_transaction_ends_as_it_was_promised(block: int) -> None:
+    for seed in range(block, HISTORIES, 10):
+        try:
+            History(seed).run()
+        except Exception as error:
+            raise AssertionError(f"History({seed}).run() goes wrong") from error
