@@ -6,13 +6,12 @@ Each step waits for the group to have settled on all who are there, so that what
 from __future__ import annotations
 
 import os
-import threading
 import time
 import uuid
 
 import pytest
-from confluent_kafka import Producer
 
+from tests.interop.arriving import Arriving
 from tests.interop.conftest import TopicFactory
 from tests.interop.members.commands import AIO, CONFLUENT, KAFKA_PYTHON, go, java
 from tests.interop.members.host import Program, Programs
@@ -21,44 +20,6 @@ pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
 
 ROUNDS = int(os.environ.get("BARNABAS_CHURN_ROUNDS", "1"))
 """How often the whole to and fro is gone through; from two on every client goes through it with every protocol."""
-
-PER_SECOND = 1000
-
-
-class Arriving:
-    """Keeps records coming, evenly over the partitions, until it is stopped."""
-
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
-        self._topic = topic
-        self._counts = dict.fromkeys(range(partitions), 0)
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def stop(self) -> dict[int, int]:
-        """Where each partition ends."""
-        self._ended.set()
-        self._thread.join()
-        assert self._producer.flush(30) == 0
-        return dict(self._counts)
-
-    def __enter__(self) -> Arriving:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        number = 0
-        while not self._ended.wait(0.02):
-            for _ in range(PER_SECOND // 50):
-                partition = number % len(self._counts)
-                self._producer.produce(self._topic, b"%d" % number, partition=partition)
-                self._counts[partition] += 1
-                number += 1
-            self._producer.poll(0)
 
 
 class Churn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.conformance.handover.history import OVERRIDES
@@ -16,8 +17,10 @@ Broker = ApacheKafka | BrokerProcess
 class Directory:
     """A log directory, and the ports that all who work in it listen on: a node keeps its addresses."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, more: Mapping[str, str] | None = None) -> None:
+        """`more`: settings that all of them get beside those of every history."""
         self.place = place
+        self._settings = {**OVERRIDES, **(more or {})}
         self.data = place / "data"
         self.ports = free_ports(2)
         self.brokers: dict[str, Broker] = {}
@@ -50,14 +53,14 @@ class Directory:
             broker.kill()
 
     def _kafka(self, version: str) -> ApacheKafka:
-        kafka = ApacheKafka(self.place / f"kafka-{version}", require_classpath(version), OVERRIDES)
+        kafka = ApacheKafka(self.place / f"kafka-{version}", require_classpath(version), self._settings)
         kafka.directory.mkdir(parents=True, exist_ok=True)
         kafka.data_dir = self.data
         kafka.port, kafka.controller_port = self.ports
         return kafka
 
     def _ours(self) -> BrokerProcess:
-        broker = BrokerProcess(self.data, {**OVERRIDES, **self._roles(), "barnabas.profile": "kafka"})
+        broker = BrokerProcess(self.data, {**self._settings, **self._roles(), "barnabas.profile": "kafka"})
         broker.port = self.ports[0]
         return broker
 

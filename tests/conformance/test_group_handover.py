@@ -1,0 +1,138 @@
+"""Groups and transactional producers that live through changes of brokers: Apache Kafka, Barnabas, Apache Kafka.
+
+The clients are never restarted: they find another broker at their address, and go on at the offsets that they had
+committed and with the epochs that they had, while records keep arriving.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from tests.conformance.handover.sides import KAFKA, OLD_KAFKA, OURS, Directory
+from tests.interop.arriving import Arriving
+from tests.interop.clients.confluent import AdminClient, NewTopic, OffsetSpec
+from tests.interop.conftest import OVERRIDES, wait_for_leaders
+from tests.interop.members.commands import CONFLUENT, Command, java
+from tests.interop.members.host import Program, Programs
+from tests.interop.reading import values
+
+pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(600)]
+
+LONG = bool(os.environ.get("BARNABAS_HANDOVER_LONG"))
+PARTITIONS = 6
+SETTLE_LIMIT_S = 90.0
+ORDERS = [
+    pytest.param((KAFKA, OURS, KAFKA), CONFLUENT, id="librdkafka"),
+    pytest.param((OLD_KAFKA, OURS, OLD_KAFKA), java, id="java-and-kafka-4.1"),
+]
+if LONG:
+    ORDERS += [
+        pytest.param((OURS, KAFKA, OURS, OLD_KAFKA), CONFLUENT, id="librdkafka-ours-first"),
+        pytest.param((KAFKA, OURS, KAFKA, OURS, KAFKA), java, id="java"),
+        pytest.param((OLD_KAFKA, OURS, KAFKA, OURS), CONFLUENT, id="librdkafka-and-an-upgrade"),
+    ]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Directory]:
+    """The directory that goes round."""
+    place = Directory(tmp_path, OVERRIDES)
+    yield place
+    place.end()
+
+
+class Living:
+    """Two groups that read, of either protocol, and one that copies by transactions."""
+
+    def __init__(self, bootstrap: str, command: Command) -> None:
+        self._command = command(bootstrap)
+        self._bootstrap = bootstrap
+        self.name = uuid.uuid4().hex[:8]
+        self.source, self.target = f"source-{self.name}", f"target-{self.name}"
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        for topic in (self.source, self.target):
+            new = NewTopic(topic, num_partitions=PARTITIONS, replication_factor=1)
+            admin.create_topics([new])[topic].result(30)
+            wait_for_leaders(admin, topic, PARTITIONS)
+        self.readers = {protocol: Programs(self._command) for protocol in ("cooperative", "consumer")}
+        self.chain = Programs(self._command)
+        self._programs: dict[Programs, Program] = {}
+
+    def start(self) -> None:
+        """Three members each."""
+        for protocol, programs in self.readers.items():
+            self._programs[programs] = programs.start()
+            for number in range(3):
+                name = f"{protocol}-{self.name}-{number}"
+                self._programs[programs].join(name, self.source, f"{protocol}-{self.name}", protocol)
+        program = self._programs[self.chain] = self.chain.start()
+        for number in range(3):
+            name = f"chain-{self.name}-{number}"
+            program.chain(name, self.source, self.target, f"chain-{self.name}", "consumer", abort_every=7)
+
+    def await_progress(self, ends: dict[int, int], side: str) -> None:
+        """Everybody has committed all there is up to `ends`."""
+        for programs in (*self.readers.values(), self.chain):
+            programs.wait(
+                lambda ledger: ledger.has_committed(ends), f"all of it is committed at {side}", SETTLE_LIMIT_S
+            )
+
+    def check(self, ends: dict[int, int]) -> None:
+        """Nothing was lost, nothing was done twice."""
+        for protocol, programs in self.readers.items():
+            problems = list(programs.ledger.problems(ends))
+            assert not problems, f"{protocol}: {problems[:10]}"
+        copied = Counter(map(int, values(self._bootstrap, self.target, PARTITIONS)))
+        doubled = [number for number, times in copied.items() if times > 1]
+        missing = sorted(set(range(sum(ends.values()))) - set(copied))
+        assert (doubled, missing) == ([], []), self.chain.ledger.refusals[-5:]
+
+    def end(self) -> None:
+        """All leave in order."""
+        for programs, program in self._programs.items():
+            program.end()
+            assert not programs.ledger.failures, programs.ledger.failures
+
+    def kill(self) -> None:
+        """Whoever is left."""
+        for program in self._programs.values():
+            program.kill()
+
+
+@pytest.mark.parametrize(("sides", "command"), ORDERS)
+def test_groups_go_on(sides: tuple[str, ...], command: Command, directory: Directory) -> None:
+    broker = directory.broker(sides[0])
+    broker.start()
+    living = Living(broker.bootstrap, command)
+    living.start()
+    try:
+        with Arriving(broker.bootstrap, living.source, PARTITIONS, per_second=200) as arriving:
+            arriving.wait_for(100)
+            for side in sides[1:]:
+                living.await_progress(arriving.acknowledged(), side)
+                assert broker.stop() == broker.clean_status
+                broker = directory.broker(side)
+                broker.start()
+                arriving.wait_for(arriving.count() + 100)
+            ends = arriving.stop()
+        living.await_progress(ends, sides[-1])
+        living.check(ends)
+        living.end()
+        assert log_ends(broker.bootstrap, living.source) == ends
+    finally:
+        living.kill()
+    assert broker.stop() == broker.clean_status
+
+
+def log_ends(bootstrap: str, topic: str) -> dict[int, int]:
+    """Nothing was produced twice either."""
+    wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(PARTITIONS)}
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    return {part.partition: future.result(30).offset for part, future in admin.list_offsets(wanted).items()}
