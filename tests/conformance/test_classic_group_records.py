@@ -1,0 +1,191 @@
+"""Groups that one broker leaves behind in __consumer_offsets are those that the other finds: with their members, who go
+on in their generation, and with groups of kinds that Barnabas does not serve.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.messages.commits import OffsetCommitRequest
+from protocol.messages.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+from protocol.messages.share_groups import ShareGroupHeartbeatRequest
+from protocol.messages.streams_groups import StreamsGroupHeartbeatRequest
+from tests.conformance.dialogues.members import Member, a_group
+from tests.conformance.handover.sides import KAFKA, OURS, Directory
+from tests.conformance.kafka_jars import KAFKA_39, KAFKA_41
+from tests.conformance.peer import Peer
+from tests.conformance.speaker import Speaker
+
+pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(300)]
+
+LONG = bool(os.environ.get("BARNABAS_HANDOVER_SEEDS"))
+VERSIONS = [KAFKA, KAFKA_41, KAFKA_39] if LONG else [KAFKA]
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "3"}
+ALL_KINDS = {"group.coordinator.rebalance.protocols": "classic,consumer,share,streams"}
+LONG_SESSION_MS = 1_800_000
+MEMBER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+@pytest.fixture
+def directory(tmp_path: Path, version: str) -> Iterator[Directory]:
+    place = Directory(tmp_path, SETTINGS | (ALL_KINDS if version == KAFKA else {}))
+    yield place
+    place.end()
+
+
+class Groups:
+    """The groups of this history, and their members, wherever the coordinator is."""
+
+    def __init__(self, port: int, stack: ExitStack) -> None:
+        self._stack = stack
+        self.members: dict[str, Member] = {}
+        self.connect(port)
+
+    def connect(self, port: int) -> None:
+        """Another broker took over; members connect to it."""
+        peer = self._stack.enter_context(Peer("127.0.0.1", port))
+        self.client = Speaker(peer, 9, "handover")
+        before, self.members = self.members, {}
+        for name, member in before.items():
+            again = self.member(member.group, name, member.instance, member.kind)
+            again.id, again.generation = member.id, member.generation
+
+    def member(self, group: str, name: str, instance: str | None = None, kind: str = "consumer") -> Member:
+        member = Member(self.client, group, instance=instance, kind=kind, session_ms=LONG_SESSION_MS)
+        self.members[name] = self._stack.enter_context(member)
+        return member
+
+    def stable(self, group: str, *names: str, static: bool = False, kind: str = "consumer") -> None:
+        members = [self.member(group, name, name if static else None, kind) for name in names]
+        members[0].join()
+        members[0].sync({members[0].id: b"all"})
+        for name, member in zip(names[1:], members[1:], strict=True):
+            member.begin_to_join()
+            self.until_state(group, "PreparingRebalance")
+            members[0].join()
+            member.joined()
+            member.begin_to_sync()
+            members[0].sync({members[0].id: b"first", member.id: name.encode()})
+            member.synced()
+
+    def until_state(self, group: str, state: str) -> None:
+        request = DescribeGroupsRequest(groups=[group])
+        self.client.until(request, lambda answer: answer.groups[0].group_state == state, 5)
+
+    def view(self) -> object:
+        """All that can be seen of the groups."""
+        a_group(self.client, "any")
+        listed: Any = self.client.until(ListGroupsRequest(), lambda answer: answer.error_code == 0, 4)
+        groups = sorted(listed.groups, key=lambda group: str(group.group_id))
+        described: list[Any] = []
+        for group in groups:
+            answer: Any = self.client.peer.ask(DescribeGroupsRequest(groups=[group.group_id]), 5)
+            answer.groups[0].members.sort(key=lambda member: str(member.member_id))
+            described += answer.groups
+        return [(group.group_id, group.protocol_type, group.group_state) for group in groups], described
+
+    def all_go_on(self) -> None:
+        """Each member is known in its generation, and has its assignment."""
+        for name, member in self.members.items():
+            assert member.heartbeat().error_code == 0, name
+            answer = member.sync()
+            assert (answer.error_code, bool(answer.assignment)) == (0, True), name
+
+    def commit_alone(self, group: str) -> None:
+        """Offsets of a group that nobody joins."""
+        topic = self.client.create("t")
+        partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=-1,
+            topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name=topic, partitions=[partition])],
+        )
+        answer: Any = self.client.peer.ask(request, 8)
+        assert answer.topics[0].partitions[0].error_code == 0
+
+
+def foreign(groups: Groups) -> None:
+    """A share group and a streams group, each with a member."""
+    topic = groups.client.create("in")
+    share = ShareGroupHeartbeatRequest(
+        group_id="share", member_id=MEMBER_ID, member_epoch=0, subscribed_topic_names=[topic]
+    )
+    groups.client.until(share, lambda answer: answer.error_code == 0, 1)
+    subtopology = StreamsGroupHeartbeatRequest.Subtopology(subtopology_id="0", source_topics=[topic])
+    streams = StreamsGroupHeartbeatRequest(
+        group_id="streams",
+        member_id=MEMBER_ID,
+        member_epoch=0,
+        rebalance_timeout_ms=10_000,
+        topology=StreamsGroupHeartbeatRequest.Topology(epoch=0, subtopologies=[subtopology]),
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+        process_id="p",
+        client_tags=[],
+    )
+    groups.client.until(streams, lambda answer: answer.error_code == 0, 0)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_groups_and_their_members_go_on_wherever_they_are_coordinated(
+    version: str, directory: Directory
+) -> None:
+    with ExitStack() as stack:
+        kafka = directory.broker(version).start()
+        groups = Groups(kafka.port, stack)
+        a_group(groups.client, "any")
+        groups.stable("dynamic", "a", "b")
+        groups.stable("static", "c", "d", static=True)
+        groups.stable("workers", "w", kind="connect")
+        groups.member("empty", "gone").join()
+        groups.members.pop("gone").leave()
+        groups.member("assigning", "late").join()
+        del groups.members["late"]
+        groups.commit_alone("alone")
+        if version == KAFKA:
+            foreign(groups)
+        seen = groups.view()
+        kafka.stop()
+
+        ours = directory.broker(OURS).start()
+        groups.connect(ours.port)
+        assert groups.view() == without_what_was_not_written(seen)
+        groups.all_go_on()
+        back = groups.member("static", "d", "d")
+        assert back.join().generation_id == 2
+        groups.members["a"].leave()
+        groups.members.pop("a")
+        groups.members["b"].join()
+        groups.members["b"].sync({groups.members["b"].id: b"all"})
+        for name in ("dynamic", "share", "streams"):
+            answer: Any = groups.client.peer.ask(DeleteGroupsRequest(groups_names=[name]), 2)
+            assert answer.results[0].error_code == (68 if name == "dynamic" or version == KAFKA else 69)
+        answer = groups.client.peer.ask(DeleteGroupsRequest(groups_names=["empty"]), 2)
+        assert answer.results[0].error_code == 0
+        seen = groups.view()
+        ours.stop()
+
+        again = directory.broker(version).start()
+        groups.connect(again.port)
+        assert groups.view() == seen
+        groups.all_go_on()
+
+
+def without_what_was_not_written(seen: Any) -> Any:
+    """A group whose first assignment has not come is an empty one in the log."""
+    listed, described = seen
+    listed = [
+        ("assigning", "", "Empty") if group == "assigning" else (group, kind, state)
+        for group, kind, state in listed
+    ]
+    for group in described:
+        if group.group_id == "assigning":
+            group.group_state, group.protocol_type, group.members = "Empty", "", []
+    return listed, described
