@@ -23,6 +23,7 @@ from broker.request import (
     RequestContext,
 )
 from broker.services import Broker
+from config.catalogue.server import UNSTABLE_API_VERSIONS_ENABLE
 from protocol.api_keys import (
     ApiKey,
     request_header_version,
@@ -148,7 +149,7 @@ class KafkaApis:
         if handler is None:
             self._probe.request_refused("unknown api key")
             raise ProtocolError(f"API key {api_key} is not served here")
-        low, high = handler.versions
+        low, high = handler.served(with_unstable=self._broker.config[UNSTABLE_API_VERSIONS_ENABLE])
         if not low <= version <= high:
             if api_key == ApiKey.API_VERSIONS:
                 return None

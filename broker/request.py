@@ -160,10 +160,11 @@ class ApiHandler:
 
     `versions` is the inclusive range served; `advertised` what ApiVersions says of it, which is wider only where
     clients draw conclusions from old versions that nobody sends (Produce, KAFKA-18659), and only if `offered` says so
-    of the broker.
+    of the broker. `unstable` is the version after those that is still in the making: it is served and offered with
+    unstable.api.versions.enable.
     """
 
-    __slots__ = ("advertised", "handle", "key", "offered", "versions")
+    __slots__ = ("advertised", "handle", "key", "offered", "unstable", "versions")
 
     def __init__(
         self,
@@ -172,12 +173,28 @@ class ApiHandler:
         advertised: tuple[int, int],
         handle: Handler,
         offered: Offered,
+        *,
+        unstable: int | None = None,
     ) -> None:
+        assert unstable in (None, versions[1] + 1)
         self.key = key
         self.versions = versions
         self.advertised = advertised
         self.handle = handle
         self.offered = offered
+        self.unstable = unstable
+
+    def served(self, *, with_unstable: bool) -> tuple[int, int]:
+        """The inclusive range that is served."""
+        return _up_to(self.versions, self.unstable if with_unstable else None)
+
+    def shown(self, *, with_unstable: bool) -> tuple[int, int]:
+        """The inclusive range that ApiVersions tells of."""
+        return _up_to(self.advertised, self.unstable if with_unstable else None)
+
+
+def _up_to(versions: tuple[int, int], last: int | None) -> tuple[int, int]:
+    return versions if last is None else (versions[0], last)
 
 
 REGISTRY: dict[int, ApiHandler] = {}
@@ -191,12 +208,13 @@ def api(
     versions: tuple[int, int],
     advertised: tuple[int, int] | None = None,
     offered: Offered = _always,
+    unstable: int | None = None,
 ) -> Callable[[H], H]:
     """Registers the decorated function as the handler of `key` in `versions` (both ends included)."""
 
     def register(handler: H) -> H:
         assert key not in REGISTRY, f"{key.name} has two handlers"
-        REGISTRY[key] = ApiHandler(key, versions, advertised or versions, handler, offered)
+        REGISTRY[key] = ApiHandler(key, versions, advertised or versions, handler, offered, unstable=unstable)
         return handler
 
     return register

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.features import finalized, supported
 from broker.request import REGISTRY, RequestContext, api
+from config.catalogue.server import UNSTABLE_API_VERSIONS_ENABLE
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -37,7 +38,9 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
         api_keys=[
             ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
             for key, (low, high) in sorted(
-                (key, handler.advertised) for key, handler in REGISTRY.items() if handler.offered(broker)
+                (key, handler.shown(with_unstable=broker.config[UNSTABLE_API_VERSIONS_ENABLE]))
+                for key, handler in REGISTRY.items()
+                if handler.offered(broker)
             )
         ],
         supported_features=[

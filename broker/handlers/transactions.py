@@ -64,7 +64,7 @@ PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 # ---- producer ids
 
 
-@api(ApiKey.INIT_PRODUCER_ID, versions=(0, 5))
+@api(ApiKey.INIT_PRODUCER_ID, versions=(0, 5), unstable=6)
 def init_producer_id(
     broker: Broker, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Pending[InitProducerIdResponse]:

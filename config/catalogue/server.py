@@ -64,7 +64,7 @@ CONFIG_PROVIDERS = keys.list_(
     "config.providers", (), LOW, NO_PLUGINS, ListOf(may_be_empty=True), CLUSTER_WIDE
 ).doc("Names of providers that replace ${provider:path:key} in configuration values.")
 UNSTABLE_API_VERSIONS_ENABLE = keys.boolean(
-    "unstable.api.versions.enable", False, HIGH, NO_REPLICATION, internal=True
+    "unstable.api.versions.enable", False, HIGH, ACTED, internal=True
 ).doc("Whether versions of requests that are still in the making are offered to clients.")
 UNSTABLE_FEATURE_VERSIONS_ENABLE = keys.boolean(
     "unstable.feature.versions.enable", False, HIGH, ACTED, internal=True

@@ -24,16 +24,16 @@ TRANSACTION_STATE_LOG_SEGMENT_BYTES = keys.int_(
     "transaction.state.log.segment.bytes", 100 << 20, HIGH, ACTED, at_least(1)
 ).doc("How large a segment of __transaction_state becomes; small ones are compacted sooner and load faster.")
 TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE = keys.int_(
-    "transaction.state.log.load.buffer.size", 5 << 20, HIGH, TRANSACTIONS_LATER, at_least(1)
+    "transaction.state.log.load.buffer.size", 5 << 20, HIGH, ACTED, at_least(1)
 ).doc("How many bytes are read at a time when transactions are loaded; a larger batch still comes whole.")
 
 # Transactions.
 
-TRANSACTION_MAX_TIMEOUT_MS = keys.int_(
-    "transaction.max.timeout.ms", 900_000, HIGH, TRANSACTIONS_LATER, at_least(1)
-).doc("The longest transaction that a producer may ask for; one that asks for more is refused.")
+TRANSACTION_MAX_TIMEOUT_MS = keys.int_("transaction.max.timeout.ms", 900_000, HIGH, ACTED, at_least(1)).doc(
+    "The longest transaction that a producer may ask for; one that asks for more is refused."
+)
 TRANSACTIONAL_ID_EXPIRATION_MS = keys.int_(
-    "transactional.id.expiration.ms", 604_800_000, HIGH, TRANSACTIONS_LATER, at_least(1)
+    "transactional.id.expiration.ms", 604_800_000, HIGH, ACTED, at_least(1)
 ).doc("How long an unused transactional id is remembered.")
 TRANSACTION_PARTITION_VERIFICATION_ENABLE = keys.boolean(
     "transaction.partition.verification.enable", True, LOW, ACTED, None, CLUSTER_WIDE
@@ -41,7 +41,7 @@ TRANSACTION_PARTITION_VERIFICATION_ENABLE = keys.boolean(
     "Whether a partition checks with the coordinator that it belongs to a transaction before it takes records of it."
 )
 TRANSACTION_TWO_PHASE_COMMIT_ENABLE = keys.boolean(
-    "transaction.two.phase.commit.enable", False, LOW, TRANSACTIONS_LATER
+    "transaction.two.phase.commit.enable", False, LOW, ACTED
 ).doc(
     "Whether producers may keep transactions open without a timeout, for a commit that another system decides."
 )
@@ -49,14 +49,14 @@ TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS = keys.int_(
     "transaction.abort.timed.out.transaction.cleanup.interval.ms",
     10_000,
     LOW,
-    TRANSACTIONS_LATER,
+    ACTED,
     at_least(1),
 ).doc("How often the coordinator looks for transactions that have run out of time.")
 TRANSACTION_REMOVE_EXPIRED_TRANSACTION_CLEANUP_INTERVAL_MS = keys.int_(
     "transaction.remove.expired.transaction.cleanup.interval.ms",
     3_600_000,
     LOW,
-    TRANSACTIONS_LATER,
+    ACTED,
     at_least(1),
 ).doc("How often the coordinator looks for transactional ids that have expired.")
 ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS = keys.int_(
