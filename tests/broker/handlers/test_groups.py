@@ -1,4 +1,4 @@
-"""FindCoordinator on a broker that is alone: it is everybody's coordinator."""
+"""FindCoordinator on a broker that is alone: it is everybody's coordinator. And what it coordinates: classic groups."""
 
 from __future__ import annotations
 
@@ -6,10 +6,27 @@ from pathlib import Path
 
 import pytest
 
+from broker.authorized_operations import GROUP_OPERATIONS
 from broker.controller.internal_topics import GROUP, TRANSACTION
+from broker.coordinator.group.classic.group import ClassicGroup
+from broker.services import AUTHORIZED_OPERATIONS_OMITTED
 from protocol.errors import ErrorCode
-from protocol.messages.groups import FindCoordinatorRequest, FindCoordinatorResponse
-from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, InProcessBroker
+from protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    ListGroupsRequest,
+    SyncGroupRequest,
+)
+from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, WAITS, InProcessBroker, Wait
 from tests.support.difference import Like
 
 SHARE = 2
@@ -61,3 +78,148 @@ def test_the_configured_address_is_named(tmp_path: Path) -> None:
     answer = Like(coordinators=[Like(host="kafka.example", port=19092)])
     assert broker.client(version=4) >> asked << answer
     broker.kill()
+
+
+# ---- the classic group protocol
+
+
+SESSION_S = 10
+
+
+def joining(member_id: str = "", **fields: object) -> JoinGroupRequest:
+    asked = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=SESSION_S * 1000,
+        rebalance_timeout_ms=20_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"m")],
+    )
+    for name, value in fields.items():
+        setattr(asked, name, value)
+    return asked
+
+
+def with_coordinator(broker: InProcessBroker) -> InProcessBroker:
+    broker.client(version=4).ask(FindCoordinatorRequest(coordinator_keys=["g"]))
+    return broker
+
+
+def member_of(broker: InProcessBroker) -> tuple[str, int]:
+    """The id and the generation of the only member of the group g."""
+    client = broker.client(version=0)
+    assert client >> joining() >> Wait(4) << Like(error_code=ErrorCode.NONE)
+    described = broker.client(version=0).ask(DescribeGroupsRequest(groups=["g"]))
+    assert isinstance(described, DescribeGroupsResponse)
+    return described.groups[0].members[0].member_id, 1
+
+
+@pytest.mark.parametrize(("version", "nothing"), [(0, ""), (6, ""), (7, None), (9, None)])
+def test_no_protocol_is_empty_or_null(broker: InProcessBroker, version: int, nothing: str | None) -> None:
+    with_coordinator(broker)
+    asked = joining(group_id="")
+    refused = Like(error_code=ErrorCode.INVALID_GROUP_ID, protocol_name=nothing, generation_id=-1)
+    assert broker.client(version=version) >> asked << refused
+
+
+@pytest.mark.parametrize("timeout_ms", [5_999, 1_800_001])
+def test_sessions_have_bounds(broker: InProcessBroker, timeout_ms: int) -> None:
+    with_coordinator(broker)
+    asked = joining(session_timeout_ms=timeout_ms, member_id="m")
+    refused = Like(error_code=ErrorCode.INVALID_SESSION_TIMEOUT, member_id="m")
+    assert broker.client(version=9) >> asked << refused
+
+
+def test_a_join_waits_and_then_comes_to_a_generation(broker: InProcessBroker) -> None:
+    client = with_coordinator(broker).client(version=9)
+    first = client.ask(joining())
+    assert isinstance(first, JoinGroupResponse)
+    assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    member = first.member_id
+    assert client >> joining(member) << WAITS
+    assert client >> Wait(3) << Like(error_code=0, leader=member, member_id=member, generation_id=1)
+    syncing = SyncGroupRequest(
+        group_id="g",
+        generation_id=1,
+        member_id=member,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[SyncGroupRequest.SyncGroupRequestAssignment(member_id=member, assignment=b"a")],
+    )
+    assert broker.client(version=5) >> syncing << Like(error_code=0, assignment=b"a", protocol_name="range")
+    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member)
+    assert broker.client(version=4) >> beat << HeartbeatResponse()
+
+
+def test_version_0_knows_no_rebalance_timeout(broker: InProcessBroker) -> None:
+    member_of(with_coordinator(broker))
+    (shard,) = [each for each in broker.coordinators.group_runtime.shards() if len(each.groups)]
+    group = shard.groups.get("g")
+    assert isinstance(group, ClassicGroup)
+    assert group.rebalance_timeout_ms() == SESSION_S * 1000
+
+
+@pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
+def test_from_version_5_on_a_sync_says_its_protocol(broker: InProcessBroker, missing: str) -> None:
+    asked = SyncGroupRequest(
+        group_id="g", generation_id=1, member_id="m", protocol_type="consumer", protocol_name="range"
+    )
+    setattr(asked, missing, None)
+    refused = Like(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    assert broker.client(version=5) >> asked << refused
+
+
+def test_before_version_3_one_member_leaves(broker: InProcessBroker) -> None:
+    member, _ = member_of(with_coordinator(broker))
+    client = broker.client(version=2)
+    nobody = LeaveGroupRequest(group_id="g", member_id="nobody")
+    assert client >> nobody << LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, members=[])
+    assert client >> LeaveGroupRequest(group_id="g", member_id=member) << LeaveGroupResponse(members=[])
+    no_group = LeaveGroupRequest(group_id="none", member_id=member)
+    assert client >> no_group << Like(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+def test_from_version_3_on_each_member_leaves_by_itself(broker: InProcessBroker) -> None:
+    member, _ = member_of(with_coordinator(broker))
+    named = LeaveGroupRequest.MemberIdentity
+    asked = LeaveGroupRequest(group_id="g", members=[named(member_id=member), named(member_id="nobody")])
+    left = [
+        Like(member_id=member, error_code=0),
+        Like(member_id="nobody", error_code=ErrorCode.UNKNOWN_MEMBER_ID),
+    ]
+    assert broker.client(version=5) >> asked << Like(error_code=0, members=left)
+    asked.group_id = "none"
+    unknown = [Like(error_code=ErrorCode.UNKNOWN_MEMBER_ID)] * 2
+    assert broker.client(version=5) >> asked << Like(error_code=0, members=unknown)
+
+
+def test_a_group_needs_a_name_to_be_spoken_to(broker: InProcessBroker) -> None:
+    with_coordinator(broker)
+    refused = Like(error_code=ErrorCode.INVALID_GROUP_ID)
+    for asked in (SyncGroupRequest(), HeartbeatRequest(), LeaveGroupRequest()):
+        assert broker.client(version=2) >> asked << refused
+
+
+def test_groups_are_listed_described_and_deleted(broker: InProcessBroker) -> None:
+    member, _ = member_of(with_coordinator(broker))
+    listed = [Like(group_id="g", protocol_type="consumer", group_state="CompletingRebalance")]
+    assert broker.client(version=5) >> ListGroupsRequest() << Like(error_code=0, groups=listed)
+    asked = DescribeGroupsRequest(groups=["g", "h"], include_authorized_operations=True)
+    described = [
+        Like(group_id="g", error_code=0, authorized_operations=GROUP_OPERATIONS, error_message=None),
+        Like(group_id="h", error_code=ErrorCode.GROUP_ID_NOT_FOUND, group_state="Dead"),
+    ]
+    assert broker.client(version=6) >> asked << Like(groups=described)
+    asked.include_authorized_operations = False
+    described[0] = Like(authorized_operations=AUTHORIZED_OPERATIONS_OMITTED)
+    assert broker.client(version=6) >> asked << Like(groups=described)
+    deleting = DeleteGroupsRequest(groups_names=["g", "h", "g"])
+    results = [
+        Like(group_id="g", error_code=ErrorCode.NON_EMPTY_GROUP),
+        Like(group_id="h", error_code=ErrorCode.GROUP_ID_NOT_FOUND),
+    ]
+    assert broker.client(version=2) >> deleting << Like(results=results)
+    broker.client(version=2).ask(LeaveGroupRequest(group_id="g", member_id=member))
+    results[0] = Like(group_id="g", error_code=0)
+    assert broker.client(version=2) >> deleting << Like(results=results)
+    assert broker.client(version=5) >> ListGroupsRequest() << Like(groups=[])
