@@ -314,3 +314,102 @@ _declare(
     ["reason"],
     dropped_points_total="Values that clients pushed and that are not shown.",
 )
+
+GROUP_MANAGER_PREFIX: Final = "kafka_coordinator_group_groupmetadatamanager"
+_declare(
+    Kind.GAUGE,
+    GROUP_MANAGER_PREFIX,
+    [],
+    numgroups="Classic groups that this broker coordinates.",
+    numgroupspreparingrebalance="Classic groups that wait for their members to join.",
+    numgroupscompletingrebalance="Classic groups that wait for the assignment of their leader.",
+    numgroupsstable="Classic groups whose members have their assignments.",
+    numgroupsdead="Classic groups that are being removed.",
+    numgroupsempty="Classic groups without members.",
+    numoffsets="Committed offsets that this broker keeps, of groups of all types.",
+)
+
+GROUP_COORDINATOR_PREFIX: Final = "kafka_server_group_coordinator_metrics"
+_declare(Kind.GAUGE, GROUP_COORDINATOR_PREFIX, ["protocol"], group_count="Groups, by type.")
+_declare(Kind.GAUGE, GROUP_COORDINATOR_PREFIX, ["state"], consumer_group_count="Consumer groups, by state.")
+_declare(
+    Kind.GAUGE,
+    GROUP_COORDINATOR_PREFIX,
+    [],
+    offset_commit_count="Offsets that were committed, in all.",
+    offset_deletion_count="Offsets that somebody deleted, in all.",
+    offset_expiration_count="Offsets that have expired, in all.",
+    consumer_group_rebalance_count="Epochs that consumer groups have begun, in all.",
+)
+
+TRANSACTION_COORDINATOR_PREFIX: Final = "kafka_server_transaction_coordinator_metrics"
+_declare(
+    Kind.GAUGE, TRANSACTION_COORDINATOR_PREFIX, [], transactional_id_count="Transactional ids that are known."
+)
+_declare(
+    Kind.GAUGE, "barnabas", ["state"], transactions="Transactional ids, by the state of their transaction."
+)
+
+
+def _declare_runtime(prefix: str) -> None:
+    """What both coordinators show of their runtime."""
+    _declare(
+        Kind.GAUGE, prefix, ["state"], num_partitions="Partitions of the topic, by the state of their shard."
+    )
+    _declare(
+        Kind.GAUGE,
+        prefix,
+        [],
+        partition_load_time_max="The longest that a partition took to load in the last 30 s, in ms.",
+        partition_load_time_avg="How long partitions took to load in the last 30 s, in ms.",
+    )
+    for metric, text in {
+        "event_processing_time_ms": "operations took, without the wait for their commit, in ms",
+        "event_purgatory_time_ms": "batches of records took from the first record to their commit, in ms",
+        "batch_linger_time_ms": "records were gathered before they were written, in ms",
+        "batch_flush_time_ms": "it took to append a batch, in ms",
+    }.items():
+        for suffix in ("max", "p50", "p95", "p99", "p999"):
+            _declare(Kind.GAUGE, prefix, [], **{f"{metric}_{suffix}": f"How long ({suffix}) {text}."})
+
+
+_declare_runtime(GROUP_COORDINATOR_PREFIX)
+_declare_runtime(TRANSACTION_COORDINATOR_PREFIX)
+
+VERIFICATION_PREFIX: Final = "kafka_server_addpartitionstotxnmanager"
+_declare(
+    Kind.SUMMARY,
+    VERIFICATION_PREFIX,
+    [],
+    verificationtimems="How long partitions waited to hear whether they belong to a transaction, in ms.",
+)
+_declare(
+    Kind.GAUGE,
+    VERIFICATION_PREFIX,
+    [],
+    verificationfailurerate_count="Partitions that were told that they do not, in all.",
+)
+
+_declare(
+    Kind.GAUGE,
+    "kafka_consumergroup",
+    ["consumergroup", "topic", "partition"],
+    current_offset="The offset that a group has committed; -1 for a partition of which it has none.",
+    lag="How many offsets a group is behind the end of a partition; -1 where it has committed none.",
+)
+_declare(
+    Kind.GAUGE,
+    "kafka_consumergroup",
+    ["consumergroup", "topic"],
+    current_offset_sum="The committed offsets of a group, over the partitions of a topic.",
+    lag_sum="The lag of a group, over the partitions of a topic.",
+)
+_declare(Kind.GAUGE, "kafka_consumergroup", ["consumergroup"], members="Members of a group.")
+_declare(Kind.GAUGE, "kafka_topic", ["topic"], partitions="Partitions of a topic.")
+_declare(
+    Kind.GAUGE,
+    "kafka_topic_partition",
+    ["topic", "partition"],
+    current_offset="Where a partition ends for consumers: its high watermark.",
+    oldest_offset="Where a partition begins.",
+)

@@ -11,8 +11,11 @@ from broker.cleaner_metrics import add_cleaner
 from broker.compaction import Compaction
 from broker.controller.embedded import Controller
 from broker.controller.log_dir_admin import LogDirAdmin
+from broker.coordinator.assembly import Coordinators
+from broker.coordinator_metrics import add_coordinators
 from broker.fetch_session import FetchManager
 from broker.http import HttpServer
+from broker.lag_metrics import add_lag
 from broker.log_cleaner import LogCleaner
 from broker.log_dir_metrics import add_log_dirs
 from broker.metadata_metrics import add_metadata_log
@@ -41,6 +44,7 @@ class Observed(Protocol):
     client_metrics: ClientMetricsManager
     config: BrokerConfig
     controller: Controller
+    coordinators: Coordinators
     env: Env
     fetch_manager: FetchManager
     is_stopping: bool
@@ -78,6 +82,8 @@ class Observers:
         metric_sources.add_disk_space(metrics, lambda: [it.space for it in replicas.log_manager.dirs])
         add_cleaner(metrics, server.log_cleaner, replicas.log_manager, server.env.now_ms)
         metric_sources.add_controller(metrics, lambda: server.controller.image)
+        add_coordinators(metrics, server.coordinators)
+        add_lag(metrics, server.coordinators.group_runtime, replicas, lambda: server.controller.image)
         add_client_metrics(metrics, server.client_metrics)
         add_metadata_log(metrics, server.storage.store, lambda: server.controller.image, server.env.now_ms)
         return metrics

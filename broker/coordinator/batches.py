@@ -51,14 +51,24 @@ def size_of(records: Sequence[Encoded]) -> int:
 class Batch:
     """Records that are appended in one piece; the first gets `first_offset`.
 
-    `size` is an upper bound, in bytes; the log takes `max_bytes`.
+    `size` is an upper bound, in bytes; the log takes `max_bytes`. `began` is when the first record came, in s.
     """
 
-    __slots__ = ("_expiry", "_waiting", "first_offset", "is_complete", "max_bytes", "records", "size")
+    __slots__ = (
+        "_expiry",
+        "_waiting",
+        "began",
+        "first_offset",
+        "is_complete",
+        "max_bytes",
+        "records",
+        "size",
+    )
 
     def __init__(self, first_offset: int, max_bytes: int) -> None:
         self.first_offset = first_offset
         self.max_bytes = max_bytes
+        self.began = 0.0
         self.is_complete = False
         self.records: list[tuple[bytes | None, bytes | None, int, tuple[()]]] = []
         self.size = RECORD_BATCH_OVERHEAD

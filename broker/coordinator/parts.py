@@ -7,10 +7,10 @@ from typing import Generic, Protocol, TypeVar
 from uuid import UUID, uuid4
 
 from broker.blocking import BlockingRunner
-from broker.coordinator.loading import LoadSummary
 from broker.coordinator.partition_log import PartitionLogs
 from broker.coordinator.record import CoordinatorRecord
 from broker.coordinator.record_types import RecordTypes
+from broker.coordinator.runtime_probe import RuntimeProbe
 from broker.coordinator.serde import RecordSerde
 from broker.coordinator.shard import CoordinatorShard, ShardContext
 from broker.metadata.image import MetadataImage
@@ -25,20 +25,6 @@ class CoordinatorLoop(Timer, Protocol):
     """What of an event loop a runtime needs."""
 
     def call_soon(self, callback: Callable[[], object], /) -> object: ...
-
-
-class RuntimeProbe(Protocol):
-    """What the metrics want to know."""
-
-    def loaded(self, partition: int, summary: LoadSummary) -> None: ...
-    def load_failed(self, partition: int) -> None: ...
-
-
-class NoProbe:
-    """RuntimeProbe that looks away."""
-
-    def loaded(self, partition: int, summary: LoadSummary) -> None: ...
-    def load_failed(self, partition: int) -> None: ...
 
 
 class RuntimeParts(Generic[S]):
@@ -83,4 +69,4 @@ class RuntimeParts(Generic[S]):
         self.compression = compression
         self.is_needed = is_needed
         self.new_uuid = new_uuid
-        self.probe = probe or NoProbe()
+        self.probe = probe or RuntimeProbe()

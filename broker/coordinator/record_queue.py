@@ -60,7 +60,9 @@ class RecordQueue(Generic[S]):
                 ErrorCode.MESSAGE_TOO_LARGE,
                 f"Records of {size} bytes for {self.name}, which takes {limits.max_batch_bytes} at a time.",
             )
-        return Batch(limits.next_offset, limits.max_batch_bytes)
+        batch = Batch(limits.next_offset, limits.max_batch_bytes)
+        batch.began = self._parts.probe.clock()
+        return batch
 
     def batch_for(self, size: int, *, is_needed: bool) -> Batch:
         """The same, or the batch that is gathered where that has room."""
@@ -100,13 +102,18 @@ class RecordQueue(Generic[S]):
         batch, self._pending = self._pending, None
         if batch is None:
             return
+        probe = self._parts.probe
+        began = probe.clock()
+        probe.linger.add(began - batch.began)
         try:
             data = build_batch(batch.records, compression=self._parts.compression())
         except Exception:
             logger.exception("a batch of %s cannot be built", self.name)
             self._lost(batch, errors.bug(self.name))
             return
-        self.follow(batch, self._parts.logs.append(self._partition, data))
+        result = self._parts.logs.append(self._partition, data)
+        probe.flush.add(probe.clock() - began)
+        self.follow(batch, result)
 
     def follow(self, batch: Batch, result: AppendResult | Pending[AppendResult]) -> None:
         """Tells those who wait for `batch` when it is committed, by what became of its append."""
@@ -134,6 +141,7 @@ class RecordQueue(Generic[S]):
             self._lost(batch, errors.not_coordinator(self.name))
         else:
             batch.complete(None)
+            self._parts.probe.purgatory.add(self._parts.probe.clock() - batch.began)
 
     def when_committed(self, callback: Committed) -> None:
         """Calls it when everything that was replayed is committed, at once where it is."""

@@ -14,7 +14,7 @@ from broker.coordinator import errors
 from broker.coordinator.batches import Answer
 from broker.coordinator.parts import RuntimeParts
 from broker.coordinator.shard import CoordinatorResult, CoordinatorShard
-from broker.coordinator.shard_runner import ShardRunner
+from broker.coordinator.shard_runner import ShardRunner, ShardState
 from broker.coordinator.txn import (
     TopicPartition,
     TransactionalProducer,
@@ -46,6 +46,7 @@ class CoordinatorRuntime(Generic[S]):
     ) -> None:
         self.verifier = verifier
         self.topic = parts.topic
+        self.probe = parts.probe
         self._parts = parts
         self._node_id = node_id
         self._runners: dict[int, ShardRunner[S]] = {}
@@ -163,6 +164,10 @@ class CoordinatorRuntime(Generic[S]):
     def shards(self) -> Sequence[S]:
         """Those that are loaded; for metrics, and to look at."""
         return [runner.shard for runner in self._runners.values() if runner.shard is not None]
+
+    def states(self) -> list[ShardState]:
+        """Those of all partitions that this broker leads."""
+        return [runner.state for runner in self._runners.values()]
 
     def log_dir_failed(self) -> None:
         """Gives up the partitions whose disk has failed."""

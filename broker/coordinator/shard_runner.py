@@ -96,6 +96,8 @@ class ShardRunner(Generic[S]):
 
     def write(self, operation: Operation[S, R], answer: Answer[R]) -> None:
         """Runs `operation` and has its records written. See CoordinatorRuntime.write."""
+        probe = self._parts.probe
+        began = probe.clock()
         result = self._decide(operation, answer)
         if result is None:
             return
@@ -105,6 +107,7 @@ class ShardRunner(Generic[S]):
         except ApiError as error:
             _finish(result, answer, errors.as_coordinator(error))
             return
+        probe.processing.add(probe.clock() - began)
         self._queue.when_committed(partial(_finish, result, answer))
         self._queue.flush_unless_lingering()
 
@@ -196,6 +199,8 @@ class ShardRunner(Generic[S]):
             self._put_away(shard)
 
     def _put_away(self, shard: S) -> None:
+        for seen in self._parts.probe.shard_gone:
+            seen(shard)
         try:
             shard.on_unloaded()
         except Exception:
@@ -390,7 +395,7 @@ class ShardRunner(Generic[S]):
         if isinstance(error, LoadCancelledError):
             return
         logger.error("%s cannot be loaded: %s", self.name, error, exc_info=_unforeseen(error))
-        self._parts.probe.load_failed(self.partition)
+        self._parts.probe.load_failures += 1
 
     def _loaded(self, shard: S, loader: ShardLoader) -> None:
         self._shard, self.state = shard, ShardState.ACTIVE
@@ -403,7 +408,7 @@ class ShardRunner(Generic[S]):
             self._fall(errors.not_coordinator(self.name))
             self._not_loaded(error)
             return
-        self._parts.probe.loaded(self.partition, loader.summary)
+        self._parts.probe.loaded(loader.summary)
 
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
         if self.state is ShardState.LOADING:

@@ -236,14 +236,21 @@ async def test_every_declared_metric_of_other_parts_has_a_source() -> None:
     metric_sources.add_late_transactions(metrics, list, lambda: 0, 0)
     metric_sources.add_controller(metrics, MetadataImage.empty)
     with_tests_of_their_own = (
+        "kafka_consumergroup",
+        "kafka_coordinator_group",
         "kafka_log_logcleaner",
         "kafka_log_logmanager",
+        "kafka_server_addpartitionstotxnmanager",
+        "kafka_server_group_coordinator",
         "kafka_server_metadataloader",
         "kafka_server_raft",
         "kafka_server_replicaalterlogdirs",
         "kafka_server_snapshotemitter",
+        "kafka_server_transaction_coordinator",
+        "kafka_topic",
         "barnabas_compaction",
         "barnabas_client_metrics",
+        "barnabas_transactions",
     )
     others = {name for name in FAMILIES if not name.startswith(with_tests_of_their_own)}
     assert {family.name for family, _ in snapshot_at_once(metrics)} == others

@@ -69,8 +69,12 @@ class ShareGroup(_ForeignGroup):
     type = GroupType.SHARE
 
     @property
+    def member_count(self) -> int:
+        return sum(1 for _ in self.members(share.ShareGroupMemberMetadataKey))
+
+    @property
     def is_empty(self) -> bool:
-        return not any(self.members(share.ShareGroupMemberMetadataKey))
+        return self.member_count == 0
 
     @property
     def state_name(self) -> str:
@@ -124,8 +128,12 @@ class StreamsGroup(_ForeignGroup):
     type = GroupType.STREAMS
 
     @property
+    def member_count(self) -> int:
+        return sum(1 for _ in self.members(streams.StreamsGroupMemberMetadataKey))
+
+    @property
     def is_empty(self) -> bool:
-        return not any(self.members(streams.StreamsGroupMemberMetadataKey))
+        return self.member_count == 0
 
     @property
     def state_name(self) -> str:

@@ -45,6 +45,9 @@ class Group(Protocol):
     def is_empty(self) -> bool:
         """Whether it has no members."""
 
+    @property
+    def member_count(self) -> int: ...
+
     def check_offset_commit(
         self,
         member_id: str,

@@ -14,6 +14,7 @@ from broker.coordinator.partition_log import LogLimits
 from broker.coordinator.parts import RuntimeParts
 from broker.coordinator.record import CoordinatorRecord, tombstone
 from broker.coordinator.record_types import GROUP_RECORDS
+from broker.coordinator.runtime_probe import RuntimeProbe
 from broker.coordinator.shard import CoordinatorResult, ShardContext
 from broker.coordinator.shard_runner import ShardRunner
 from broker.coordinator.txn import TransactionMarker
@@ -222,18 +223,16 @@ class MemoryLogs:
         return found
 
 
-class WatchedProbe:
-    """RuntimeProbe that writes down."""
+class WatchedProbe(RuntimeProbe):
+    """RuntimeProbe that keeps what it heard of loads."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.loads: list[LoadSummary] = []
-        self.failures = 0
 
-    def loaded(self, partition: int, summary: LoadSummary) -> None:
+    def loaded(self, summary: LoadSummary) -> None:
+        super().loaded(summary)
         self.loads.append(summary)
-
-    def load_failed(self, partition: int) -> None:
-        self.failures += 1
 
 
 class Bench:

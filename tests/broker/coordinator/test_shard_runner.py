@@ -478,7 +478,7 @@ def test_a_partition_that_cannot_be_read_is_not_coordinated(
         Counters.poisoned = None
     assert bench.runner.state is ShardState.FAILED
     assert look(bench).value is ErrorCode.NOT_COORDINATOR
-    assert bench.probe.failures == 1
+    assert bench.probe.load_failures == 1
     assert "cannot be loaded" in caplog.text
     logs.breaks, logs.reading = False, None
     bench.runner.lead(8)

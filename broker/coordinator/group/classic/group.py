@@ -108,6 +108,10 @@ class ClassicGroup:
         return self.state.value
 
     @property
+    def member_count(self) -> int:
+        return len(self.members)
+
+    @property
     def is_empty(self) -> bool:
         return self.state is State.EMPTY
 

@@ -85,6 +85,10 @@ class ConsumerGroup:
         return PROTOCOL_TYPE
 
     @property
+    def member_count(self) -> int:
+        return len(self.members)
+
+    @property
     def is_empty(self) -> bool:
         return not self.members
 

@@ -1,0 +1,69 @@
+"""RuntimeProbe: what is counted and timed of a coordinator's runtime, for its metrics.
+
+Source: org.apache.kafka.coordinator.common.runtime.CoordinatorRuntimeMetrics.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from broker.coordinator.loading import LoadSummary
+
+KEPT_TIMES: Final = 1024
+LOAD_WINDOW_S: Final = 30.0
+"""How long the duration of a load counts, as in Kafka."""
+
+
+class RecentTimes:
+    """The latest of the durations there were, in ms, and how many there have been."""
+
+    __slots__ = ("_kept", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._kept = array("d")
+
+    def add(self, seconds: float) -> None:
+        if self.count < KEPT_TIMES:
+            self._kept.append(seconds * 1000)
+        else:
+            self._kept[self.count % KEPT_TIMES] = seconds * 1000
+        self.count += 1
+
+    def values(self) -> array[float]:
+        """A copy, in no particular order."""
+        return self._kept[:]
+
+
+class RuntimeProbe:
+    """One runtime's. `clock` is a monotonic clock in seconds.
+
+    `processing`: operations, from their beginning until their records are replayed; `linger`: batches, from the first
+    record in them until they are appended; `flush`: appends; `purgatory`: batches, from the first record until they are
+    committed and answered.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
+        self.processing = RecentTimes()
+        self.linger = RecentTimes()
+        self.flush = RecentTimes()
+        self.purgatory = RecentTimes()
+        self.load_failures = 0
+        self.shard_gone: list[Callable[[Any], None]] = []
+        """Who wants to see a shard once more that is put away."""
+        self._loads: deque[tuple[float, float]] = deque()
+
+    def loaded(self, summary: LoadSummary) -> None:
+        self._loads.append((self.clock(), summary.ended_ms - summary.started_ms))
+
+    def load_times_ms(self) -> list[float]:
+        """How long the loads took that ended within the last LOAD_WINDOW_S."""
+        since = self.clock() - LOAD_WINDOW_S
+        while self._loads and self._loads[0][0] < since:
+            self._loads.popleft()
+        return [duration for _, duration in self._loads]

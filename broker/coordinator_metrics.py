@@ -1,0 +1,176 @@
+"""The metrics of the coordinators: groups, offsets, transactions, and the runtime that both stand on.
+
+Source: GroupCoordinatorMetrics, CoordinatorRuntimeMetricsImpl, TransactionStateManager, AddPartitionsToTxnManager.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.coordinator.runtime_probe import RecentTimes
+from broker.coordinator.shard_runner import ShardState
+from broker.metric_families import (
+    GROUP_COORDINATOR_PREFIX,
+    GROUP_MANAGER_PREFIX,
+    TRANSACTION_COORDINATOR_PREFIX,
+    VERIFICATION_PREFIX,
+)
+from broker.metrics import Metrics, Sample, quantiles
+
+if TYPE_CHECKING:
+    from broker.coordinator.assembly import Coordinators
+    from broker.coordinator.group.group import Group
+    from broker.coordinator.runtime import CoordinatorRuntime
+    from broker.txn_verification import VerificationProbe
+
+_CLASSIC_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
+_CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
+_SUFFIXES: Final = {"0.50": "p50", "0.95": "p95", "0.99": "p99", "0.999": "p999"}
+
+
+def add_coordinators(metrics: Metrics, coordinators: Coordinators) -> None:
+    """Everything but lag."""
+    _add_groups(metrics, coordinators)
+    _add_offsets(metrics, coordinators)
+    _add_runtime(metrics, GROUP_COORDINATOR_PREFIX, coordinators.group_runtime)
+    _add_runtime(metrics, TRANSACTION_COORDINATOR_PREFIX, coordinators.transaction_runtime)
+    _add_transactions(metrics, coordinators)
+    _add_verification(metrics, coordinators.verifications)
+
+
+# ---- groups
+
+
+def _add_groups(metrics: Metrics, coordinators: Coordinators) -> None:
+    def groups(kind: str) -> Iterator[Group]:
+        return (
+            group
+            for shard in coordinators.group_runtime.shards()
+            for group in list(shard.groups)
+            if group.type == kind
+        )
+
+    def in_state(kind: str, state: str) -> Callable[[], float]:
+        return lambda: sum(group.state_name == state for group in groups(kind))
+
+    metrics.add_value(f"{GROUP_MANAGER_PREFIX}_numgroups", lambda: sum(1 for _ in groups("classic")))
+    for state in _CLASSIC_STATES:
+        metrics.add_value(f"{GROUP_MANAGER_PREFIX}_numgroups{state.lower()}", in_state("classic", state))
+
+    def by_type() -> Iterable[Sample]:
+        kinds = ("classic", "consumer", "share", "streams")
+        return [((kind,), sum(1 for _ in groups(kind))) for kind in kinds]
+
+    def by_state() -> Iterable[Sample]:
+        counts = Counter(group.state_name for group in groups("consumer"))
+        return [((state,), counts[state]) for state in _CONSUMER_STATES]
+
+    metrics.add(f"{GROUP_COORDINATOR_PREFIX}_group_count", by_type)
+    metrics.add(f"{GROUP_COORDINATOR_PREFIX}_consumer_group_count", by_state)
+
+
+def _add_offsets(metrics: Metrics, coordinators: Coordinators) -> None:
+    runtime = coordinators.group_runtime
+    metrics.add_value(
+        f"{GROUP_MANAGER_PREFIX}_numoffsets",
+        lambda: sum(shard.offsets.committed.count for shard in runtime.shards()),
+    )
+    for metric, read in {
+        "offset_commit_count": lambda shard: shard.offsets.committed_count,
+        "offset_deletion_count": lambda shard: shard.offsets.deleted_count,
+        "offset_expiration_count": lambda shard: shard.offsets.expired_count,
+        "consumer_group_rebalance_count": lambda shard: shard.consumers.rebalances,
+    }.items():
+        metrics.add_value(f"{GROUP_COORDINATOR_PREFIX}_{metric}", _GrowingSum(runtime, read))
+
+
+class _GrowingSum:
+    """The sum over all shards of something that each counts from 0 on; what a shard has counted stays when it goes."""
+
+    def __init__(self, runtime: CoordinatorRuntime[Any], read: Callable[[Any], int]) -> None:
+        self._runtime = runtime
+        self._read = read
+        self._gone = 0
+        runtime.probe.shard_gone.append(self._keep)
+
+    def _keep(self, shard: Any) -> None:
+        self._gone += self._read(shard)
+
+    def __call__(self) -> float:
+        return self._gone + sum(map(self._read, self._runtime.shards()))
+
+
+# ---- the runtime
+
+
+def _add_runtime(metrics: Metrics, prefix: str, runtime: CoordinatorRuntime[Any]) -> None:
+    probe = runtime.probe
+    metrics.add_value(f"{prefix}_partition_load_time_max", lambda: _max(probe.load_times_ms()))
+    metrics.add_value(f"{prefix}_partition_load_time_avg", lambda: _mean(probe.load_times_ms()))
+
+    def partitions() -> Iterable[Sample]:
+        states = Counter(runtime.states())
+        shown = (ShardState.LOADING, ShardState.ACTIVE, ShardState.FAILED)
+        return [((state.value.lower(),), states[state]) for state in shown]
+
+    metrics.add(f"{prefix}_num_partitions", partitions)
+    for metric, times in {
+        "event_processing_time_ms": probe.processing,
+        "event_purgatory_time_ms": probe.purgatory,
+        "batch_linger_time_ms": probe.linger,
+        "batch_flush_time_ms": probe.flush,
+    }.items():
+        for suffix in ("max", *_SUFFIXES.values()):
+            metrics.add_value(f"{prefix}_{metric}_{suffix}", _quantile(times, suffix))
+
+
+def _quantile(times: RecentTimes, suffix: str) -> Callable[[], float]:
+    def read() -> float:
+        values = times.values()
+        if suffix == "max":
+            return _max(values)
+        found = {_SUFFIXES.get(quantile): value for quantile, value in quantiles(values)}
+        return found.get(suffix, math.nan)
+
+    return read
+
+
+def _max(values: list[float] | array[float]) -> float:
+    return max(values, default=math.nan)
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
+
+
+# ---- transactions
+
+
+def _add_transactions(metrics: Metrics, coordinators: Coordinators) -> None:
+    runtime = coordinators.transaction_runtime
+    metrics.add_value(
+        f"{TRANSACTION_COORDINATOR_PREFIX}_transactional_id_count",
+        lambda: sum(len(shard.transactions) for shard in runtime.shards()),
+    )
+
+    def by_state() -> Iterable[Sample]:
+        counts: Counter[str] = Counter(
+            metadata.state.name
+            for shard in runtime.shards()
+            for metadata in list(shard.transactions.values())
+        )
+        return [((state,), count) for state, count in sorted(counts.items())]
+
+    metrics.add("barnabas_transactions", by_state)
+
+
+def _add_verification(metrics: Metrics, probe: VerificationProbe) -> None:
+    metrics.add(
+        f"{VERIFICATION_PREFIX}_verificationtimems",
+        lambda: [((), probe.verifications, probe.times_ms[:])],
+    )
+    metrics.add_value(f"{VERIFICATION_PREFIX}_verificationfailurerate_count", lambda: probe.failures)

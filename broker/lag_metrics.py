@@ -1,0 +1,127 @@
+"""How far groups are behind, under the names and by the rules of kafka_exporter, without asking anybody.
+
+A group has a series for each partition of each topic that it has committed an offset of; -1 where it has none for that
+partition. Lag is the distance to the high watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.metrics import Metrics, Sample
+
+if TYPE_CHECKING:
+    from broker.coordinator.group.shard import GroupCoordinatorShard
+    from broker.coordinator.runtime import CoordinatorRuntime
+    from broker.metadata.image import MetadataImage
+    from broker.replica_manager import ReplicaManager
+
+_NONE: Final = -1
+_GROUP: Final = "kafka_consumergroup"
+_TOPIC: Final = "kafka_topic"
+
+
+class Position(NamedTuple):
+    """Where a group is in a partition: offsets, or -1."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    high_watermark: int
+
+    @property
+    def lag(self) -> int:
+        known = _NONE not in (self.offset, self.high_watermark)
+        return self.high_watermark - self.offset if known else _NONE
+
+
+class GroupLag:
+    """Reads it off the shards and the logs."""
+
+    def __init__(
+        self,
+        runtime: CoordinatorRuntime[GroupCoordinatorShard],
+        replica_manager: ReplicaManager,
+        image: Callable[[], MetadataImage],
+    ) -> None:
+        self._runtime = runtime
+        self._replica_manager = replica_manager
+        self._image = image
+
+    def topics(self) -> Iterator[tuple[str, str, list[Position]]]:
+        """(group, topic, positions in its partitions); what has been deleted meanwhile is left out."""
+        for shard in self._runtime.shards():
+            for group in [group for group, _ in shard.offsets.committed]:
+                for topic in list(shard.offsets.offsets_of(group)):
+                    positions = self._positions(shard, group, topic)
+                    if positions:
+                        yield group, topic, positions
+
+    def _positions(self, shard: GroupCoordinatorShard, group: str, topic: str) -> list[Position]:
+        image = self._image().topics.get(topic)
+        committed = shard.offsets.offsets_of(group).get(topic)
+        if image is None or committed is None:
+            return []
+        positions = []
+        for index in sorted(image.partitions):
+            found = committed.get(index)
+            partition = self._replica_manager.find(topic, index)
+            positions.append(
+                Position(
+                    group,
+                    topic,
+                    index,
+                    _NONE if found is None else found.offset,
+                    _NONE if partition is None else partition.log.high_watermark,
+                )
+            )
+        return positions
+
+    # ---- samples
+
+    def each(self, read: Callable[[Position], float]) -> Iterator[Sample]:
+        for group, topic, positions in self.topics():
+            for position in positions:
+                yield (group, topic, str(position.partition)), read(position)
+
+    def sums(self, read: Callable[[Position], float]) -> Iterator[Sample]:
+        for group, topic, positions in self.topics():
+            yield (group, topic), sum(map(read, positions))
+
+    def members(self) -> Iterator[Sample]:
+        for shard in self._runtime.shards():
+            for group in list(shard.groups):
+                yield (group.group_id,), group.member_count
+
+
+def add_lag(
+    metrics: Metrics,
+    runtime: CoordinatorRuntime[GroupCoordinatorShard],
+    replica_manager: ReplicaManager,
+    image: Callable[[], MetadataImage],
+) -> None:
+    """`image` gives the newest metadata."""
+    lag = GroupLag(runtime, replica_manager, image)
+    metrics.add(f"{_GROUP}_current_offset", lambda: lag.each(lambda it: it.offset))
+    metrics.add(f"{_GROUP}_lag", lambda: lag.each(lambda it: it.lag))
+    metrics.add(f"{_GROUP}_current_offset_sum", lambda: lag.sums(lambda it: it.offset))
+    metrics.add(f"{_GROUP}_lag_sum", lambda: lag.sums(lambda it: max(it.lag, 0)))
+    metrics.add(f"{_GROUP}_members", lag.members)
+    metrics.add(
+        f"{_TOPIC}_partitions",
+        lambda: [((topic.name,), len(topic.partitions)) for topic in list(image().topics.values())],
+    )
+    metrics.add(f"{_TOPIC}_partition_current_offset", _offsets(replica_manager, oldest=False))
+    metrics.add(f"{_TOPIC}_partition_oldest_offset", _offsets(replica_manager, oldest=True))
+
+
+def _offsets(replica_manager: ReplicaManager, *, oldest: bool) -> Callable[[], Iterator[Sample]]:
+    def source() -> Iterator[Sample]:
+        for partition in list(replica_manager.partitions()):
+            log = partition.log
+            offset = log.log_start_offset if oldest else log.high_watermark
+            yield (partition.topic, str(partition.index)), offset
+
+    return source
