@@ -1,0 +1,212 @@
+"""Requests about groups find the shard and the kind of group that answers, or the code that says why nobody does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import pytest
+
+from broker.coordinator.group.classic.service import ClassicGroupService
+from broker.coordinator.group.foreign import ShareGroup, StreamsGroup
+from broker.coordinator.group.group import Group, GroupType
+from broker.coordinator.group.shard import GroupCoordinatorShard
+from broker.coordinator.runtime import CoordinatorRuntime
+from broker.coordinator.shard import CoordinatorResult
+from broker.request import Pending
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages import share_group_state as share
+from protocol.messages import streams_group_state as streams
+from protocol.messages.groups import (
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    ListGroupsRequest,
+    SyncGroupRequest,
+)
+from protocol.schema import Message
+from tests.broker.coordinator.group.classic.classic_house import AT_ONCE, ClassicHouse, Heard, Member
+
+LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+R = TypeVar("R")
+
+
+def heard(answer: Pending[R]) -> Heard[R]:
+    return Heard[R](answer)
+
+
+class OneShard:
+    """A runtime of one shard, or of one that answers with an error."""
+
+    def __init__(self, house: ClassicHouse) -> None:
+        self.house = house
+        self.fails: ErrorCode | None = None
+
+    def write(self, key: str, operation: Callable[[Any], Any], failed: Callable[[ApiError], Any]) -> Any:
+        return self._answer(lambda: self.house.bench.run(operation), failed)
+
+    def read(self, key: str, operation: Callable[[Any], Any], failed: Callable[[ApiError], Any]) -> Any:
+        return self._answer(lambda: operation(self.house.shard), failed)
+
+    def read_all(self, operation: Callable[[Any], Any], failed: Callable[[ApiError], Any]) -> list[Any]:
+        return [self.read("", operation, failed)]
+
+    def _answer(self, run: Callable[[], Any], failed: Callable[[ApiError], Any]) -> Any:
+        answer: Pending[Any] = Pending()
+        try:
+            if self.fails is not None:
+                raise ApiError(self.fails)
+            response = run()
+        except ApiError as error:
+            response = failed(error)
+        if isinstance(response, Pending):
+            return response
+        answer.complete(response)
+        return answer
+
+
+class Spoken:
+    """A service over one shard."""
+
+    def __init__(self) -> None:
+        self.house = ClassicHouse(AT_ONCE)
+        self.runtime = OneShard(self.house)
+        runtime = cast("CoordinatorRuntime[GroupCoordinatorShard]", self.runtime)
+        self.service = ClassicGroupService(runtime, self.house.bench.config)
+        self.member: Member = self.house.member("m")
+        self.member.id, self.member.generation = "m", 1
+
+    def say_all(self) -> list[Any]:
+        """A join, a sync, a heartbeat and a leave of the member, and what came of them."""
+        context, service = self.member.context, self.service
+        identity = LeaveGroupRequest.MemberIdentity(member_id="m")
+        sync = SyncGroupRequest(group_id="g", generation_id=1, member_id="m")
+        heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+        leave = LeaveGroupRequest(group_id="g", members=[identity])
+        answers: list[Heard[Any]] = [
+            heard(service.join(context, self.member.join_request())),
+            heard(service.sync(context, sync)),
+            heard(service.heartbeat(context, heartbeat)),
+            heard(service.leave(context, leave)),
+        ]
+        return [each.said for each in answers]
+
+    def codes(self) -> list[ErrorCode]:
+        return [ErrorCode(said.error_code) for said in self.say_all()]
+
+
+class ConsumerLike:
+    """A group of the consumer protocol, as far as the service looks at it."""
+
+    type = GroupType.CONSUMER
+    group_id = "g"
+
+    def __init__(self, *, is_empty: bool) -> None:
+        self.is_empty = is_empty
+
+    def tombstones(self) -> list[Any]:
+        return []
+
+
+def test_while_a_group_is_loaded_heartbeats_are_fine_and_the_rest_waits() -> None:
+    spoken = Spoken()
+    spoken.runtime.fails = LOADING
+    assert spoken.codes() == [LOADING, LOADING, ErrorCode.NONE, LOADING]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
+def test_where_nobody_coordinates_everybody_hears(code: ErrorCode) -> None:
+    spoken = Spoken()
+    spoken.runtime.fails = code
+    assert spoken.codes() == [code] * 4
+
+
+def test_a_consumer_group_with_members_answers_classic_members_itself() -> None:
+    spoken = Spoken()
+    shard = spoken.house.shard
+    shard.groups.put(cast("Group", ConsumerLike(is_empty=False)))
+    asked: list[type[Message]] = []
+
+    def answers(context: object, request: Message) -> CoordinatorResult[Any]:
+        asked.append(type(request))
+        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    for name in ("classic_join", "classic_sync", "classic_heartbeat", "classic_leave"):
+        setattr(shard.consumers, name, answers)
+    assert spoken.codes() == [ErrorCode.REBALANCE_IN_PROGRESS] * 4
+    assert [each.__name__ for each in asked] == [
+        "JoinGroupRequest",
+        "SyncGroupRequest",
+        "HeartbeatRequest",
+        "LeaveGroupRequest",
+    ]
+
+
+def test_an_empty_group_of_another_kind_becomes_a_classic_one_with_its_first_member() -> None:
+    spoken = Spoken()
+    shard = spoken.house.shard
+    streams_group = StreamsGroup("g")
+    epoch = streams.StreamsGroupMetadataKey(group_id="g"), streams.StreamsGroupMetadataValue()
+    streams_group.take(*epoch)
+    for group in (cast("Group", ConsumerLike(is_empty=True)), streams_group):
+        shard.groups.put(group)
+        stranger = spoken.service.join(spoken.member.context, spoken.member.join_request())
+        assert heard(stranger).code is ErrorCode.UNKNOWN_MEMBER_ID
+        assert shard.groups.find("g") is group
+        new = spoken.house.member("n")
+        joined = heard(spoken.service.join(new.context, new.join_request()))
+        assert joined.code is ErrorCode.MEMBER_ID_REQUIRED
+        assert shard.groups.get("g").type is GroupType.CLASSIC
+    kinds = [record.key.api_key for record in spoken.house.bench.records]
+    assert kinds == [2, 17, 2], "what the group was is deleted in the same breath"
+
+
+def test_where_that_cannot_be_written_the_group_is_what_it_was() -> None:
+    spoken = Spoken()
+    group = cast("Group", ConsumerLike(is_empty=True))
+    spoken.house.shard.groups.put(group)
+    spoken.house.bench.fails = ApiError(ErrorCode.NOT_COORDINATOR)
+    new = spoken.house.member("n")
+    said = heard(spoken.service.join(new.context, new.join_request()))
+    assert said.code is ErrorCode.NOT_COORDINATOR
+    assert spoken.house.shard.groups.find("g") is group
+
+
+@pytest.mark.parametrize("kind", ["share", "streams"])
+def test_groups_of_other_protocols_take_no_classic_members(kind: str) -> None:
+    spoken = Spoken()
+    group: ShareGroup | StreamsGroup = ShareGroup("g")
+    if kind == "streams":
+        group = StreamsGroup("g")
+        key = streams.StreamsGroupMemberMetadataKey(group_id="g", member_id="x")
+        group.take(key, streams.StreamsGroupMemberMetadataValue(instance_id=None, rack_id=None))
+    else:
+        member = share.ShareGroupMemberMetadataKey(group_id="g", member_id="x")
+        group.take(member, share.ShareGroupMemberMetadataValue(rack_id=None))
+    spoken.house.shard.groups.put(group)
+    join, sync, heartbeat, leave = spoken.say_all()
+    assert (join.error_code, join.member_id) == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
+    assert sync.error_code == heartbeat.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert (leave.error_code, leave.members[0].error_code) == (0, ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+def test_a_list_is_whole_or_an_error() -> None:
+    spoken = Spoken()
+    spoken.house.stable("a")
+    listed = heard(spoken.service.listed(ListGroupsRequest())).said
+    assert [group.group_id for group in listed.groups] == ["g"]
+    spoken.runtime.fails = LOADING
+    assert heard(spoken.service.listed(ListGroupsRequest())).code is LOADING
+    spoken.runtime.fails = ErrorCode.NOT_COORDINATOR
+    listed = heard(spoken.service.listed(ListGroupsRequest())).said
+    assert (listed.error_code, listed.groups) == (0, [])
+
+
+def test_descriptions_and_deletions_fail_group_by_group() -> None:
+    spoken = Spoken()
+    spoken.runtime.fails = LOADING
+    described = heard(spoken.service.describe(["g", "h"], 6)).said
+    assert [(each.group_id, each.error_code) for each in described] == [("g", LOADING), ("h", LOADING)]
+    deleted = heard(spoken.service.delete(["g", "h", "g"])).said
+    assert [(each.group_id, each.error_code) for each in deleted] == [("g", LOADING), ("h", LOADING)]
