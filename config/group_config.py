@@ -99,6 +99,25 @@ def broker_value(broker: BrokerValues, key: ConfigKey[Any]) -> Any:
     return broker.value_of(key.synonyms[0].name) if key.synonyms else key.default
 
 
+def group_value(broker: BrokerValues, overrides: Mapping[str, str], key: ConfigKey[Any]) -> Any:
+    """What holds for a group: what it sets, brought within the bounds that the broker has now, or the broker's own.
+
+    The bounds may have changed since it was set (GroupConfig.evaluate).
+    """
+    text = overrides.get(key.name)
+    if text is None:
+        return broker_value(broker, key)
+    value = key.parse(text)
+    for bounded, low, high in BOUNDS:
+        if bounded is not key:
+            continue
+        if low is not None:
+            value = max(value, broker.value_of(low.name))
+        if high is not None:
+            value = min(value, broker.value_of(high.name))
+    return value
+
+
 def group_key(name: str) -> ConfigKey[Any]:
     """The group key of that name; raises ConfigError when there is none."""
     key = GROUP_KEYS.get(name)

@@ -144,7 +144,8 @@ class ShardBench(Generic[S]):
 
     def metadata_changes(self, *records: Message) -> None:
         """Metadata records come, and the shard hears of them."""
-        self.image, delta = self.image.apply(records)
+        offset = self.image.offset + len(records)
+        self.image, delta = self.image.apply(records, offset=offset)
         self.shard.on_new_metadata_image(self.image, delta)
 
     def take_image(self, image: MetadataImage, delta: MetadataDelta) -> None:

@@ -11,7 +11,7 @@ from broker.metadata.image import GROUP_RESOURCE, MetadataImage
 from config.broker_config import BrokerConfig
 from config.catalogue import groups as broker_keys
 from config.catalogue import resources
-from config.group_config import broker_value
+from config.group_config import group_value
 from config.keys import ConfigKey
 
 REFRESH_INTERVAL_MS: Final = (1 << 31) - 1
@@ -57,8 +57,8 @@ class GroupSettings:
         return self._of(group_id, resources.CONSUMER_ASSIGNMENT_INTERVAL_MS)
 
     def _of(self, group_id: str, key: ConfigKey[int]) -> int:
-        own = self._image().configs.get((GROUP_RESOURCE, group_id), {}).get(key.name)
-        value: int = broker_value(self._config, key) if own is None else key.parse(own)
+        overrides = self._image().configs.get((GROUP_RESOURCE, group_id), {})
+        value: int = group_value(self._config, overrides, key)
         return value
 
     @property

@@ -1,0 +1,1 @@
+"""Consumer groups, without a disk or a loop."""

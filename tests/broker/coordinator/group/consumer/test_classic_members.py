@@ -1,0 +1,284 @@
+"""Groups that move between the protocols, and members of the classic one in a consumer group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.coordinator.group.classic.group import ClassicGroup
+from broker.coordinator.group.consumer.embedded import read_assignment
+from broker.request import Pending
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.group_state import ConsumerGroupMetadataValue, GroupMetadataValue
+from protocol.messages.groups import JoinGroupRequest
+from tests.broker.coordinator.group.consumer.consumers import (
+    SESSION_MS,
+    ClassicConsumer,
+    ConsumerBench,
+    assignment,
+    context,
+    subscription,
+)
+
+MUST_JOIN = ErrorCode.REBALANCE_IN_PROGRESS
+SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
+
+
+@pytest.fixture
+def bench() -> ConsumerBench:
+    return ConsumerBench(SETTINGS, t=4)
+
+
+def stable_classic(bench: ConsumerBench, instance_id: str | None = None) -> ClassicConsumer:
+    """The only member of a classic group, which has everything."""
+    member = ClassicConsumer(bench, "g", "t", instance_id=instance_id)
+    bench_join(bench, member)
+    member.owned = {"t": [0, 1, 2, 3]}
+    member.sync({member.id: assignment(member.owned)})
+    return member
+
+
+def bench_join(bench: ConsumerBench, member: ClassicConsumer) -> None:
+    """A join whose answer waits for the initial rebalance to end."""
+    first = member.ask_to_join() if member.instance_id is None else None
+    if first is not None:
+        member.id = first.member_id
+    request = JoinGroupRequest(
+        group_id="g",
+        member_id=member.id,
+        group_instance_id=member.instance_id,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=30_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=subscription("t"))],
+    )
+    response: Any = bench.shard_bench.run(lambda shard: shard.classic.join(context(9), request))
+    bench.advance(0)
+    if isinstance(response, Pending):
+        answers: list[Any] = []
+        response.add_done_callback(answers.append)
+        (response,) = answers
+    member.id, member.generation = response.member_id, response.generation_id
+
+
+def joins_again(member: ClassicConsumer) -> None:
+    """JoinGroup and SyncGroup; what it is given is what it has."""
+    member.join()
+    answer = member.sync()
+    topics = read_assignment(answer.assignment).assigned_partitions
+    member.owned = {topic.topic: sorted(topic.partitions) for topic in topics}
+
+
+def test_a_consumer_makes_a_consumer_group_of_a_classic_one(bench: ConsumerBench) -> None:
+    old = stable_classic(bench)
+    new = bench.join("g", "new", "t")
+    assert new.owned == {}
+    group = bench.group()
+    assert (group.classic_member_count, len(group.members), group.group_epoch) == (1, 2, 2)
+    assert old.heartbeat() == MUST_JOIN
+    joins_again(old)
+    assert old.owned == {"t": [0, 1]}
+    assert old.heartbeat() == MUST_JOIN, "it has to say that it gave up the others"
+    joins_again(old)
+    assert old.heartbeat() == ErrorCode.NONE
+    new.beat()
+    assert new.owned == {"t": [2, 3]}
+    assert {member.member_type for member in bench.describe().members} == {0, 1}
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_mixed_group_is_loaded_as_it_was(bench: ConsumerBench, compacted: bool) -> None:
+    old = stable_classic(bench)
+    new = bench.join("g", "new", "t")
+    before = bench.describe()
+    bench.restart(compacted=compacted)
+    assert bench.describe() == before
+    assert old.heartbeat() == MUST_JOIN
+    new.beat()
+
+
+def test_when_the_last_consumer_leaves_the_group_is_classic_again(bench: ConsumerBench) -> None:
+    old = stable_classic(bench)
+    new = bench.join("g", "new", "t")
+    for _ in range(2):
+        joins_again(old)
+    new.beat()
+    new.leave()
+    group = bench.shard_bench.shard.groups.get("g")
+    assert isinstance(group, ClassicGroup)
+    assert group.state_name == "PreparingRebalance"
+    assert list(group.members) == [old.id]
+    written = bench.last(GroupMetadataValue)
+    assert (written.generation, written.protocol, len(written.members)) == (2, "range", 1)
+    bench.restart()
+    assert isinstance(bench.shard_bench.shard.groups.get("g"), ClassicGroup)
+
+
+def test_what_cannot_be_written_leaves_a_consumer_group(bench: ConsumerBench) -> None:
+    old = stable_classic(bench)
+    new = bench.join("g", "new", "t")
+    bench.shard_bench.fails = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    with pytest.raises(ApiError):
+        new.leave()
+    bench.shard_bench.fails = None
+    assert set(bench.group().members) == {old.id, "new"}
+    assert old.heartbeat() == MUST_JOIN
+
+
+def test_a_classic_member_joins_a_consumer_group(bench: ConsumerBench) -> None:
+    new = bench.join("g", "new", "t")
+    old = ClassicConsumer(bench, "g", "t")
+    joins_again(old)
+    assert old.owned == {}
+    assert old.heartbeat() == ErrorCode.NONE, "others have to give up first"
+    new.beat()
+    new.beat()
+    assert old.heartbeat() == MUST_JOIN
+    joins_again(old)
+    assert old.owned == {"t": [2, 3]}
+    old.leave()
+    new.beat()
+    assert new.owned == {"t": [0, 1, 2, 3]}
+
+
+def test_an_instance_changes_over_and_back(bench: ConsumerBench) -> None:
+    old = stable_classic(bench, "i")
+    new = bench.join("g", "new", "t", instance_id="i")
+    assert new.owned == {"t": [0, 1, 2, 3]}
+    with pytest.raises(ApiError, match="FENCED_INSTANCE_ID"):
+        old.heartbeat()
+    again = ClassicConsumer(bench, "g", "t", instance_id="i")
+    again.join()
+    group = bench.shard_bench.shard.groups.get("g")
+    assert isinstance(group, ClassicGroup)
+    assert group.state_name == "Stable"
+    assert read_assignment(group.members[again.id].assignment).assigned_partitions[0].partitions == [
+        0,
+        1,
+        2,
+        3,
+    ]
+    bench.restart(compacted=True)
+    assert isinstance(bench.shard_bench.shard.groups.get("g"), ClassicGroup)
+
+
+@pytest.mark.parametrize(
+    ("policy", "may_go_up", "may_come_down"),
+    [("upgrade", True, False), ("downgrade", False, True), ("DISABLED", False, False)],
+)
+def test_the_migration_policy_holds(policy: str, may_go_up: bool, may_come_down: bool) -> None:
+    bench = ConsumerBench({**SETTINGS, "group.consumer.migration.policy": policy}, t=4)
+    stable_classic(bench)
+    if not may_go_up:
+        with pytest.raises(ApiError, match="GROUP_ID_NOT_FOUND"):
+            bench.join("g", "new", "t")
+    new = bench.join("h", "new", "t")
+    old = ClassicConsumer(bench, "h", "t")
+    if policy == "DISABLED":
+        with pytest.raises(ApiError, match="INCONSISTENT_GROUP_PROTOCOL"):
+            old.join()
+        return
+    old.join()
+    new.leave()
+    assert isinstance(bench.shard_bench.shard.groups.get("h"), ClassicGroup) == may_come_down
+
+
+def test_a_group_with_an_assignor_of_its_own_stays_classic(bench: ConsumerBench) -> None:
+    old = stable_classic(bench)
+    group = bench.shard_bench.shard.groups.get("g")
+    assert isinstance(group, ClassicGroup)
+    group.members[old.id].assignment = assignment({"t": [0]}, user_data=b"mine")
+    with pytest.raises(ApiError, match="data of its own"):
+        bench.join("g", "new", "t")
+
+
+# ---- time
+
+
+def test_a_classic_member_that_does_not_join_again_is_taken_out(bench: ConsumerBench) -> None:
+    old = stable_classic(bench)
+    new = bench.join("g", "new", "t")
+    assert old.heartbeat() == MUST_JOIN
+    for _ in range(3):
+        bench.advance(9_000)
+        old.heartbeat()
+        new.beat()
+    bench.advance(3_000)
+    assert set(bench.group().members) == {"new"}
+
+
+def test_a_classic_member_that_does_not_sync_is_taken_out(bench: ConsumerBench) -> None:
+    new = bench.join("g", "new", "t")
+    old = ClassicConsumer(bench, "g", "t")
+    old.join()
+    for _ in range(3):
+        bench.advance(9_999)
+        old.heartbeat()
+        new.beat()
+    bench.advance(3)
+    assert set(bench.group().members) == {"new"}
+
+
+def test_a_classic_member_has_the_session_timeout_that_it_asked_for(bench: ConsumerBench) -> None:
+    bench.join("g", "new", "t")
+    old = ClassicConsumer(bench, "g", "t")
+    joins_again(old)
+    bench.advance(10_000)
+    assert set(bench.group().members) == {"new"}
+    bench.advance(SESSION_MS - 10_000)
+    assert bench.group().is_empty
+
+
+# ---- what it may not do
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"generation_id": 9}, ErrorCode.ILLEGAL_GENERATION),
+        ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_name": "roundrobin"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+    ],
+)
+def test_sync_groups_that_do_not_fit(bench: ConsumerBench, fields: dict[str, Any], code: ErrorCode) -> None:
+    bench.join("g", "new", "t")
+    old = ClassicConsumer(bench, "g", "t")
+    old.join()
+    with pytest.raises(ApiError, match=code.name):
+        old.sync(**fields)
+
+
+def test_a_sync_in_an_old_epoch_has_to_join_first(bench: ConsumerBench) -> None:
+    bench.join("g", "new", "t")
+    old = ClassicConsumer(bench, "g", "t")
+    old.join()
+    bench.join("g", "newer", "t")
+    with pytest.raises(ApiError, match="REBALANCE_IN_PROGRESS"):
+        old.sync()
+
+
+def test_members_of_the_consumer_protocol_do_not_send_classic_heartbeats(bench: ConsumerBench) -> None:
+    new = bench.join("g", "new", "t")
+    with pytest.raises(ApiError, match="UNKNOWN_MEMBER_ID"):
+        ClassicConsumer(bench, "g", "t").heartbeat(member_id="new", generation_id=new.epoch)
+
+
+def test_what_is_no_subscription_is_refused(bench: ConsumerBench) -> None:
+    bench.join("g", "new", "t")
+    old = ClassicConsumer(bench, "g", "t")
+    old.id = "known"
+    wrong = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"\0")
+    with pytest.raises(ApiError, match="UNKNOWN_SERVER_ERROR"):
+        old.ask_to_join(protocols=[wrong])
+
+
+def test_a_group_without_consumers_keeps_its_epoch_when_it_changes_over(bench: ConsumerBench) -> None:
+    stable_classic(bench)
+    bench.join("g", "new", "t")
+    epochs = [
+        record.value.epoch
+        for record in bench.shard_bench.records
+        if isinstance(record.value, ConsumerGroupMetadataValue)
+    ]
+    assert epochs == [1, 2]
