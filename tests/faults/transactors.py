@@ -1,0 +1,404 @@
+"""Clients that write in transactions through any number of crashes, and remember how each transaction ended.
+
+Each record says who wrote it, in which of that writer's transactions, as which of how many. So a reader can tell alone
+whether a transaction is there whole, in part, twice or not at all.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum
+from struct import Struct
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from protocol.errors import ErrorCode
+from protocol.messages.groups import FindCoordinatorRequest
+from protocol.messages.produce import ProduceRequest
+from protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
+from protocol.records.builder import build_batch
+from protocol.schema import Message
+from tests.conformance.peer import ClosedError, Peer
+
+PAYLOAD: Final = Struct(">IIHH")
+"""Writer, transaction, which record of it, of how many."""
+
+CALL_LIMIT_S: Final = 60.0
+TRANSACTION: Final = 1
+FIND, INIT, PRODUCE, END = 4, 5, 12, 5
+"""Versions in which each transaction has an epoch of its own, and partitions are added by writing to them (KIP-890)."""
+
+PASSING: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+
+
+class Outcome(Enum):
+    """What a writer knows of a transaction of its own."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"  # whole or not at all
+
+
+class TransactorError(Exception):
+    """The broker said that the transaction cannot go on."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+class Transactor(threading.Thread):
+    """Writes one transaction after the other until it is told to stop."""
+
+    def __init__(self, number: int, bootstrap: str, topic: str, partitions: int, timeout_ms: int) -> None:
+        super().__init__(name=f"transactor {number}", daemon=True)
+        self.number = number
+        self.transactional_id = f"writer-{number}"
+        self.outcomes: list[tuple[Outcome, int]] = []
+        """For each transaction how it ended, and of how many records it is."""
+        self.failure: BaseException | None = None
+        self.bootstrap = bootstrap
+        self.topic = topic
+        self.partitions = partitions
+        self.timeout_ms = timeout_ms
+        self.dice = random.Random(number)
+        self.stop_asked = threading.Event()
+
+    @property
+    def count(self) -> int:
+        """Transactions of which it is known that they were committed."""
+        return sum(outcome is Outcome.COMMITTED for outcome, _ in list(self.outcomes))
+
+    def run(self) -> None:
+        try:
+            while not self.stop_asked.is_set():
+                count = self.dice.randrange(1, 30)
+                outcome = self.transact(len(self.outcomes), count, commit=self.dice.random() < 0.7)
+                self.outcomes.append((outcome, count))
+            self.close()
+        except BaseException as error:  # told by finish()
+            self.failure = error
+
+    def transact(self, transaction: int, count: int, *, commit: bool) -> Outcome:
+        """One transaction of `count` records."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Lets go of what it holds."""
+
+    def payload(self, transaction: int, at: int, count: int) -> bytes:
+        return PAYLOAD.pack(self.number, transaction, at, count)
+
+    def finish(self) -> None:
+        self.stop_asked.set()
+        self.join(120)
+        assert not self.is_alive(), f"{self.name} did not come to an end"
+        if self.failure is not None:
+            raise self.failure
+
+
+def settings_of_clients(bootstrap: str) -> dict[str, Any]:
+    """What librdkafka needs to be told so that it comes back soon after a crash."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "reconnect.backoff.ms": 20,
+        "reconnect.backoff.max.ms": 200,
+        # Else librdkafka forgets its brokers when all are down, and may wait for one of those for ever.
+        "metadata.recovery.strategy": "none",
+        "log_level": 0,
+    }
+
+
+class LibrdkafkaTransactor(Transactor):
+    """By librdkafka, whose transactions are those from before KIP-890's second part."""
+
+    _producer: Producer | None = None
+
+    def transact(self, transaction: int, count: int, *, commit: bool) -> Outcome:
+        producer = self._ready()
+        committing = False
+        try:
+            producer.begin_transaction()
+            for at in range(count):
+                partition = self.dice.randrange(self.partitions)
+                producer.produce(self.topic, self.payload(transaction, at, count), partition=partition)
+                if self.dice.random() < 0.3:
+                    producer.poll(0.002)
+            committing = commit
+            if commit:
+                _until_it_went_through(producer.commit_transaction)
+                return Outcome.COMMITTED
+        except KafkaException as error:
+            if not _of(error).txn_requires_abort():
+                self._producer = None  # the next one fences this one, and finds out how it ended
+                return Outcome.UNKNOWN if committing else Outcome.ABORTED
+        return self._abort(producer)
+
+    def _abort(self, producer: Producer) -> Outcome:
+        try:
+            _until_it_went_through(producer.abort_transaction)
+        except KafkaException:
+            self._producer = None
+        return Outcome.ABORTED
+
+    def _ready(self) -> Producer:
+        if self._producer is None:
+            self._producer = new_transactional_producer(
+                self.bootstrap, self.transactional_id, self.timeout_ms
+            )
+        return self._producer
+
+
+def new_transactional_producer(bootstrap: str, transactional_id: str, timeout_ms: int) -> Producer:
+    """One that is ready; whoever had the id before is fenced."""
+    deadline = time.monotonic() + CALL_LIMIT_S
+    while True:
+        producer = Producer(
+            {
+                **settings_of_clients(bootstrap),
+                "transactional.id": transactional_id,
+                "transaction.timeout.ms": timeout_ms,
+                "linger.ms": 2,
+            }
+        )
+        try:
+            _until_it_went_through(producer.init_transactions)
+        except KafkaException:
+            assert time.monotonic() < deadline
+        else:
+            return producer
+
+
+def _until_it_went_through(call: Callable[[float], object]) -> None:
+    """Calls again what may be called again."""
+    deadline = time.monotonic() + CALL_LIMIT_S
+    while True:
+        try:
+            call(5.0)
+        except KafkaException as error:
+            if not _of(error).retriable() or time.monotonic() > deadline:
+                raise
+        else:
+            return
+
+
+def _of(error: KafkaException) -> Any:
+    return error.args[0]
+
+
+class BumpingTransactor(Transactor):
+    """By our own codec, with an epoch for each transaction (transaction version 2)."""
+
+    def __init__(self, number: int, bootstrap: str, topic: str, partitions: int, timeout_ms: int) -> None:
+        super().__init__(number, bootstrap, topic, partitions, timeout_ms)
+        host, port = bootstrap.split(":")
+        self._peer = Peer(host, int(port))
+        self._producer: tuple[int, int] | None = None
+        self._sequences: Counter[int] = Counter()
+        self._asked_twice = False
+
+    def close(self) -> None:
+        self._peer.close()
+
+    def transact(self, transaction: int, count: int, *, commit: bool) -> Outcome:
+        self._init()
+        at = 0
+        try:
+            while at < count:
+                size = min(self.dice.randrange(1, 8), count - at)
+                payloads = [self.payload(transaction, number, count) for number in range(at, at + size)]
+                self._write(self.dice.randrange(self.partitions), payloads)
+                at += size
+        except TransactorError:
+            self._producer = None
+            return Outcome.ABORTED  # nobody has asked for anything else
+        try:
+            self._end(commit=commit)
+        except TransactorError:
+            self._producer = None
+            return Outcome.UNKNOWN if commit and self._asked_twice else Outcome.ABORTED
+        return Outcome.COMMITTED if commit else Outcome.ABORTED
+
+    def _init(self) -> None:
+        if self._producer is not None:
+            return
+        find = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[self.transactional_id])
+        self._ask(find, FIND, lambda it: it.coordinators[0].error_code)
+        request = InitProducerIdRequest(
+            transactional_id=self.transactional_id, transaction_timeout_ms=self.timeout_ms
+        )
+        answer = self._ask(request, INIT, lambda it: it.error_code)
+        self._producer = answer.producer_id, answer.producer_epoch
+        self._sequences.clear()
+
+    def _write(self, partition: int, payloads: list[bytes]) -> None:
+        assert self._producer is not None
+        producer_id, epoch = self._producer
+        records = build_batch(
+            [(None, payload, int(time.time() * 1000), ()) for payload in payloads],
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=self._sequences[partition],
+            is_transactional=True,
+        )
+        data = ProduceRequest.PartitionProduceData(index=partition, records=records)
+        request = ProduceRequest(
+            transactional_id=self.transactional_id,
+            acks=-1,
+            timeout_ms=10_000,
+            topic_data=[ProduceRequest.TopicProduceData(name=self.topic, partition_data=[data])],
+        )
+        self._ask(request, PRODUCE, lambda it: it.responses[0].partition_responses[0].error_code)
+        self._sequences[partition] += len(payloads)
+
+    def _end(self, *, commit: bool) -> None:
+        assert self._producer is not None
+        producer_id, epoch = self._producer
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            committed=commit,
+        )
+        answer = self._ask(request, END, lambda it: it.error_code)
+        self._producer = answer.producer_id, answer.producer_epoch
+        self._sequences.clear()
+
+    def _ask(self, request: Message, version: int, code_of: Callable[[Any], int]) -> Any:
+        """The answer; asks again after a crash, and what passes by itself. Raises TransactorError."""
+        deadline = time.monotonic() + CALL_LIMIT_S
+        self._asked_twice = False
+        while True:
+            assert time.monotonic() < deadline, f"{request} does not come to an end"
+            try:
+                answer = self._peer.ask(request, version)
+            except (ClosedError, OSError):
+                self._peer.close()
+                self._asked_twice = True
+                time.sleep(0.02)
+                continue
+            code = ErrorCode(code_of(answer))
+            if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                return answer
+            if code not in PASSING:
+                raise TransactorError(code)
+            time.sleep(0.01)
+
+
+class Deserter(BumpingTransactor):
+    """Begins transactions and leaves them: only the coordinator ends them."""
+
+    def transact(self, transaction: int, count: int, *, commit: bool) -> Outcome:
+        self._producer = None
+        self.transactional_id = f"deserter-{self.number}-{transaction}"
+        self._init()
+        with suppress(TransactorError):
+            self._write(self.dice.randrange(self.partitions), [self.payload(transaction, 0, count)])
+        self.stop_asked.wait(self.dice.uniform(0.1, 0.5))
+        return Outcome.ABORTED
+
+
+class Copier(threading.Thread):
+    """Copies a topic record by record: what it reads, what it writes and how far it is belong to one transaction."""
+
+    def __init__(self, name: str, bootstrap: str, source: str, target: str, partitions: int) -> None:
+        super().__init__(name=name, daemon=True)
+        self.count = 0
+        self.failure: BaseException | None = None
+        self._servers = bootstrap
+        self._target = target
+        self._partitions = [TopicPartition(source, index) for index in range(partitions)]
+        self._stop_asked = threading.Event()
+        self._dice = random.Random(name)
+
+    def run(self) -> None:
+        try:
+            while not self._stop_asked.is_set():
+                self._copy()
+        except BaseException as error:  # told by finish()
+            self.failure = error
+
+    def finish(self) -> None:
+        self._stop_asked.set()
+        self.join(120)
+        assert not self.is_alive(), f"{self.name} did not come to an end"
+        if self.failure is not None:
+            raise self.failure
+
+    def _copy(self) -> None:
+        """Goes on where the group is, until something goes wrong for good."""
+        producer = new_transactional_producer(self._servers, self.name, 10_000)
+        consumer = Consumer(
+            {
+                **settings_of_clients(self._servers),
+                "group.id": self.name,
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        try:
+            self._rewind(consumer)
+            while not self._stop_asked.is_set():
+                self._copy_some(consumer, producer)
+        except KafkaException as error:
+            if not _of(error).txn_requires_abort() and not _of(error).fatal() and not _of(error).retriable():
+                raise
+        finally:
+            consumer.close()
+
+    def _rewind(self, consumer: Consumer) -> None:
+        deadline = time.monotonic() + CALL_LIMIT_S
+        while True:
+            try:
+                consumer.assign(consumer.committed(self._partitions, 5.0))
+            except KafkaException:
+                assert time.monotonic() < deadline
+            else:
+                return
+
+    def _copy_some(self, consumer: Consumer, producer: Producer) -> None:
+        messages = [message for message in consumer.consume(200, 0.1) if message.error() is None]
+        if not messages:
+            return
+        try:
+            producer.begin_transaction()
+            for message in messages:
+                producer.produce(self._target, message.value(), partition=message.partition() or 0)
+            offsets = consumer.position(self._partitions)
+            metadata = consumer.consumer_group_metadata()
+            _until_it_went_through(
+                lambda limit_s: producer.send_offsets_to_transaction(
+                    [it for it in offsets if it.offset >= 0], metadata, limit_s
+                )
+            )
+            if self._dice.random() < 0.1:
+                _until_it_went_through(producer.abort_transaction)
+                self._rewind(consumer)
+                return
+            _until_it_went_through(producer.commit_transaction)
+        except KafkaException as error:
+            if not _of(error).txn_requires_abort():
+                raise
+            _until_it_went_through(producer.abort_transaction)
+            self._rewind(consumer)
+            return
+        self.count += len(messages)
