@@ -3,7 +3,7 @@
 Source: GroupCoordinatorConfig, without share groups.
 """
 
-from config.catalogue.use import ACTED, GROUPS_LATER, ONE_LOOP, STREAMS_LATER
+from config.catalogue.use import ACTED, GROUPS_LATER, NO_BUFFER_CACHE, ONE_LOOP, STREAMS_LATER
 from config.keys import CLUSTER_WIDE, HIGH, MEDIUM, KeySet
 from config.validators import ListOf, OneOf, at_least
 
@@ -27,13 +27,13 @@ GROUP_COORDINATOR_BACKGROUND_THREADS = keys.int_(
     "group.coordinator.background.threads", 2, HIGH, ONE_LOOP, at_least(1)
 ).doc("How many threads compute assignments and resolve patterns beside the coordinator.")
 GROUP_COORDINATOR_APPEND_LINGER_MS = keys.int_(
-    "group.coordinator.append.linger.ms", -1, MEDIUM, GROUPS_LATER, at_least(-1)
+    "group.coordinator.append.linger.ms", -1, MEDIUM, ACTED, at_least(-1)
 ).doc("How long the coordinator gathers records before it writes them; -1 lets the load decide.")
 GROUP_COORDINATOR_CACHED_BUFFER_MAX_BYTES = keys.int_(
     "group.coordinator.cached.buffer.max.bytes",
     1_048_588,
     MEDIUM,
-    GROUPS_LATER,
+    NO_BUFFER_CACHE,
     at_least(524_288),
     CLUSTER_WIDE,
 ).doc("The largest write buffer that the coordinator keeps for reuse.")
@@ -49,15 +49,15 @@ OFFSETS_TOPIC_NUM_PARTITIONS = keys.int_("offsets.topic.num.partitions", 50, HIG
 OFFSETS_TOPIC_SEGMENT_BYTES = keys.int_(
     "offsets.topic.segment.bytes", 100 << 20, HIGH, ACTED, at_least(1)
 ).doc("How large a segment of __consumer_offsets becomes; small ones are compacted sooner and load faster.")
-OFFSETS_TOPIC_COMPRESSION_CODEC = keys.int_("offsets.topic.compression.codec", 0, HIGH, GROUPS_LATER).doc(
+OFFSETS_TOPIC_COMPRESSION_CODEC = keys.int_("offsets.topic.compression.codec", 0, HIGH, ACTED).doc(
     "The codec of __consumer_offsets by number: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."
 )
-OFFSETS_LOAD_BUFFER_SIZE = keys.int_(
-    "offsets.load.buffer.size", 5 << 20, HIGH, GROUPS_LATER, at_least(1)
-).doc("How many bytes are read at a time when groups are loaded; a larger batch still comes whole.")
-OFFSETS_COMMIT_TIMEOUT_MS = keys.int_(
-    "offsets.commit.timeout.ms", 5_000, HIGH, GROUPS_LATER, at_least(1)
-).doc("How long a commit may wait for the replicas of __consumer_offsets.")
+OFFSETS_LOAD_BUFFER_SIZE = keys.int_("offsets.load.buffer.size", 5 << 20, HIGH, ACTED, at_least(1)).doc(
+    "How many bytes are read at a time when groups are loaded; a larger batch still comes whole."
+)
+OFFSETS_COMMIT_TIMEOUT_MS = keys.int_("offsets.commit.timeout.ms", 5_000, HIGH, ACTED, at_least(1)).doc(
+    "How long a commit may wait for the replicas of __consumer_offsets."
+)
 OFFSETS_RETENTION_MINUTES = keys.int_("offsets.retention.minutes", 10_080, HIGH, ACTED, at_least(1)).doc(
     "How long the offsets of a group without members are kept."
 )

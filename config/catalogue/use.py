@@ -8,6 +8,7 @@ from config.keys import Use
 ACTED = Use(True)
 
 ONE_LOOP = Use(False, "one event loop serves every connection and request; there is no thread pool to size")
+NO_BUFFER_CACHE = Use(False, "each batch of records is built in memory of its own; no buffers are kept")
 NO_REPLICATION = Use(False, "this broker is alone; it acts when replication between brokers is there")
 BYTES_BOUND = Use(
     False, "requests in flight are bounded by their bytes, queued.max.request.bytes, not by their number"
