@@ -71,6 +71,25 @@ def sleep(clock: Clock, seconds: float) -> Awaitable[None]:
     return Wait(pending)
 
 
+class Bell:
+    """Ends a wait early."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._pending: Pending[None] | None = None
+
+    def ring(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.complete(None)
+
+    async def wait(self, seconds: float) -> None:
+        """Until somebody rings, or so long."""
+        pending = self._pending = Pending()
+        self._clock.call_later(seconds, lambda: self.ring() if self._pending is pending else None)
+        await Wait(pending)
+
+
 class Life:
     """A coroutine that runs until it ends, or somebody ends it. `frozen_until` holds it: a process that was paused."""
 

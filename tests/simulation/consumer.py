@@ -240,7 +240,7 @@ class Consumer(Node):
         await self.find_positions()
         readable = [one for one, position in self.owned.items() if position is not None]
         if not readable:
-            await self.sleep(0.2)
+            await self.sleep(0.4)
             return
         wanted = {one: self.owned[one] or 0 for one in readable if one[0] in self.known_topics}
         answer = await self.ask(self._fetch(wanted), "data")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from random import Random
 
@@ -11,7 +12,7 @@ from broker.blocking import Done, InlineRunner, Work
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.fakes import ManualHandle, ManualTimer
 from tests.simulation.clock import Clock
-from tests.storage.fault_env import FaultEnv, PowerCut
+from tests.storage.fault_env import Directory, FaultEnv, PowerCut
 
 DISK = "/disk"
 IDS_A_RUN = 1_000_000
@@ -75,6 +76,17 @@ class Process(ManualTimer):
         )
 
 
+@lru_cache(maxsize=1)
+def _formatted_disk() -> Directory:
+    """A disk on which a broker was started once and stopped in order."""
+    clock = Clock()
+    disk = SimulatedDisk(clock, 0)
+    disk.mkdir(DISK)
+    disk.sync_dir("/")
+    InProcessBroker(Path(DISK), env=disk).stop()
+    return disk.root
+
+
 class Machine:
     """Starts, stops and kills the broker. `running` is None while there is none."""
 
@@ -83,8 +95,7 @@ class Machine:
         self._rng = Random(seed)
         self._settings = settings
         self.disk = SimulatedDisk(clock, seed)
-        self.disk.mkdir(DISK)
-        self.disk.sync_dir("/")
+        self.disk.root = _formatted_disk().after_kill({})
         self.process: Process | None = None
         self.running: InProcessBroker | None = None
         self.lost_power = False

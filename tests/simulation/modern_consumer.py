@@ -10,6 +10,7 @@ from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from protocol.wire import Uuid
+from tests.simulation.clock import Bell
 from tests.simulation.consumer import Consumer, Fenced, grouped
 from tests.simulation.network import Disconnected
 from tests.simulation.node import GROUP, Retry
@@ -42,7 +43,7 @@ class ModernConsumer(Consumer):
         self.heartbeat_interval_s = 1.0
         self.target: dict[Uuid, list[int]] | None = None  # what is to be owned, where that is not done yet
         self._told: tuple[Any, ...] | None = None  # what the last heartbeat that was answered said
-        self._wake = False
+        self._bell = Bell(world.clock)
 
     def _new_id(self) -> None:
         self.member_id = str(UUID(int=self.rng.getrandbits(128), version=4))
@@ -69,7 +70,7 @@ class ModernConsumer(Consumer):
             await self.commit_now_and_then()
             await self.poll()
         else:
-            await self.sleep(0.1)
+            await self.sleep(0.3)
 
     # -- reconciliation --
 
@@ -94,8 +95,7 @@ class ModernConsumer(Consumer):
         self.claim(wanted)
         if all(self.named(topic_id) is not None for topic_id in target):
             self.target = None
-        self._wake = True
-        await self.sleep(0)
+        self._bell.ring()
 
     async def before_giving_up(self) -> None:
         """For those who have something to end first."""
@@ -109,11 +109,7 @@ class ModernConsumer(Consumer):
         while True:
             if not self.leaving and self.known_topics:
                 await self._heartbeat()
-            waited = 0.0
-            while waited < self.heartbeat_interval_s and not self._wake:
-                await self.sleep(0.1)
-                waited += 0.1
-            self._wake = False
+            await self._bell.wait(self.heartbeat_interval_s)
 
     async def _heartbeat(self) -> None:
         request = self._request()
@@ -173,7 +169,7 @@ class ModernConsumer(Consumer):
         if answer.member_id:
             self.member_id = answer.member_id
         self.epoch = answer.member_epoch
-        self.heartbeat_interval_s = answer.heartbeat_interval_ms / 1000
+        self.heartbeat_interval_s = answer.heartbeat_interval_ms / 1000 or self.heartbeat_interval_s
         if answer.assignment is not None:
             self.target = {one.topic_id: one.partitions for one in answer.assignment.topic_partitions}
 

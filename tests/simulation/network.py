@@ -30,6 +30,9 @@ gap too."""
 LATE_WITH_EPOCH_BUMPS: Final = LATE | {ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT}
 
 
+RECONNECTS_AFTER_S: Final = 0.25
+
+
 class Disconnected(Exception):
     """There was no answer, and whether the request was heard is not known."""
 
@@ -127,12 +130,15 @@ class Link:
         return answer
 
     def close(self) -> None:
-        """Breaks the connection; whoever waits for an answer hears of it a moment later."""
+        """Breaks the connection; whoever waits for an answer hears of it a moment later, or, where there never was
+        one, when it has tried for a while.
+        """
+        delay_s = 0.01 if self._process is not None else RECONNECTS_AFTER_S
         self.broken = True
         self._network.links.discard(self)
         waiting, self._waiting = self._waiting, {}
         for pending in waiting:
-            self._network.clock.call_later(0.01, lambda pending=pending: pending.complete(None))  # type: ignore[misc]
+            self._network.clock.call_later(delay_s, lambda pending=pending: pending.complete(None))  # type: ignore[misc]
 
     def _send(
         self, request: Message, version: int, pending: Pending[Message | None], timeout_s: float

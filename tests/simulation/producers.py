@@ -164,7 +164,7 @@ class ChainMixin(Consumer):
         self.transaction_version = version
         self.needs = {**self.needs, **transactional_needs(version)}
         self.late = transactional_lateness(version)
-        self.timeout_s = self.rng.choice((4.0, 8.0))
+        self.timeout_s = self.rng.choice((4.0, 8.0, 30.0))
 
     async def commit(self) -> None:
         """Offsets go into transactions."""

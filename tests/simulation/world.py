@@ -27,7 +27,7 @@ from tests.simulation.node import Node, TopicPartition
 from tests.simulation.reading import read
 
 TRACE_LENGTH: Final = 100_000
-AUDIT_INTERVAL_S: Final = 1.0
+AUDIT_INTERVAL_S: Final = 1.5
 ENDS_WITHIN_MS: Final = 5000
 """By how much a transaction may outlast its timeout, the broker's start, or the decision how it ends."""
 
@@ -221,6 +221,8 @@ class World:
             if after == position:
                 return
             self.visibility.saw(partition, records, after)
+            if after >= data.last_stable_offset:
+                return
 
     def read_at(self, partition: TopicPartition, position: int) -> Any:
         """A fetch of committed records from one partition."""

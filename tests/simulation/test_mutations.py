@@ -1,0 +1,125 @@
+"""The simulation finds what it is there to find: coordinators that are broken on purpose.
+
+Each of these takes one rule out of the broker, and some seed among a few has to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from broker.coordinator.group.classic.group import ClassicGroup
+from broker.coordinator.group.consumer.reconciliation import Reconciliation
+from broker.coordinator.group.offsets.manager import OffsetManager
+from broker.coordinator.group.offsets.store import CommittedOffset, OffsetStore, PendingOffsets
+from broker.coordinator.record_queue import RecordQueue
+from broker.coordinator.transaction.metadata import TransactionMetadata
+from broker.coordinator.txn import TransactionMarker
+from broker.txn_markers import TxnMarkerWriter
+from protocol.errors import ErrorCode
+from storage.local_log import LocalLog
+from tests.simulation.checks import Violation
+from tests.simulation.scenario import Scenario
+
+SEEDS = range(40)
+
+
+def found(themes: Sequence[str], seeds: Sequence[int] = SEEDS) -> str:
+    """What the first seed that notices has to say; fails where none does."""
+    for seed in seeds:
+        try:
+            Scenario(seed, themes).run()
+        except Violation as violation:
+            print(f"seed {seed}: {violation}")
+            return str(violation)
+    pytest.fail(f"none of {len(seeds)} seeds notices")
+
+
+def test_a_partition_that_is_given_away_before_it_was_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Reconciliation, "_owns_any", lambda self, partitions: False)
+    assert "is owned by" in found(["modern"])
+
+
+def test_an_offset_that_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = OffsetStore.put
+
+    def put(self: OffsetStore, group: str, topic: str, partition: int, committed: CommittedOffset) -> None:
+        if committed.offset % 5 != 4:
+            original(self, group, topic, partition, committed)
+
+    monkeypatch.setattr(OffsetStore, "put", put)
+    assert "committed offset" in found(["eager"])
+
+
+def test_a_marker_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = TxnMarkerWriter._append
+    calls = 0
+
+    def append(self: TxnMarkerWriter, marker: TransactionMarker, partitions: Any, answers: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls % 7:
+            original(self, marker, partitions, answers)
+            return
+        for partition in partitions:
+            answers.put(partition, ErrorCode.NONE)
+
+    monkeypatch.setattr(TxnMarkerWriter, "_append", append)
+    found(["transactions"])
+
+
+@pytest.mark.slow
+def test_aborts_that_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = TxnMarkerWriter._append
+
+    def append(self: TxnMarkerWriter, marker: TransactionMarker, partitions: Any, answers: Any) -> None:
+        original(self, marker._replace(committed=True), partitions, answers)
+
+    monkeypatch.setattr(TxnMarkerWriter, "_append", append)
+    assert "is not committed" in found(["transactions"])
+
+
+@pytest.mark.slow
+def test_aborted_transactions_that_are_not_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalLog, "collect_aborted_transactions", lambda self, info: [])
+    assert "is not committed" in found(["transactions"])
+
+
+@pytest.mark.slow
+def test_transactions_without_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TransactionMetadata, "has_timed_out", lambda self, now_ms: False)
+    assert "still" in found(["transactions"])
+
+
+@pytest.mark.slow
+def test_commits_of_members_that_are_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ClassicGroup, "check_offset_commit", lambda self, *args, **kwargs: None)
+    assert any(words in found(["eager"]) for words in ("committed for", "went back"))
+
+
+@pytest.mark.slow
+def test_offsets_of_open_transactions_that_nobody_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PendingOffsets, "open_partitions", lambda self, group_id, topic: {})
+    assert "twice" in found(["eager chain"], range(120))
+
+
+@pytest.mark.slow
+def test_records_that_are_replayed_and_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = RecordQueue.add
+    calls = 0
+
+    def add(self: RecordQueue[Any], batch: Any, records: Any) -> None:
+        nonlocal calls
+        calls += 1
+        original(self, batch, records if calls % 8 else records[:-1])
+
+    monkeypatch.setattr(RecordQueue, "add", add)
+    found(["eager", "modern"])
+
+
+@pytest.mark.slow
+def test_transactional_offsets_of_members_that_are_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OffsetManager, "_check_transactional", lambda self, group, commit: None)
+    assert "committed for" in found(["eager chain"], range(120))
