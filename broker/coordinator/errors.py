@@ -35,10 +35,6 @@ def load_in_progress(name: str) -> ApiError:
     return ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{name} is being loaded.")
 
 
-def not_available(name: str) -> ApiError:
-    return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"There is no {name}.")
-
-
 def bug(name: str) -> ApiError:
     """What is told of an exception that nobody foresaw; the log has the traceback."""
     return ApiError(

@@ -62,8 +62,8 @@ class CoordinatorRuntime(Generic[S]):
         """Runs `operation` on the shard that `key` (a group, a transactional id) belongs to.
 
         The answer comes when its records are committed. `failed` gets what the operation raised, or
-        COORDINATOR_NOT_AVAILABLE (there is no such partition; its records could not be written), NOT_COORDINATOR
-        (another broker leads it, or this one does no longer), COORDINATOR_LOAD_IN_PROGRESS; after a failure the state
+        COORDINATOR_NOT_AVAILABLE (its records could not be written), NOT_COORDINATOR (another broker leads it, this
+        one does no longer, or there is no such partition), COORDINATOR_LOAD_IN_PROGRESS; after a failure the state
         is as it was before.
         """
         answer = Answer(failed)
@@ -186,7 +186,7 @@ class CoordinatorRuntime(Generic[S]):
         """None where nobody coordinates the key here, and the answer says so."""
         partition = self.partition_of(key)
         if partition is None:
-            answer.fail(errors.not_available(f"topic {self.topic}"))
+            answer.fail(errors.not_coordinator(f"{self.topic}, which is not there"))
             return None
         runner = self._runners.get(partition)
         if runner is None:

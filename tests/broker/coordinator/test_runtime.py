@@ -108,9 +108,9 @@ def key_of(partition: int, count: int) -> str:
     return next(key for key in map(str, range(1000)) if partition_for(key, count) == partition)
 
 
-def test_without_a_topic_no_coordinator_is_available() -> None:
+def test_without_a_topic_nobody_coordinates() -> None:
     house = House()
-    assert house.answer(house.set("a", 1)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert house.answer(house.set("a", 1)) is ErrorCode.NOT_COORDINATOR
     assert house.runtime.read_all(lambda _: 1, lambda _: 2) == []
 
 
@@ -151,7 +151,7 @@ def test_a_topic_that_is_deleted_takes_its_shards_along_even_where_the_name_come
     assert house.runtime.shards()[0] is not old
     house.change(RemoveTopicRecord(topic_id=b"u" * 16))
     assert house.runtime.shards() == []
-    assert house.answer(house.set("a", 1)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert house.answer(house.set("a", 1)) is ErrorCode.NOT_COORDINATOR
 
 
 def test_shards_hear_of_all_metadata() -> None:

@@ -241,18 +241,18 @@ class TestWithoutTheOffsetsTopic:
         broker.kill()
 
     def test_commits(self, bare: InProcessBroker) -> None:
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        code = ErrorCode.NOT_COORDINATOR
         assert bare.client(9) >> commit_of(("t", 0, 5)) << committed(("t", 0, code))
 
     def test_fetches(self, bare: InProcessBroker) -> None:
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        code = ErrorCode.NOT_COORDINATOR
         in_partitions = Like(topics=[Like(partitions=[Like(committed_offset=-1, error_code=code)])])
         assert bare.client(1) >> fetch_of(("t", 0)) << in_partitions
         assert bare.client(2) >> fetch_of(("t", 0)) << Like(topics=[], error_code=code)
         assert bare.client(8) >> fetch_of_groups("g") << Like(groups=[Like(topics=[], error_code=code)])
 
     def test_deletions(self, bare: InProcessBroker) -> None:
-        answer = OffsetDeleteResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        answer = OffsetDeleteResponse(error_code=ErrorCode.NOT_COORDINATOR)
         assert bare.client(0) >> OffsetDeleteRequest(group_id="g") << answer
 
 
