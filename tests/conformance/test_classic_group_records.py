@@ -156,7 +156,7 @@ def test_groups_and_their_members_go_on_wherever_they_are_coordinated(
 
         ours = directory.broker(OURS).start()
         groups.connect(ours.port)
-        assert groups.view() == without_what_was_not_written(seen)
+        assert groups.view() == as_written(seen, version)
         groups.all_go_on()
         back = groups.member("static", "d", "d")
         assert back.join().generation_id == 2
@@ -178,14 +178,14 @@ def test_groups_and_their_members_go_on_wherever_they_are_coordinated(
         groups.all_go_on()
 
 
-def without_what_was_not_written(seen: Any) -> Any:
-    """A group whose first assignment has not come is an empty one in the log."""
+def as_written(seen: Any, version: str) -> Any:
+    """A group whose first assignment has not come is an empty one in the log; Kafka 3.9 has not written it yet."""
     listed, described = seen
-    listed = [
-        ("assigning", "", "Empty") if group == "assigning" else (group, kind, state)
-        for group, kind, state in listed
-    ]
-    for group in described:
-        if group.group_id == "assigning":
-            group.group_state, group.protocol_type, group.members = "Empty", "", []
-    return listed, described
+    found = {group.group_id: group for group in described}
+    if version == KAFKA_39:
+        del found["assigning"]
+    else:
+        group = found["assigning"]
+        group.group_state, group.protocol_type, group.members = "Empty", "", []
+    kept = [("assigning", "", "Empty") if entry[0] == "assigning" else entry for entry in listed]
+    return [entry for entry in kept if entry[0] in found], list(found.values())
