@@ -1,0 +1,204 @@
+"""Groups out of their records: as they are written now, as other versions of Kafka wrote them, after compaction."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from broker.coordinator.group.consumer.group import ConsumerGroup
+from broker.coordinator.group.consumer.member import MemberState
+from broker.coordinator.group.shard import GroupCoordinatorShard
+from broker.coordinator.record import CoordinatorRecord, tombstone
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages import group_state as state
+from protocol.schema import Message
+from tests.broker.coordinator.group.consumer.consumers import Consumer, ConsumerBench, id_of
+from tests.broker.coordinator.shard_bench import Logged, ShardBench
+
+Current = state.ConsumerGroupCurrentMemberAssignmentValue
+MEMBER = {"group_id": "g", "member_id": "a"}
+
+
+def loaded(*records: CoordinatorRecord, topics: ConsumerBench | None = None) -> ConsumerBench:
+    """A bench whose log holds these records."""
+    bench = topics or ConsumerBench(t=2)
+    bench.shard_bench = ShardBench(
+        GroupCoordinatorShard,
+        bench.shard_bench.settings,
+        image=bench.shard_bench.image,
+        log=[Logged(record) for record in records],
+    )
+    return bench
+
+
+def of_kafka_40(regex: str | None = None) -> list[CoordinatorRecord]:
+    """A group of one member, as Kafka 4.0 leaves it: no hash, no epochs of partitions, its topics written out."""
+    key = state.ConsumerGroupMemberMetadataKey(**MEMBER)  # type: ignore[arg-type]
+    topics = state.ConsumerGroupPartitionMetadataValue.TopicMetadata(
+        topic_id=id_of("t"), topic_name="t", num_partitions=2
+    )
+    owned = Current.TopicPartitions(topic_id=id_of("t"), partitions=[0, 1])
+    target = state.ConsumerGroupTargetAssignmentMemberValue.TopicPartition(
+        topic_id=id_of("t"), partitions=[0, 1]
+    )
+    return [
+        CoordinatorRecord(
+            key,
+            state.ConsumerGroupMemberMetadataValue(
+                instance_id=None,
+                rack_id=None,
+                client_id="client",
+                client_host="/192.0.2.7",
+                subscribed_topic_names=["t"],
+                subscribed_topic_regex=regex,
+                rebalance_timeout_ms=60_000,
+                server_assignor=None,
+            ),
+        ),
+        CoordinatorRecord(
+            state.ConsumerGroupPartitionMetadataKey(group_id="g"),
+            state.ConsumerGroupPartitionMetadataValue(topics=[topics]),
+        ),
+        CoordinatorRecord(
+            state.ConsumerGroupMetadataKey(group_id="g"), state.ConsumerGroupMetadataValue(epoch=2)
+        ),
+        CoordinatorRecord(
+            state.ConsumerGroupTargetAssignmentMemberKey(**MEMBER),  # type: ignore[arg-type]
+            state.ConsumerGroupTargetAssignmentMemberValue(topic_partitions=[target]),
+        ),
+        CoordinatorRecord(
+            state.ConsumerGroupTargetAssignmentMetadataKey(group_id="g"),
+            state.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=2),
+        ),
+        CoordinatorRecord(
+            state.ConsumerGroupCurrentMemberAssignmentKey(**MEMBER),  # type: ignore[arg-type]
+            Current(
+                member_epoch=2,
+                previous_member_epoch=0,
+                state=0,
+                assigned_partitions=[owned],
+                partitions_pending_revocation=[],
+            ),
+        ),
+    ]
+
+
+def test_a_group_of_kafka_40_goes_on_with_one_new_epoch() -> None:
+    """Its hash is not there yet; what it kept instead is deleted. Nobody loses a partition over it."""
+    bench = loaded(*of_kafka_40())
+    group = bench.group()
+    assert group.has_subscription_metadata_record
+    assert group.members["a"].assigned == {id_of("t"): {0: 2, 1: 2}}
+    member = Consumer(bench, "g", "a")
+    member.epoch, member.owned = 2, {"t": [0, 1]}
+    member.beat()
+    assert (member.epoch, member.owned) == (3, {"t": [0, 1]})
+    assert not bench.group().has_subscription_metadata_record
+    before = len(bench.shard_bench.log)
+    member.beat()
+    assert len(bench.shard_bench.log) == before
+
+
+def test_a_member_may_have_no_pattern_at_all() -> None:
+    bench = loaded(*of_kafka_40(regex=None))
+    assert bench.group().subscriptions.regexes == {}
+    assert bench.describe().members[0].subscribed_topic_regex is None
+
+
+def test_a_state_that_nobody_knows_sends_the_member_away() -> None:
+    *others, current = of_kafka_40()
+    assert isinstance(current.value, Current)
+    current.value.state = 42
+    bench = loaded(*others, current)
+    assert bench.group().members["a"].state is MemberState.UNKNOWN
+    member = Consumer(bench, "g", "a")
+    member.epoch, member.owned = 2, {"t": [0]}
+    with pytest.raises(ApiError) as refused:
+        member.beat()
+    assert refused.value.code is ErrorCode.FENCED_MEMBER_EPOCH
+    member.join("t")
+    assert member.owned == {"t": [0, 1]}
+
+
+def test_epochs_of_partitions_that_do_not_fit_are_not_believed() -> None:
+    *others, current = of_kafka_40()
+    assert isinstance(current.value, Current)
+    current.value.assigned_partitions[0].assignment_epochs = [1]
+    assert loaded(*others, current).group().members["a"].assigned == {id_of("t"): {0: 2, 1: 2}}
+
+
+def every_key() -> list[Message]:
+    regex = state.ConsumerGroupRegularExpressionKey(group_id="g", regular_expression="x")
+    return [*(record.key for record in of_kafka_40()), regex]
+
+
+@pytest.mark.parametrize("key", every_key(), ids=lambda key: type(key).__name__)
+def test_what_is_deleted_and_was_never_there_is_no_group(key: Message) -> None:
+    bench = loaded(tombstone(key))
+    assert bench.shard_bench.shard.groups.find("g") is None
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_each_record_may_be_the_first_or_the_only_one(at: int) -> None:
+    """Compaction may have left others of the group to stand after it."""
+    only = of_kafka_40()[at]
+    assert isinstance(loaded(only).shard_bench.shard.groups.get("g"), ConsumerGroup)
+    first, *rest = [only, *(record for record in of_kafka_40() if record is not only)]
+    assert loaded(first, *rest).describe() == loaded(*of_kafka_40()).describe()
+
+
+def test_tombstones_delete_everything() -> None:
+    bench = ConsumerBench(t=2, u=1)
+    member = bench.join("g", "a", "t", subscribed_topic_regex="u.*")
+    bench.advance(0)
+    member.beat()
+    tombstones = bench.group().tombstones()
+    for record in tombstones:
+        bench.shard_bench.shard.replay(0, -1, -1, record)
+    assert bench.shard_bench.shard.groups.find("g") is None
+    keys = {repr(record.key) for record in tombstones}
+    assert {repr(record.key) for record in bench.shard_bench.records} <= keys
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_whatever_compaction_leaves_is_the_same_group(seed: int) -> None:
+    """Compaction of any part of the log, from its beginning on."""
+    chance = Random(seed)
+    bench = ConsumerBench(t=6, u=3)
+    members = [Consumer(bench, "g", f"m{at}", f"i{at}" if at < 2 else None) for at in range(5)]
+    for _ in range(60):
+        member = chance.choice(members)
+        is_there = member.id in bench.group().members if bench.shard_bench.shard.groups.find("g") else False
+        if not is_there:
+            member.join("t", *(["u"] if chance.random() < 0.5 else []), subscribed_topic_regex="u.*")
+        elif chance.random() < 0.15:
+            member.leave()
+        else:
+            member.beat()
+        bench.advance(chance.choice([0, 10, 3_000]))
+    log = [logged for logged in bench.shard_bench.log if logged.record is not None]
+    cut = chance.randint(0, len(log))
+    last = {repr(logged.record.key): at for at, logged in enumerate(log[:cut]) if logged.record}
+    kept = [log[at] for at in sorted(last.values())] + log[cut:]
+    again = loaded(*(logged.record for logged in kept if logged.record), topics=ConsumerBench(t=6, u=3))
+    assert described(again) == described(bench)
+    assert owners(again) == owners(bench)
+
+
+def described(bench: ConsumerBench) -> object:
+    found = bench.describe()
+    for member in found.members:
+        member.subscribed_topic_names.sort()
+        member.assignment.topic_partitions.sort(key=lambda topic: topic.topic_id)
+        member.target_assignment.topic_partitions.sort(key=lambda topic: topic.topic_id)
+    found.members.sort(key=lambda member: member.member_id)
+    return found
+
+
+def owners(bench: ConsumerBench) -> object:
+    return {
+        (topic, partition): bench.group().owner(id_of(topic), partition)
+        for topic in "tu"
+        for partition in range(6)
+    }
