@@ -1,0 +1,279 @@
+"""The coordinators in a whole broker: what disks, topics and stops do to those who wait for them."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.coordinator.record import CoordinatorRecord
+from broker.coordinator.shard import CoordinatorResult
+from broker.coordinator.txn import TransactionalProducer, TransactionMarker
+from broker.request import Pending
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.commits import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
+from protocol.messages.group_state import OffsetCommitKey, OffsetCommitValue
+from protocol.messages.groups import FindCoordinatorRequest, JoinGroupRequest
+from protocol.messages.topics import CreatePartitionsRequest, DeleteTopicsRequest
+from tests.broker.broker_fixture import WAITS, InProcessBroker, Wait
+from tests.broker.held_runner import HeldRunner
+from tests.broker.replica_node import BreakableEnv
+from tests.support.difference import Like
+
+ONE = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
+SYNCED = ONE | {"log.flush.interval.messages": "1"}
+
+
+def begun(broker: InProcessBroker) -> InProcessBroker:
+    """With the coordinators' topics."""
+    for key_type in (0, 1):
+        client = broker.client(4) >> FindCoordinatorRequest(key_type=key_type, coordinator_keys=["g"])
+        assert client << Like(coordinators=[Like(error_code=0)])
+    return broker
+
+
+def commit_request(offset: int, metadata: str = "") -> OffsetCommitRequest:
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_metadata=metadata
+    )
+    return OffsetCommitRequest(
+        group_id="g",
+        topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[partition])],
+    )
+
+
+def answered(code: ErrorCode) -> Any:
+    return Like(topics=[Like(partitions=[Like(error_code=code)])])
+
+
+def committed(broker: InProcessBroker) -> int | ErrorCode:
+    topic = OffsetFetchRequest.OffsetFetchRequestTopic(name="t", partition_indexes=[0])
+    answer = broker.client(7).ask(OffsetFetchRequest(group_id="g", topics=[topic]))
+    assert isinstance(answer, OffsetFetchResponse)
+    if answer.error_code:
+        return ErrorCode(answer.error_code)
+    return answer.topics[0].partitions[0].committed_offset
+
+
+JOIN = JoinGroupRequest(
+    group_id="waiting",
+    session_timeout_ms=10_000,
+    rebalance_timeout_ms=10_000,
+    protocol_type="consumer",
+    protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")],
+)
+
+
+# ---- restarts
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_what_was_answered_is_there_after_a_restart(tmp_path: Path, how: str) -> None:
+    broker = begun(InProcessBroker(tmp_path, ONE))
+    broker.create_topic("t")
+    assert broker.client(8) >> commit_request(7) << answered(ErrorCode.NONE)
+    getattr(broker, how)()
+    broker = InProcessBroker(tmp_path, ONE)
+    assert committed(broker) == 7
+    broker.stop()
+
+
+def test_offsets_that_were_compressed_come_back(tmp_path: Path) -> None:
+    settings = ONE | {"offsets.topic.compression.codec": "4"}
+    broker = begun(InProcessBroker(tmp_path, settings))
+    broker.create_topic("t")
+    assert broker.client(8) >> commit_request(7) << answered(ErrorCode.NONE)
+    log = broker.replica_manager.partition("__consumer_offsets", 0).log
+    (segment,) = log.segments
+    assert segment.file.pread(1, 22)[0] & 7 == 4
+    broker.stop()
+    assert committed(InProcessBroker(tmp_path, settings)) == 7
+
+
+def test_while_a_partition_is_loaded_clients_are_told_so(tmp_path: Path) -> None:
+    broker = begun(InProcessBroker(tmp_path, ONE))
+    broker.create_topic("t")
+    assert broker.client(8) >> commit_request(7) << answered(ErrorCode.NONE)
+    broker.stop()
+    runner = HeldRunner()
+    broker = InProcessBroker(tmp_path, ONE, runner=runner)
+    assert broker.client(8) >> commit_request(8) << answered(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert committed(broker) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    runner.release_all()
+    assert committed(broker) == 7
+
+
+# ---- disks
+
+
+def test_an_answer_waits_for_the_disk_where_that_is_wanted(tmp_path: Path) -> None:
+    broker = begun(InProcessBroker(tmp_path, SYNCED))
+    broker.create_topic("t")
+    broker.kill()
+    runner = HeldRunner()
+    broker = InProcessBroker(tmp_path, SYNCED, runner=runner)
+    runner.release_all()
+    first = broker.client(8) >> commit_request(7) << WAITS
+    second = broker.client(8) >> commit_request(8) << WAITS
+    assert runner.held == 1  # one fsync at a time, for all
+    runner.release()
+    assert first << answered(ErrorCode.NONE)
+    assert second << WAITS
+    runner.release()
+    assert second << answered(ErrorCode.NONE)
+    assert committed(broker) == 8
+
+
+def test_who_waits_too_long_for_the_disk_is_told(tmp_path: Path) -> None:
+    broker = begun(InProcessBroker(tmp_path, SYNCED))
+    broker.create_topic("t")
+    broker.kill()
+    runner = HeldRunner()
+    broker = InProcessBroker(tmp_path, SYNCED | {"offsets.commit.timeout.ms": "2000"}, runner=runner)
+    runner.release_all()
+    client = broker.client(8) >> commit_request(7) >> Wait(1.9) << WAITS
+    assert client >> Wait(0.2) << answered(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    runner.release_all()
+    assert committed(broker) == 7
+
+
+def test_a_disk_that_does_not_sync_takes_its_groups_along(tmp_path: Path) -> None:
+    env = BreakableEnv()
+    broker = begun(InProcessBroker(tmp_path, SYNCED, env=env))
+    broker.create_topic("t")
+    assert broker.client(8) >> commit_request(7) << answered(ErrorCode.NONE)
+    waiting = broker.client(3) >> JOIN << WAITS
+    env.broken = {"sync"}
+    assert broker.client(8) >> commit_request(8) << answered(ErrorCode.NOT_COORDINATOR)
+    assert waiting << Like(error_code=ErrorCode.NOT_COORDINATOR)
+    assert committed(broker) is ErrorCode.NOT_COORDINATOR
+    assert broker.failed_dirs == [str(tmp_path)]
+    found = broker.client(4) >> FindCoordinatorRequest(coordinator_keys=["g"])
+    assert found << Like(coordinators=[Like(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)])
+
+
+def test_a_disk_that_cannot_be_written_takes_its_groups_along(tmp_path: Path) -> None:
+    env = BreakableEnv()
+    broker = begun(InProcessBroker(tmp_path, ONE, env=env))
+    broker.create_topic("t")
+    waiting = broker.client(3) >> JOIN << WAITS
+    env.broken = {"write"}
+    assert broker.client(8) >> commit_request(8) << answered(ErrorCode.NOT_COORDINATOR)
+    assert waiting << Like(error_code=ErrorCode.NOT_COORDINATOR)
+    assert not broker.coordinators.group_runtime.shards()
+    assert not broker.coordinators.transaction_runtime.shards()
+
+
+def test_a_full_disk_refuses_and_the_state_stays_that_of_the_log(tmp_path: Path) -> None:
+    env = BreakableEnv()
+    env.errno = errno.ENOSPC
+    broker = begun(InProcessBroker(tmp_path, ONE, env=env))
+    broker.create_topic("t")
+    assert broker.client(8) >> commit_request(7) << answered(ErrorCode.NONE)
+    env.broken = {"write"}
+    assert broker.client(8) >> commit_request(8) << answered(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert committed(broker) == 7
+    env.broken = set()
+    env.ms += 60_000
+    broker.log_manager.dirs[0].space.check()
+    assert broker.client(8) >> commit_request(9) << answered(ErrorCode.NONE)
+    assert committed(broker) == 9
+
+
+def test_with_little_room_left_offsets_are_refused_and_groups_go_on(tmp_path: Path) -> None:
+    env = BreakableEnv()
+    settings = ONE | {"group.initial.rebalance.delay.ms": "0"}
+    broker = begun(InProcessBroker(tmp_path, settings, env=env))
+    broker.create_topic("t")
+    broker.log_manager.dirs[0].space.is_full = True
+    assert broker.client(8) >> commit_request(8) << answered(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    joined = broker.client(3) >> JOIN >> Wait(0.001)
+    assert joined << Like(error_code=0, generation_id=1)
+
+
+# ---- topics
+
+
+def test_who_waits_in_a_group_hears_that_the_topic_is_deleted(tmp_path: Path) -> None:
+    broker = begun(InProcessBroker(tmp_path, ONE))
+    waiting = broker.client(3) >> JOIN << WAITS
+    gone = broker.client(6) >> DeleteTopicsRequest(
+        topics=[DeleteTopicsRequest.DeleteTopicState(name="__consumer_offsets")], timeout_ms=1000
+    )
+    assert gone << Like(responses=[Like(error_code=0)])
+    assert waiting << Like(error_code=ErrorCode.NOT_COORDINATOR)
+    assert committed(broker) is ErrorCode.NOT_COORDINATOR  # as Kafka puts it for this API
+    begun(broker)  # which makes it anew
+    assert committed(broker) == -1
+
+
+def test_more_partitions_are_coordinated_as_soon_as_they_are_there(tmp_path: Path) -> None:
+    broker = begun(InProcessBroker(tmp_path, ONE))
+    topic = CreatePartitionsRequest.CreatePartitionsTopic(
+        name="__consumer_offsets", count=3, assignments=None
+    )
+    more = broker.client(2) >> CreatePartitionsRequest(topics=[topic], timeout_ms=1000)
+    assert more << Like(results=[Like(error_code=0)])
+    assert len(broker.coordinators.group_runtime.shards()) == 3
+
+
+# ---- transactions
+
+
+def test_offsets_of_a_transaction_are_written_as_such_and_ended_by_the_marker(tmp_path: Path) -> None:
+    broker = begun(InProcessBroker(tmp_path, ONE | {"transaction.partition.verification.enable": "false"}))
+    broker.create_topic("t")
+    runtime = broker.coordinators.group_runtime
+    record = CoordinatorRecord(
+        OffsetCommitKey(group="g", topic="t", partition=0),
+        OffsetCommitValue(offset=5, metadata="", commit_timestamp=1),
+        3,
+    )
+
+    def write(epoch: int) -> Any:
+        return given(
+            runtime.write_in_transaction(
+                "g",
+                TransactionalProducer("x", 7, epoch, False),
+                lambda _: CoordinatorResult("ok", [record]),
+                lambda error: error.code,
+            )
+        )
+
+    def end(epoch: int) -> Any:
+        error: ApiError | None = given(
+            runtime.complete_transaction(0, TransactionMarker(7, epoch, 0, True, 1))
+        )
+        return error and error.code
+
+    log = broker.replica_manager.partition("__consumer_offsets", 0).log
+    assert write(3) == "ok"
+    assert log.last_stable_offset < log.high_watermark
+    assert committed(broker) == -1
+    assert write(2) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert end(2) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert end(3) is None
+    assert log.last_stable_offset == log.high_watermark
+    assert committed(broker) == 5
+    assert len(runtime.shards()) == 1
+    broker.kill()
+    assert committed(InProcessBroker(tmp_path, ONE)) == 5
+
+
+def given(pending: Pending[Any]) -> Any:
+    told: list[Any] = []
+    pending.add_done_callback(told.append)
+    return told[0] if told else WAITS
+
+
+# ---- stopping
+
+
+def test_at_the_stop_those_who_wait_are_told(tmp_path: Path) -> None:
+    broker = begun(InProcessBroker(tmp_path, ONE))
+    waiting = broker.client(3) >> JOIN << WAITS
+    broker.coordinators.stop()
+    assert waiting << Like(error_code=ErrorCode.NOT_COORDINATOR)
+    assert committed(broker) is ErrorCode.NOT_COORDINATOR
