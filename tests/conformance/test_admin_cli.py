@@ -65,13 +65,6 @@ def tools(
             yield Tools(peer, broker.bootstrap)
 
 
-def has_groups(tools: Tools) -> bool:
-    """Whether the broker serves groups; one that does not has to be told from one without any."""
-    listed = tools.ours("kafka-consumer-groups", "--list")
-    assert listed.status == 0 or "does not serve ListGroups (API key 16)" in listed.err, listed
-    return listed.status == 0
-
-
 def test_topics(tools: Tools) -> None:
     topics = "kafka-topics"
     tools.ours_does(topics, "--create --topic cli.a --partitions 2 --config retention.ms=5")
@@ -162,9 +155,10 @@ def test_configs_of_resources(tools: Tools) -> None:
         "--entity-type brokers --entity-default",
         "--entity-type client-metrics",
         "--client-metrics m1 --all",
+        "--group g1",
+        "--group g1 --all",
+        "--entity-type groups",
     ]
-    if has_groups(tools):  # Kafka's tool lists them before it looks at their configurations
-        wanted += ["--group g1", "--group g1 --all", "--entity-type groups"]
     for words in wanted:
         assert tools.assert_same(sections, configs, "--describe", *words.split())
     assert "consumer.session.timeout.ms=50000" in tools.ours(configs, "--describe", "--group", "g1").out
@@ -412,8 +406,6 @@ def test_moves(tools: Tools, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def consumers(tools: Tools) -> Iterator[list[Consumer]]:
     """Two members of a classic group, one of them static, and one of a group of the consumer protocol; all at rest."""
-    if not has_groups(tools):
-        pytest.skip("the broker does not serve groups yet")
     for topic, partitions in (("grp", "3"), ("grq", "1")):
         tools.ours(
             "kafka-topics", "--create", "--topic", topic, "--partitions", partitions, "--if-not-exists"
@@ -508,6 +500,45 @@ def test_plans_of_offsets(tools: Tools, consumers: list[Consumer], tmp_path: Pat
     plan.write_text("".join(f"{line}\n" for line in several))
     read = ("--group", "plan", "--group", "other", "--from-file", str(plan), "--dry-run")
     assert tools.assert_same(table(), groups, "--reset-offsets", *read)
+
+
+def test_either_tool_moves_a_group_to_the_same_place(
+    tools: Tools, consumers: list[Consumer], tmp_path: Path
+) -> None:
+    """One after the other, so that each begins where the last one has left the group."""
+    groups = "kafka-consumer-groups"
+    plan = tmp_path / "plan.csv"
+    plan.write_text("".join(f'"grp",{index},{index + 1}\n' for index in range(3)))
+    for words in (
+        "--topic grp --to-latest",
+        "--topic grp:0,1 --shift-by -4",
+        "--topic grp --shift-by 1",
+        "--all-topics --to-current",
+        "--topic grp:2 --to-offset 5",
+        "--topic grp --topic grq --to-earliest",
+        "--topic grp --to-datetime 2023-11-14T22:13:35.000Z",
+        "--topic grp --by-duration PT1H",
+        f"--from-file {plan}",
+        "--all-topics --shift-by 100",
+    ):
+        line = f"{words} --execute"
+        tools.ours_does(groups, f"--reset-offsets --group by-ours {line}")
+        tools.kafka_does(groups, f"--reset-offsets --group by-kafka {line}")
+        ours, theirs = (
+            _placed(tools.kafka(groups, "--describe", "--group", group).out)
+            for group in ("by-ours", "by-kafka")
+        )
+        assert ours == theirs != [], words
+    tools.ours_does(groups, "--delete-offsets --group by-kafka --topic grq")
+    assert "grq" not in tools.kafka(groups, "--describe", "--group", "by-kafka").out
+    tools.ours_does(groups, "--delete --group by-kafka --group by-ours")
+    assert not {"by-kafka", "by-ours"} & set(tools.assert_same(lines, groups, "--list"))
+
+
+def _placed(text: str) -> list[tuple[str, ...]]:
+    """Topics, partitions and offsets of a description."""
+    rows = table("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID")(text)
+    return sorted((row["TOPIC"], row["PARTITION"], row["CURRENT-OFFSET"], row["LAG"]) for row in rows)
 
 
 def test_groups_that_cannot_be_changed(tools: Tools, consumers: list[Consumer]) -> None:

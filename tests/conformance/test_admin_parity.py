@@ -12,13 +12,13 @@ import pytest
 
 from tests.conformance.admin_peer import AdminPeer
 from tests.conformance.handover.sides import KAFKA, OURS, Directory
-from tests.conformance.parity import by_confluent, by_java, by_kafka_python, by_tools
+from tests.conformance.parity import by_confluent, by_groups, by_java, by_kafka_python, by_tools
 from tests.conformance.parity.differences import differences, known_differences, unexplained
 from tests.conformance.parity.transcript import Place, Transcript
 
 pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(600)]
 
-TELLERS = (by_java, by_tools, by_confluent, by_kafka_python)
+TELLERS = (by_java, by_tools, by_confluent, by_kafka_python, by_groups)
 
 
 @pytest.fixture(scope="module")
