@@ -114,7 +114,8 @@ class ClassicGroups:
     def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
         """Takes in a GroupMetadata record (key type 2)."""
         if value is None:
-            self._groups.remove(key.group)
+            if self._rebalancing.find(key.group) is not None:  # or it is of another kind by now
+                self._groups.remove(key.group)
             return
         members = members_of(value)
         group = self.new_group(

@@ -12,6 +12,7 @@ from broker.coordinator.record import CoordinatorRecord
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.group_state import GroupMetadataKey, GroupMetadataValue
 from protocol.messages.groups import ListGroupsRequest
+from protocol.messages.share_group_state import ShareGroupMetadataKey, ShareGroupMetadataValue
 from tests.broker.coordinator.group.classic.classic_house import (
     AT_ONCE,
     REBALANCE_MS,
@@ -91,7 +92,10 @@ def test_sessions_begin_when_a_group_is_loaded() -> None:
 
 def test_the_last_record_counts() -> None:
     record = CoordinatorRecord(KEY, value_of(3), 3)
-    assert loaded(record, CoordinatorRecord(KEY, None)).shard.groups.find("g") is None
+    gone = CoordinatorRecord(KEY, None)
+    assert loaded(record, gone).shard.groups.find("g") is None
+    share = CoordinatorRecord(ShareGroupMetadataKey(group_id="g"), ShareGroupMetadataValue(epoch=1))
+    assert loaded(record, share, gone).shard.groups.get("g").type is GroupType.SHARE
     empty = GroupMetadataValue(
         protocol_type="", generation=0, protocol=None, leader=None, current_state_timestamp=1
     )
