@@ -151,11 +151,16 @@ class ModelConsumer:
             self.miss()
             return  # the answer is lost
         self.is_in, self.missed, self.epoch = True, False, response.member_epoch
-        self.heard_ms = self.bench.shard_bench.now_ms
+        heard_before_ms, self.heard_ms = self.heard_ms, self.bench.shard_bench.now_ms
         if response.assignment is not None:
             told = self.bench.named(response.assignment.topic_partitions)
             self.told = {(topic, partition) for topic, partitions in told.items() for partition in partitions}
-            self.revoking_since_ms = self.heard_ms if self.owned - self.told else None
+            if not self.owned - self.told:
+                self.revoking_since_ms = None
+            elif self.revoking_since_ms is None:
+                self.revoking_since_ms = (
+                    heard_before_ms  # the coordinator may have decided so right after that
+                )
 
     def miss(self) -> None:
         """It does not know what became of its heartbeat."""
