@@ -287,6 +287,57 @@ def an_instance_of_an_id_that_was_given_out(client: Speaker) -> None:
         member.ask(request, client.version)
 
 
+@dialogue(ApiKey.JOIN_GROUP, 9, 9)
+def who_does_not_join_in_time(client: Speaker) -> None:
+    group = a_group(client, "g")
+    with pair(client, group, rebalance_ms=300) as (first, second):
+        second.protocols = OTHER
+        second.begin_to_join()
+        second.joined()
+        first.heartbeat()
+        described(client, group)
+
+
+@dialogue(ApiKey.JOIN_GROUP, 9, 9)
+def a_static_leader_that_does_not_join_in_time(client: Speaker) -> None:
+    group = a_group(client, "g")
+    with ExitStack() as stack:
+        first, second = (
+            stack.enter_context(Member(client, group, instance=name, rebalance_ms=300)) for name in "ab"
+        )
+        first.join()
+        bring_in(client, first, second)
+        second.begin_to_sync()
+        first.sync({first.id: b"1", second.id: b"2"})
+        second.synced()
+        second.protocols = OTHER
+        second.begin_to_join()
+        second.joined()
+        second.sync({second.id: b"all"})
+        first.heartbeat()
+        first.generation = second.generation
+        first.heartbeat()
+        first.sync()
+        described(client, group)
+
+
+@dialogue(ApiKey.SYNC_GROUP, 5, 5)
+def who_does_not_ask_in_time(client: Speaker) -> None:
+    group = a_group(client, "g")
+    with pair(client, group, rebalance_ms=300) as (first, second):
+        first.begin_to_join()
+        second.begin_to_join()
+        first.joined()
+        second.joined()
+        second.begin_to_sync()
+        second.synced()  # the leader has not assigned
+        described(client, group)
+        first.heartbeat()
+        second.join()
+        second.sync({second.id: b"all"})
+        described(client, group)
+
+
 # ---- SyncGroup
 
 

@@ -67,6 +67,7 @@ class Member:
         kind: str = "consumer",
         join_version: int = JOIN,
         session_ms: int = 10_000,
+        rebalance_ms: int = 30_000,
     ) -> None:
         self._client = client
         self._peer = Peer(*client.peer.address, client_id=f"member-{next(client.numbers)}")
@@ -77,6 +78,7 @@ class Member:
         self.kind = kind
         self.join_version = join_version
         self.session_ms = session_ms
+        self.rebalance_ms = rebalance_ms
         self.id = ""
         self.generation = -1
 
@@ -92,7 +94,7 @@ class Member:
         return JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=self.session_ms,
-            rebalance_timeout_ms=30_000,
+            rebalance_timeout_ms=self.rebalance_ms,
             member_id=self.id,
             group_instance_id=self.instance,
             protocol_type=self.kind,
