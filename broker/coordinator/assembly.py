@@ -15,9 +15,9 @@ from broker.coordinator.parts import CoordinatorLoop, RuntimeParts
 from broker.coordinator.record import CoordinatorRecord
 from broker.coordinator.record_types import GROUP_RECORDS, TRANSACTION_RECORDS
 from broker.coordinator.runtime import CoordinatorRuntime
-from broker.coordinator.transaction.coordinator import ProducerIds, TransactionCoordinator
+from broker.coordinator.transaction.coordinator import TransactionCoordinator
 from broker.coordinator.transaction.shard import TransactionCoordinatorShard
-from broker.coordinator.txn import MarkerWriter
+from broker.coordinator.txn import MarkerWriter, ProducerIds
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.replica_manager import ReplicaManager
 from broker.transactional_appends import TransactionalAppends
@@ -135,7 +135,7 @@ def _transaction_parts(
     config = around.config
     return RuntimeParts(
         topic=TRANSACTION_STATE,
-        new_shard=lambda context: TransactionCoordinatorShard(context, markers),
+        new_shard=lambda context: TransactionCoordinatorShard(context, markers, around.producer_ids),
         records=TRANSACTION_RECORDS,
         logs=ReplicaLogs(TRANSACTION_STATE, around.replica_manager),
         config=config,

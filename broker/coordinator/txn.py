@@ -48,3 +48,10 @@ class MarkerWriter(Protocol):
     ) -> Pending[Mapping[TopicPartition, ErrorCode]]:
         """Appends the marker to each partition; NONE for those where it is committed. Those of __consumer_offsets go to
         the group coordinator, which replays them."""
+
+
+class ProducerIds(Protocol):
+    """Where new producer ids come from."""
+
+    def generate(self) -> Pending[int | None]:
+        """An id that nobody had before; None where there is none to be had now."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from broker.coordinator.runtime import CoordinatorRuntime
 from broker.coordinator.shard import CoordinatorResult
@@ -25,7 +25,7 @@ from broker.coordinator.transaction.rules import (
     ProducerIdAndEpoch,
 )
 from broker.coordinator.transaction.shard import TransactionCoordinatorShard
-from broker.coordinator.txn import TopicPartition
+from broker.coordinator.txn import ProducerIds, TopicPartition
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.request import Pending, all_of
 from config.broker_config import BrokerConfig
@@ -35,12 +35,6 @@ from protocol.errors import ApiError, ErrorCode
 logger = logging.getLogger("barnabas.transactions")
 
 R = TypeVar("R")
-
-
-class ProducerIds(Protocol):
-    """Where new producer ids come from."""
-
-    def generate(self) -> Pending[int | None]: ...
 
 
 class TransactionCoordinator:
@@ -127,7 +121,7 @@ class TransactionCoordinator:
         return self.runtime.write(
             transactional_id,
             lambda shard: shard.add_partitions(transactional_id, producer, partitions, client_version),
-            lambda error: self._code_of(transactional_id, error),
+            lambda error: error.code,
         )
 
     def verify_partitions(
@@ -139,7 +133,7 @@ class TransactionCoordinator:
         return self.runtime.read(
             transactional_id,
             lambda shard: shard.verify_partitions(transactional_id, producer, partitions),
-            lambda error: dict.fromkeys(partitions, self._code_of(transactional_id, error)),
+            lambda error: dict.fromkeys(partitions, error.code),
         )
 
     def end_transaction(
@@ -167,7 +161,7 @@ class TransactionCoordinator:
         return self.runtime.read(
             transactional_id,
             lambda shard: describe(shard, transactional_id),
-            lambda error: TransactionDescription(transactional_id, self._code_of(transactional_id, error)),
+            lambda error: TransactionDescription(transactional_id, error.code),
         )
 
     def list_transactions(
@@ -205,7 +199,7 @@ class TransactionCoordinator:
             self.runtime.write(
                 transactional_id,
                 lambda shard: operation(shard, new_id),
-                lambda error: ProducerAnswer(self._code_of(transactional_id, error)),
+                lambda error: ProducerAnswer(error.code),
             ).add_done_callback(decided)
 
         def decided(result: ProducerAnswer | NewIdNeeded) -> None:
@@ -222,15 +216,6 @@ class TransactionCoordinator:
 
         attempt(None)
         return answer
-
-    def _code_of(self, transactional_id: str, error: ApiError) -> ErrorCode:
-        """Where there is no __transaction_state yet, Kafka says that somebody else coordinates."""
-        if (
-            error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-            and self.runtime.partition_of(transactional_id) is None
-        ):
-            return ErrorCode.NOT_COORDINATOR
-        return error.code
 
 
 def _idempotent(producer_id: int | None) -> ProducerAnswer:

@@ -152,14 +152,20 @@ class TransactionMetadata(NamedTuple):
         bumped = min(self.producer_epoch + 1, MAX_EPOCH)
         return {"producer_epoch": bumped, "last_producer_epoch": self.producer_epoch}
 
-    def fenced_and_aborting(self, server_version: int, now_ms: int) -> TransactionMetadata:
+    def fenced_and_aborting(
+        self, server_version: int, now_ms: int, next_producer_id: int = NO_PRODUCER_ID
+    ) -> TransactionMetadata:
         """The coordinator ends the transaction of a producer that is gone, or to be, and takes an epoch for it."""
-        fenced = self
-        if not supports_epoch_bump(server_version):
-            bumped = min(self.producer_epoch + 1, MAX_EPOCH)
-            fenced = self._replace(producer_epoch=bumped, last_producer_epoch=NO_PRODUCER_EPOCH)
-        version = server_version if supports_epoch_bump(server_version) else TV_0
-        return fenced.ending(commits=False, client_version=version, now_ms=now_ms)
+        if supports_epoch_bump(server_version):
+            return self.ending(
+                commits=False,
+                client_version=server_version,
+                now_ms=now_ms,
+                next_producer_id=next_producer_id,
+            )
+        bumped = min(self.producer_epoch + 1, MAX_EPOCH)
+        fenced = self._replace(producer_epoch=bumped, last_producer_epoch=NO_PRODUCER_EPOCH)
+        return fenced.ending(commits=False, client_version=TV_0, now_ms=now_ms)
 
     def completed(self, now_ms: int) -> TransactionMetadata:
         """All markers are written. Where no epoch is left, the next producer id takes over; `last_producer_epoch`

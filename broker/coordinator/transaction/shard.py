@@ -15,7 +15,7 @@ from broker.coordinator.shard import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Coordina
 from broker.coordinator.transaction import rules
 from broker.coordinator.transaction.java_order import in_java_order
 from broker.coordinator.transaction.markers import PendingMarkers
-from broker.coordinator.transaction.metadata import TV_0, TransactionMetadata
+from broker.coordinator.transaction.metadata import TV_0, TransactionMetadata, supports_epoch_bump
 from broker.coordinator.transaction.records import TransactionRecord, forgotten, metadata_of
 from broker.coordinator.transaction.rules import (
     NEW_ID_NEEDED,
@@ -25,7 +25,7 @@ from broker.coordinator.transaction.rules import (
     answer_for,
 )
 from broker.coordinator.transaction.state import ONGOING
-from broker.coordinator.txn import MarkerWriter, TopicPartition
+from broker.coordinator.txn import MarkerWriter, ProducerIds, TopicPartition
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.versions import TRANSACTION_VERSION
 from config.catalogue.transactions import (
@@ -55,8 +55,9 @@ _EXPIRATION: Final = "expiration"
 class TransactionCoordinatorShard:
     """The transactional ids of one partition."""
 
-    def __init__(self, context: ShardContext, writer: MarkerWriter) -> None:
+    def __init__(self, context: ShardContext, writer: MarkerWriter, producer_ids: ProducerIds) -> None:
         self.context = context
+        self._producer_ids = producer_ids
         self.transactions: dict[str, TransactionMetadata] = {}
         self.markers = PendingMarkers(context, writer, self._markers_written)
         self._ongoing: set[str] = set()
@@ -134,7 +135,9 @@ class TransactionCoordinatorShard:
         rules.check_not_ending(metadata)
         rules.check_expected_producer(metadata, expected)
         if metadata.state is ONGOING:
-            return self._fence(metadata, ProducerAnswer(ErrorCode.CONCURRENT_TRANSACTIONS))
+            if self._takes_the_last_epoch(metadata) and new_id is None:
+                return CoordinatorResult(NEW_ID_NEEDED)
+            return self._fence(metadata, ProducerAnswer(ErrorCode.CONCURRENT_TRANSACTIONS), new_id)
         after = rules.initialized(metadata, timeout_ms, expected, now_ms, new_id)
         if after is NEW_ID_NEEDED:
             return CoordinatorResult(NEW_ID_NEEDED)
@@ -202,10 +205,16 @@ class TransactionCoordinatorShard:
 
     # ---- how transactions end
 
-    def _fence(self, metadata: TransactionMetadata, answer: R) -> CoordinatorResult[R]:
+    def _fence(self, metadata: TransactionMetadata, answer: R, new_id: int | None) -> CoordinatorResult[R]:
         """Aborts an open transaction in an epoch that its producer has not got."""
-        ending = metadata.fenced_and_aborting(self.transaction_version, self.context.now_ms())
+        assert new_id is not None or not self._takes_the_last_epoch(metadata), metadata
+        next_id = new_id if new_id is not None and self._takes_the_last_epoch(metadata) else NO_PRODUCER_ID
+        ending = metadata.fenced_and_aborting(self.transaction_version, self.context.now_ms(), next_id)
         return self._end(ending, answer)
+
+    def _takes_the_last_epoch(self, metadata: TransactionMetadata) -> bool:
+        """Whether a transaction that this broker ends takes the last epoch, so that a new producer id comes after."""
+        return metadata.is_epoch_exhausted and supports_epoch_bump(self.transaction_version)
 
     def _end(self, ending: TransactionMetadata, answer: R) -> CoordinatorResult[R]:
         return CoordinatorResult(
@@ -251,10 +260,13 @@ class TransactionCoordinatorShard:
             self._look_for_timeouts_later()
         return CoordinatorResult(None)
 
-    def _abort_soon(self, transactional_id: str) -> None:
+    def _abort_soon(self, transactional_id: str, new_id: int | None = None) -> None:
         def abort() -> CoordinatorResult[None]:
             metadata = self.transactions.get(transactional_id)
             if metadata is None or not metadata.has_timed_out(self.context.now_ms()):
+                return CoordinatorResult(None)
+            if new_id is None and self._takes_the_last_epoch(metadata):
+                self._producer_ids.generate().add_done_callback(generated)
                 return CoordinatorResult(None)
             logger.info(
                 "The transaction of %s (producer id %d, epoch %d) is open for longer than its %d ms: it is aborted",
@@ -263,7 +275,11 @@ class TransactionCoordinatorShard:
                 metadata.producer_epoch,
                 metadata.timeout_ms,
             )
-            return self._fence(metadata, None)
+            return self._fence(metadata, None, new_id)
+
+        def generated(producer_id: int | None) -> None:
+            if producer_id is not None and not self._is_unloaded:  # else the next look comes
+                self._abort_soon(transactional_id, producer_id)
 
         self.context.timer.schedule(("abort", transactional_id), 0, abort)
 

@@ -93,18 +93,18 @@ class TransactionBench:
         **bench: Any,
     ) -> None:
         self.markers = markers or Markers()
+        self.next_id = next_id
         if image is None:
             image, _ = MetadataImage.empty().apply(
                 metadata_records(transaction_version, {"t": 12, "u": 3, "__consumer_offsets": 50})
             )
         self.bench: ShardBench[TransactionCoordinatorShard] = ShardBench(
-            lambda context: TransactionCoordinatorShard(context, self.markers),
+            lambda context: TransactionCoordinatorShard(context, self.markers, self),
             settings,
             image=image,
             log=log,
             **bench,
         )
-        self.next_id = next_id
 
     @property
     def shard(self) -> TransactionCoordinatorShard:
@@ -170,6 +170,12 @@ class TransactionBench:
     def settle(self) -> None:
         """What is due now is done."""
         self.bench.advance(0)
+
+    def generate(self) -> Pending[int | None]:
+        """It is where new producer ids come from, too."""
+        answer: Pending[int | None] = Pending()
+        answer.complete(self._new_id())
+        return answer
 
     def _new_id(self) -> int:
         self.next_id += 1

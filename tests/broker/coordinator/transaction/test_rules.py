@@ -295,6 +295,15 @@ def test_fencing_in_the_last_epoch_leads_to_another_producer_id() -> None:
     bench.add(last, T0)
     assert bench.init() == ProducerAnswer(CONCURRENT)
     bench.settle()
-    assert bench.metadata().producer_epoch == MAX_EPOCH
-    assert ids(bench.init()) == (1001, 0)
+    assert (bench.metadata().producer_id, bench.metadata().producer_epoch) == (1001, 0)
+    assert ids(bench.init()) == (1001, 1)
     assert bench.metadata().state is EMPTY
+
+
+def test_before_version_2_the_next_producer_gets_the_other_id() -> None:
+    bench, last = exhausted(version=1)
+    bench.add(last, T0, version=0)
+    assert bench.init() == ProducerAnswer(CONCURRENT)
+    bench.settle()
+    assert (bench.metadata().producer_id, bench.metadata().producer_epoch) == (1000, MAX_EPOCH)
+    assert ids(bench.init()) == (1001, 0)

@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from broker.coordinator.shard import CoordinatorResult
+from broker.coordinator.transaction.metadata import MAX_EPOCH
 from broker.coordinator.transaction.rules import ProducerIdAndEpoch
 from broker.coordinator.transaction.shard import MAX_TOMBSTONE_BYTES
 from broker.coordinator.transaction.state import (
@@ -230,6 +231,16 @@ def test_one_that_cannot_be_aborted_does_not_keep_others_from_it(bench: Transact
     bench.bench.fails = None
     bench.bench.advance(500)
     assert {metadata.state for metadata in bench.shard.transactions.values()} == {COMPLETE_ABORT}
+
+
+def test_a_timeout_in_the_last_epoch_leads_to_another_producer_id(bench: TransactionBench) -> None:
+    ids(bench.init())
+    bench.shard.transactions[TX] = bench.metadata()._replace(producer_epoch=MAX_EPOCH - 1)
+    bench.add((1000, MAX_EPOCH - 1), T0)
+    bench.bench.advance(TIMEOUT_MS + LOOK_MS)
+    ((marker, _),) = bench.markers.asked
+    assert (marker.producer_id, marker.producer_epoch) == (1000, MAX_EPOCH)
+    assert ids(bench.init()) == (1001, 1)
 
 
 def test_two_phase_commit_waits_for_ever(bench: TransactionBench) -> None:
