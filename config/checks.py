@@ -189,12 +189,21 @@ def _security(values: Values) -> Iterator[ConfigError]:
         yield share.GROUP_SHARE_ASSIGNORS.error(",".join(assignors), "a single assignor")
 
 
+def _groups(values: Values) -> Iterator[ConfigError]:
+    assignors = values[groups.GROUP_CONSUMER_ASSIGNORS]
+    unknown = [name for name in assignors if name not in groups.CONSUMER_ASSIGNORS]
+    if unknown:
+        known = ", ".join(groups.CONSUMER_ASSIGNORS)
+        yield groups.GROUP_CONSUMER_ASSIGNORS.error(",".join(assignors), f"of {known}: there is no JVM here")
+
+
 CHECKS: tuple[Callable[[Values], Iterator[ConfigError]], ...] = (
     _identity,
     _times,
     _network,
     _logs,
     _security,
+    _groups,
 )
 
 

@@ -3,7 +3,7 @@
 Source: GroupCoordinatorConfig, without share groups.
 """
 
-from config.catalogue.use import ACTED, GROUPS_LATER, NO_BUFFER_CACHE, ONE_LOOP, STREAMS_LATER
+from config.catalogue.use import ACTED, NO_BUFFER_CACHE, ONE_LOOP, STREAMS_LATER
 from config.keys import CLUSTER_WIDE, HIGH, MEDIUM, KeySet
 from config.validators import ListOf, OneOf, at_least
 
@@ -17,7 +17,7 @@ GROUP_COORDINATOR_REBALANCE_PROTOCOLS = keys.list_(
     "group.coordinator.rebalance.protocols",
     ("classic", "consumer", "streams"),
     MEDIUM,
-    GROUPS_LATER,
+    ACTED,
     ListOf("consumer", "classic", "share", "streams"),
 ).doc("Which kinds of group are served. Deprecated in Kafka 4.3: feature levels decide.")
 GROUP_COORDINATOR_THREADS = keys.int_("group.coordinator.threads", 4, HIGH, ONE_LOOP, at_least(1)).doc(
@@ -87,28 +87,36 @@ GROUP_MAX_SIZE = keys.int_("group.max.size", INT_MAX, MEDIUM, ACTED, at_least(1)
 # Consumer groups of the new protocol.
 
 GROUP_CONSUMER_SESSION_TIMEOUT_MS = keys.int_(
-    "group.consumer.session.timeout.ms", 45_000, MEDIUM, GROUPS_LATER, at_least(1)
+    "group.consumer.session.timeout.ms", 45_000, MEDIUM, ACTED, at_least(1)
 ).doc("How long a member of a consumer group may be silent before it is taken out.")
 GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS = keys.int_(
-    "group.consumer.min.session.timeout.ms", 45_000, MEDIUM, GROUPS_LATER, at_least(1)
+    "group.consumer.min.session.timeout.ms", 45_000, MEDIUM, ACTED, at_least(1)
 ).doc("The shortest session timeout that a single consumer group may be given.")
 GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS = keys.int_(
-    "group.consumer.max.session.timeout.ms", 60_000, MEDIUM, GROUPS_LATER, at_least(1)
+    "group.consumer.max.session.timeout.ms", 60_000, MEDIUM, ACTED, at_least(1)
 ).doc("The longest session timeout that a single consumer group may be given.")
 GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS = keys.int_(
-    "group.consumer.heartbeat.interval.ms", 5_000, MEDIUM, GROUPS_LATER, at_least(1)
+    "group.consumer.heartbeat.interval.ms", 5_000, MEDIUM, ACTED, at_least(1)
 ).doc("How often members of a consumer group are told to send heartbeats.")
 GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS = keys.int_(
-    "group.consumer.min.heartbeat.interval.ms", 5_000, MEDIUM, GROUPS_LATER, at_least(1)
+    "group.consumer.min.heartbeat.interval.ms", 5_000, MEDIUM, ACTED, at_least(1)
 ).doc("The shortest heartbeat interval that a single consumer group may be given.")
 GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS = keys.int_(
-    "group.consumer.max.heartbeat.interval.ms", 15_000, MEDIUM, GROUPS_LATER, at_least(1)
+    "group.consumer.max.heartbeat.interval.ms", 15_000, MEDIUM, ACTED, at_least(1)
 ).doc("The longest heartbeat interval that a single consumer group may be given.")
-GROUP_CONSUMER_MAX_SIZE = keys.int_(
-    "group.consumer.max.size", INT_MAX, MEDIUM, GROUPS_LATER, at_least(1)
-).doc("How many members a consumer group may have.")
+GROUP_CONSUMER_MAX_SIZE = keys.int_("group.consumer.max.size", INT_MAX, MEDIUM, ACTED, at_least(1)).doc(
+    "How many members a consumer group may have."
+)
+CONSUMER_ASSIGNORS = {
+    "uniform": "uniform",
+    "range": "range",
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+}
+"""What group.consumer.assignors may have, by the name under which members ask for it."""
+
 GROUP_CONSUMER_ASSIGNORS = keys.list_(
-    "group.consumer.assignors", ("uniform", "range"), MEDIUM, GROUPS_LATER, ListOf()
+    "group.consumer.assignors", ("uniform", "range"), MEDIUM, ACTED, ListOf()
 ).doc(
     "The ways to spread partitions over a consumer group that members may choose from; the first is the default."
 )
@@ -116,20 +124,20 @@ GROUP_CONSUMER_MIGRATION_POLICY = keys.string(
     "group.consumer.migration.policy",
     "bidirectional",
     MEDIUM,
-    GROUPS_LATER,
+    ACTED,
     OneOf("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL", ignore_case=True),
 ).doc("Whether a group with members may move from the classic protocol to the new one, and back.")
 GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS = keys.int_(
-    "group.consumer.assignment.interval.ms", 1_000, MEDIUM, GROUPS_LATER, at_least(0), CLUSTER_WIDE
+    "group.consumer.assignment.interval.ms", 1_000, MEDIUM, ACTED, at_least(0), CLUSTER_WIDE
 ).doc("The shortest time between two assignments of a consumer group, so that many joins make one.")
 GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS = keys.int_(
-    "group.consumer.min.assignment.interval.ms", 0, MEDIUM, GROUPS_LATER, at_least(0)
+    "group.consumer.min.assignment.interval.ms", 0, MEDIUM, ACTED, at_least(0)
 ).doc("The shortest such time that a single consumer group may be given.")
 GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS = keys.int_(
-    "group.consumer.max.assignment.interval.ms", 15_000, MEDIUM, GROUPS_LATER, at_least(0)
+    "group.consumer.max.assignment.interval.ms", 15_000, MEDIUM, ACTED, at_least(0)
 ).doc("The longest such time that a single consumer group may be given.")
 GROUP_CONSUMER_REGEX_REFRESH_INTERVAL_MS = keys.int_(
-    "group.consumer.regex.refresh.interval.ms", 600_000, MEDIUM, GROUPS_LATER, at_least(10_000), internal=True
+    "group.consumer.regex.refresh.interval.ms", 600_000, MEDIUM, ACTED, at_least(10_000), internal=True
 ).doc("How often subscription patterns are matched against the topics anew.")
 
 # Streams groups.

@@ -4,7 +4,7 @@ Source: GroupConfig, ClientMetricsConfigs, QuotaConfig.
 """
 
 from config.catalogue import groups, share
-from config.catalogue.use import ACTED, GROUPS_LATER, LOGINS_LATER, QUOTAS_LATER, SHARE_LATER, STREAMS_LATER
+from config.catalogue.use import ACTED, LOGINS_LATER, QUOTAS_LATER, SHARE_LATER, STREAMS_LATER
 from config.keys import MEDIUM, KeySet
 from config.validators import ListOf, OneOf, Satisfies, at_least, is_share_offset_reset
 
@@ -16,17 +16,17 @@ LONG_MAX = (1 << 63) - 1
 group_keys = KeySet()
 
 CONSUMER_SESSION_TIMEOUT_MS = (
-    group_keys.int_("consumer.session.timeout.ms", 45_000, MEDIUM, GROUPS_LATER, at_least(1))
+    group_keys.int_("consumer.session.timeout.ms", 45_000, MEDIUM, ACTED, at_least(1))
     .follows(groups.GROUP_CONSUMER_SESSION_TIMEOUT_MS)
     .doc("How long a member may be silent before it is taken out of the group.")
 )
 CONSUMER_HEARTBEAT_INTERVAL_MS = (
-    group_keys.int_("consumer.heartbeat.interval.ms", 5_000, MEDIUM, GROUPS_LATER, at_least(1))
+    group_keys.int_("consumer.heartbeat.interval.ms", 5_000, MEDIUM, ACTED, at_least(1))
     .follows(groups.GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS)
     .doc("How often members are told to send heartbeats.")
 )
 CONSUMER_ASSIGNMENT_INTERVAL_MS = (
-    group_keys.int_("consumer.assignment.interval.ms", 1_000, MEDIUM, GROUPS_LATER, at_least(0))
+    group_keys.int_("consumer.assignment.interval.ms", 1_000, MEDIUM, ACTED, at_least(0))
     .follows(groups.GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS)
     .doc("The shortest time between two assignments of the group.")
 )

@@ -15,7 +15,6 @@ BYTES_BOUND = Use(
 )
 CLOSED_LISTENERS = Use(False, "these listeners stay closed; the controller lives inside the broker")
 EMBEDDED_CONTROLLER = Use(False, "the controller lives inside the broker; there is no quorum to tune")
-GROUPS_LATER = Use(False, "consumer groups come in a later release")
 STREAMS_LATER = Use(False, "streams groups come in a later release")
 SHARE_LATER = Use(False, "share groups come in a later release")
 TRANSACTIONS_LATER = Use(False, "transactions come in a later release")

@@ -60,6 +60,7 @@ def test_the_defaults_are_in_order(small: ConfigKey[int], great: ConfigKey[int])
             "must be left out",
         ),
         (["group.share.assignors=a,b"], "must be a single assignor"),
+        (["group.consumer.assignors=range,best"], "must be of uniform, range"),
         (
             ["replica.socket.timeout.ms=1"],
             "replica.socket.timeout.ms=1 must be at least replica.fetch.wait.max.ms",

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from config.broker_config import BrokerConfig
-from config.catalogue import BROKER_KEYS, GROUP_KEYS
-from config.group_config import BOUNDS, effective_group_values, validate_group_overrides
+from config.catalogue import BROKER_KEYS, GROUP_KEYS, resources
+from config.group_config import BOUNDS, effective_group_values, group_value, validate_group_overrides
 from config.keys import ConfigError
 
 
@@ -56,3 +56,13 @@ def test_heartbeats_come_more_often_than_sessions_end() -> None:
     broker = BrokerConfig.of(None, overrides=[f"group.consumer.{bound}" for bound in bounds])
     with pytest.raises(ConfigError, match=r"less than consumer\.session\.timeout\.ms"):
         validate_group_overrides({"consumer.heartbeat.interval.ms": "45000"}, broker)
+
+
+def test_what_a_group_was_given_stays_within_the_bounds_that_the_broker_has_now() -> None:
+    broker = BrokerConfig.of(None, overrides=["group.consumer.max.session.timeout.ms=50000"])
+    key = resources.CONSUMER_SESSION_TIMEOUT_MS
+    given = {"1": 45_000, "48000": 48_000, "60000": 50_000}
+    assert {text: group_value(broker, {key.name: text}, key) for text in given} == given
+    assert group_value(broker, {}, key) == 45_000
+    most = resources.STREAMS_NUM_STANDBY_REPLICAS
+    assert group_value(broker, {most.name: "9"}, most) == 2

@@ -175,7 +175,9 @@ class Migration:
         `rebalance_reason` they are called together. Raises ApiError(GROUP_ID_NOT_FOUND) where one cannot be understood.
         """
         try:
-            classic = self._classic_group_of(group, leaving, joining)
+            classic = self._classic_group_of(
+                group, leaving, joining, rebalances=rebalance_reason is not None
+            )
         except embedded.EmbeddedProtocolError as error:
             raise ApiError(
                 ErrorCode.GROUP_ID_NOT_FOUND,
@@ -208,7 +210,12 @@ class Migration:
         group: ConsumerGroup,
         leaving: Sequence[ConsumerGroupMember],
         joining: ConsumerGroupMember | None,
+        *,
+        rebalances: bool,
     ) -> ClassicGroup:
+        """Where the group rebalances at once, members keep what they own meanwhile: it may become a consumer group
+        again before they have come, which must not give that to others. Kafka takes the target assignment in any case.
+        """
         gone = {member.member_id for member in leaving}
         staying = [member for member_id, member in group.members.items() if member_id not in gone]
         classic = self._classic.new_group(
@@ -218,15 +225,29 @@ class Migration:
             protocol_type=PROTOCOL_TYPE,
             state_timestamp_ms=self._context.now_ms(),
         )
-        for member in [*staying, *([] if joining is None else [joining])]:
+        members = {
+            member.member_id: member for member in [*staying, *([] if joining is None else [joining])]
+        }
+        for member in members.values():
             classic.add(_classic_member(member))
         classic.protocol_name = classic.select_protocol()
         classic.learn_subscribed_topics()
         for added in classic:
-            target = group.target_of(added.member_id, added.group_instance_id)
+            if rebalances:
+                given = _owned_by(members[added.member_id])
+            else:
+                given = group.target_of(added.member_id, added.group_instance_id)
             metadata = added.metadata(classic.protocol_name)
-            added.assignment = embedded.write_assignment(target, self._context.image(), metadata)
+            added.assignment = embedded.write_assignment(given, self._context.image(), metadata)
         return classic
+
+
+def _owned_by(member: ConsumerGroupMember) -> Partitions:
+    """What a member has and what it has yet to give up."""
+    owned = {topic_id: frozenset(epochs) for topic_id, epochs in member.assigned.items()}
+    for topic_id, epochs in member.pending_revocation.items():
+        owned[topic_id] = owned.get(topic_id, frozenset()) | frozenset(epochs)
+    return owned
 
 
 def _cannot_upgrade(classic: ClassicGroup, why: str) -> ApiError:

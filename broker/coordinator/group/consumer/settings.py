@@ -6,7 +6,6 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-from broker.coordinator.group.consumer.assignors import CLASSES
 from broker.metadata.image import GROUP_RESOURCE, MetadataImage
 from config.broker_config import BrokerConfig
 from config.catalogue import groups as broker_keys
@@ -85,5 +84,5 @@ class GroupSettings:
 
 def assignor_names(config: BrokerConfig) -> list[str]:
     """Those that members may ask for (group.consumer.assignors), by their short names; the first is the default."""
-    named = [CLASSES.get(name, name) for name in config[broker_keys.GROUP_CONSUMER_ASSIGNORS]]
-    return list(dict.fromkeys(named))
+    named = config[broker_keys.GROUP_CONSUMER_ASSIGNORS]
+    return list(dict.fromkeys(broker_keys.CONSUMER_ASSIGNORS[name] for name in named))

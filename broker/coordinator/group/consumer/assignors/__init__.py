@@ -14,9 +14,3 @@ ASSIGNORS: Final[Mapping[str, Assign]] = MappingProxyType(
     {"uniform": assign_uniformly, "range": assign_ranges}
 )
 """By the name that members ask for them by."""
-
-_JAVA: Final = "org.apache.kafka.coordinator.group.assignor."
-CLASSES: Final[Mapping[str, str]] = MappingProxyType(
-    {f"{_JAVA}UniformAssignor": "uniform", f"{_JAVA}RangeAssignor": "range"}
-)
-"""What group.consumer.assignors may call them as well."""
