@@ -1,7 +1,7 @@
 """Lives simulations: one with its last steps shown, or many.
 
-    python -m tests.simulation 4711                one seed; --steps for more of its trace
-    python -m tests.simulation --from 0 --count 1000
+python -m tests.simulation 4711                one seed; --steps for more of its trace
+python -m tests.simulation --from 0 --count 1000
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ SEEDS_BETWEEN_COLLECTIONS = 10
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("seed", type=int, nargs="?")
-    parser.add_argument("--steps", type=int, default=60, help="lines of the trace that are shown of a failure")
+    parser.add_argument(
+        "--steps", type=int, default=60, help="lines of the trace that are shown of a failure"
+    )
     parser.add_argument("--from", type=int, default=0, dest="first")
     parser.add_argument("--count", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no seed after so many")
@@ -59,19 +61,27 @@ def _run(seeds: Sequence[int], options: argparse.Namespace) -> int:
             scenario.run()
         except (Exception, PowerCut):
             failed += 1
-            _show(scenario, options.steps)
+            _show(scenario, options.steps, options.themes)
             if not options.go_on:
                 break
         steps += scenario.world.steps
-    seconds = time.perf_counter() - started
-    print(f"{lived} seeds from {seeds[0]} on, {failed} failed; {steps} steps in {seconds:.1f} s, {time.process_time():.1f} s of them at work")
+    seconds, at_work = time.perf_counter() - started, time.process_time()
+    print(
+        f"{lived} seeds from {seeds[0]} on, {failed} failed; {steps} steps in {seconds:.1f} s, "
+        f"{at_work:.1f} s of them at work"
+    )
     return 1 if failed else 0
 
 
-def _show(scenario: Scenario, steps: int) -> None:
+def _show(scenario: Scenario, steps: int, themes: str) -> None:
     print(lines(scenario.world.lines, steps))
     traceback.print_exc(limit=-6, file=sys.stdout)
-    print(f"SEED {scenario.seed} FAILED ({', '.join(scenario.themes)}); again: python -m tests.simulation {scenario.seed}")
+    themes = ", ".join(scenario.themes)
+    about = ", ".join(scenario.themes)
+    options = "" if themes == ",".join(THEMES) else f" --themes '{themes}'"
+    print(
+        f"SEED {scenario.seed} FAILED ({about}); again: python -m tests.simulation {scenario.seed}{options}"
+    )
     sys.stdout.flush()
 
 

@@ -1,5 +1,5 @@
 """What must be true at every step. Each of these follows what the broker does and what clients believe, and raises
-Violation once something is as it must not be.
+ViolationError once something is as it must not be.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 GroupPartition = tuple[str, TopicPartition]
 
 
-class Violation(AssertionError):
+class ViolationError(AssertionError):
     """Something that must never be."""
 
 
@@ -58,7 +58,7 @@ class Ownership:
             valid = [one for one in self._holders[group, partition] if self.is_valid(one)]
             if len(valid) > 1:
                 names = " and ".join(f"{one.name} ({one.member_id}, epoch {one.epoch})" for one in valid)
-                raise Violation(f"{partition} of group {group} is owned by {names}, all of them members")
+                raise ViolationError(f"{partition} of group {group} is owned by {names}, all of them members")
 
     def is_valid(self, consumer: Consumer) -> bool:
         """Whether the group counts on what it believes.
@@ -129,14 +129,16 @@ class Commits:
     def _now(self, group: str, partition: TopicPartition, offset: int) -> None:
         before = self.certain.get((group, partition), -1)
         if offset < before:
-            raise Violation(f"the offset of group {group} in {partition} went back from {before} to {offset}")
+            raise ViolationError(
+                f"the offset of group {group} in {partition} went back from {before} to {offset}"
+            )
         self.certain[group, partition] = offset
 
     def _check_not_fenced(self, client: Any, group: str, partition: TopicPartition) -> None:
         ownership = self._world.ownership
         others = [one for one in ownership.others(client, partition) if ownership.is_valid(one)]
         if others:
-            raise Violation(f"{client} committed for {partition} of {group}, which is {others[0]}'s")
+            raise ViolationError(f"{client} committed for {partition} of {group}, which is {others[0]}'s")
 
     def _fetched(self, client: Any, request: OffsetFetchRequest, response: OffsetFetchResponse) -> None:
         before = self._at_fetch.pop(id(request), {})
@@ -150,7 +152,7 @@ class Commits:
         key = (group, partition)
         possible = {before, self.certain.get(key, -1), *(offset for _, offset in self._begun.get(key, ()))}
         if offset not in possible:
-            raise Violation(
+            raise ViolationError(
                 f"the committed offset of group {group} in {partition} is {offset}; it can be {sorted(possible)}"
             )
         if offset > self.certain.get(key, -1):
@@ -163,9 +165,13 @@ class Commits:
             if one.wants_commit and (group, partition) in one.offsets
         ]
         if offset != -1 and offset not in committed:
-            raise Violation(f"offset {offset} of group {group} in {partition} was committed by no transaction")
+            raise ViolationError(
+                f"offset {offset} of group {group} in {partition} was committed by no transaction"
+            )
         if offset < before:
-            raise Violation(f"the offset of group {group} in {partition} went back from {before} to {offset}")
+            raise ViolationError(
+                f"the offset of group {group} in {partition} went back from {before} to {offset}"
+            )
         self.certain[group, partition] = max(self.certain.get((group, partition), -1), offset)
 
     def transaction_committed(self, transaction: Any) -> None:
@@ -226,20 +232,24 @@ class Visibility:
         sent = self._world.ledger.sent.get(partition, set())
         for offset, value in records:
             if value not in sent:
-                raise Violation(f"{value!r} at {offset} of {partition} was never sent there")
+                raise ViolationError(f"{value!r} at {offset} of {partition} was never sent there")
             if value in seen:
-                raise Violation(f"{value!r} is at {seen[value]} and at {offset} of {partition}")
+                raise ViolationError(f"{value!r} is at {seen[value]} and at {offset} of {partition}")
             seen[value] = offset
             transaction = self._world.ledger.transactions.get(value)
             if transaction is not None and not transaction.wants_commit:
-                raise Violation(f"{value!r} at {offset} of {partition} is visible, and {transaction} is not committed")
+                raise ViolationError(
+                    f"{value!r} at {offset} of {partition} is visible, and {transaction} is not committed"
+                )
             self._check_source(value, offset)
         self.positions[partition] = after
 
     def _check_source(self, value: bytes, offset: int) -> None:
         source, found, _ = value.partition(b"#")
         if found and source in self._sources:
-            raise Violation(f"a chain processed {source!r} twice: {self._sources[source]} and {(value, offset)}")
+            raise ViolationError(
+                f"a chain processed {source!r} twice: {self._sources[source]} and {(value, offset)}"
+            )
         if found:
             self._sources[source] = (value, offset)
 
@@ -258,7 +268,7 @@ class Visibility:
         seen = self.seen.get(partition, {})
         for value in sorted(values):
             if value not in seen:
-                raise Violation(f"{value!r} in {partition} is missing, and {why}")
+                raise ViolationError(f"{value!r} in {partition} is missing, and {why}")
 
     def _check_whole(self, transaction: Any) -> None:
         found = {
@@ -267,7 +277,7 @@ class Visibility:
             for value in values
         }
         if len(set(found.values())) > 1:
-            raise Violation(f"{transaction} is there in parts: {found}")
+            raise ViolationError(f"{transaction} is there in parts: {found}")
 
     def check_chains(self, inputs: Iterable[TopicPartition]) -> None:
         """Everything that a chain had to process has come out at its other end."""
@@ -275,4 +285,4 @@ class Visibility:
             for offset in self.seen.get((topic, index), {}).values():
                 source = f"{topic}-{index}@{offset}".encode()
                 if source not in self._sources:
-                    raise Violation(f"no chain has processed {source!r}")
+                    raise ViolationError(f"no chain has processed {source!r}")

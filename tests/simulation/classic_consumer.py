@@ -20,9 +20,9 @@ from tests.simulation.assignors import (
     unpack_assignment,
     unpack_subscription,
 )
-from tests.simulation.consumer import Consumer, Fenced
-from tests.simulation.network import Disconnected
-from tests.simulation.node import GROUP, Retry
+from tests.simulation.consumer import Consumer, FencedError
+from tests.simulation.network import DisconnectedError
+from tests.simulation.node import GROUP, RetryError
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -41,6 +41,7 @@ class ClassicConsumer(Consumer):
         group: str,
         topics: Sequence[str],
         assignors: Sequence[str],
+        *,
         instance_id: str | None = None,
     ) -> None:
         super().__init__(world, name, group, topics, instance_id)
@@ -70,9 +71,9 @@ class ClassicConsumer(Consumer):
         while not self.leaving:
             try:
                 await self._turn()
-            except (Disconnected, Retry):
+            except (DisconnectedError, RetryError):
                 await self.sleep(0.1)
-            except Fenced as fenced:
+            except FencedError as fenced:
                 await self._fenced(fenced.code)
         await self._leave()
 
@@ -196,10 +197,10 @@ class ClassicConsumer(Consumer):
                 answer = await self.ask(request)
                 if (self.epoch, self.member_id) == (request.generation_id, request.member_id):
                     self.check(answer.error_code)
-            except (Retry, Disconnected) as error:
+            except (RetryError, DisconnectedError) as error:
                 if str(error) == ErrorCode.REBALANCE_IN_PROGRESS.name:
                     self.rejoin = True
-            except Fenced as fenced:
+            except FencedError as fenced:
                 if not self._joining:
                     await self._fenced(fenced.code)
 
@@ -212,7 +213,7 @@ class ClassicConsumer(Consumer):
             try:
                 await self.find_coordinator(self.group, GROUP)
                 await self.ask(self._leave_request())
-            except Disconnected:
+            except DisconnectedError:
                 pass  # its session will end
         self.die()
 
@@ -221,5 +222,3 @@ class ClassicConsumer(Consumer):
             return LeaveGroupRequest(group_id=self.group, member_id=self.member_id)
         identity = LeaveGroupRequest.MemberIdentity(member_id=self.member_id, group_instance_id=None)
         return LeaveGroupRequest(group_id=self.group, members=[identity])
-
-

@@ -122,7 +122,10 @@ class Life:
             return
         finally:
             self._runs = False
-        if self.ended:
+        self._wait_for(waits_for)
+
+    def _wait_for(self, pending: Pending[Any]) -> None:
+        if self.ended:  # by its own hand
             self._coroutine.close()
         else:
-            waits_for.add_done_callback(self._go_on)
+            pending.add_done_callback(self._go_on)

@@ -10,8 +10,8 @@ from protocol.errors import ErrorCode
 from protocol.messages.commits import OffsetCommitRequest, OffsetFetchRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.wire import Uuid
-from tests.simulation.network import Disconnected
-from tests.simulation.node import COORDINATOR_ERRORS, GROUP, Node, Retry, TopicPartition
+from tests.simulation.network import DisconnectedError
+from tests.simulation.node import COORDINATOR_ERRORS, GROUP, Node, RetryError, TopicPartition
 from tests.simulation.reading import Read, read
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ READ_COMMITTED: Final = 1
 _Partition = OffsetCommitRequest.OffsetCommitRequestPartition
 
 
-class Fenced(Exception):
+class FencedError(Exception):
     """The group does not know this member (any more), or not in this epoch."""
 
     def __init__(self, code: int) -> None:
@@ -127,7 +127,7 @@ class Consumer(Node):
                 self.committed[partition] = max(offset, 0)
 
     async def fetch_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Their committed offsets, -1 where there is none. Raises Retry, Fenced, Disconnected."""
+        """Their committed offsets, -1 where there is none. Raises RetryError, FencedError, DisconnectedError."""
         by_topic = grouped(partitions)
         version = self.version(ApiKey.OFFSET_FETCH)
         if version < 8:
@@ -176,7 +176,7 @@ class Consumer(Node):
         return None, -1
 
     async def commit(self) -> None:
-        """Commits what was read. Raises Retry, Fenced, Disconnected."""
+        """Commits what was read. Raises RetryError, FencedError, DisconnectedError."""
         if not self.owned:
             return
         await self.find_coordinator(self.group, GROUP)
@@ -222,15 +222,15 @@ class Consumer(Node):
         )
 
     def check(self, code: int) -> None:
-        """Raises Retry or Fenced for an error code that says so, AssertionError for one that should not be."""
+        """Raises RetryError or FencedError for an error code that says so, AssertionError for any other."""
         if code == ErrorCode.NONE:
             return
         if code in COORDINATOR_ERRORS:
             self.forget_coordinator()
         if code in LATER:
-            raise Retry(ErrorCode(code).name)
+            raise RetryError(ErrorCode(code).name)
         if code in FENCED:
-            raise Fenced(code)
+            raise FencedError(code)
         raise AssertionError(f"{self} was answered {ErrorCode(code).name}")
 
     # -- reading --
@@ -295,9 +295,9 @@ class Consumer(Node):
         for _ in range(3):
             try:
                 await self.commit()
-            except (Retry, Disconnected):
+            except (RetryError, DisconnectedError):
                 await self.sleep(0.1)
-            except Fenced:
+            except FencedError:
                 return
             else:
                 return

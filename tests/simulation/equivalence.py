@@ -6,18 +6,19 @@ record has: timers, members of a classic group that rebalances, and the like.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 from uuid import UUID
 
 from broker.coordinator.loading import ShardLoader
+from broker.coordinator.runtime import CoordinatorRuntime
 from broker.coordinator.shard import CoordinatorShard, ShardContext
 from broker.coordinator.shard_runner import ShardRunner
 from broker.request import Pending
 from protocol.schema import Message, Struct
 from tests.broker.broker_fixture import InProcessBroker
-from tests.simulation.checks import Violation
+from tests.simulation.checks import ViolationError
 from tests.simulation.machine import Machine
 
 SETTLED: Final = frozenset({"Stable", "Empty"})
@@ -41,7 +42,7 @@ class NoTimers:
 
 
 def check_replay(machine: Machine) -> int:
-    """Compares every shard that has nothing on its way to the log; how many it were. Raises Violation."""
+    """Compares every shard that has nothing on its way to the log; how many it were. Raises ViolationError."""
     broker = machine.running
     if broker is None:
         return 0
@@ -51,7 +52,11 @@ def check_replay(machine: Machine) -> int:
 
 def _compare_all(broker: InProcessBroker) -> int:
     compared = 0
-    for runtime in (broker.coordinators.group_runtime, broker.coordinators.transaction_runtime):
+    runtimes: Sequence[CoordinatorRuntime[Any]] = (
+        broker.coordinators.group_runtime,
+        broker.coordinators.transaction_runtime,
+    )
+    for runtime in runtimes:
         for runner in list(runtime._runners.values()):
             if runner.shard is not None and not runner._queue._pending and not runner._queue._written:
                 _compare(runner)
@@ -66,7 +71,7 @@ def _compare(runner: ShardRunner[Any]) -> None:
     for key in sorted({*one, *other} - unsettled, key=repr):
         if one.get(key) != other.get(key):
             found = "\n".join(_differences("", one.get(key), other.get(key)))
-            raise Violation(f"{runner.name} does not know of {key} what its log says:\n{found}")
+            raise ViolationError(f"{runner.name} does not know of {key} what its log says:\n{found}")
 
 
 def _differences(path: str, live: Any, replayed: Any) -> Iterator[str]:
@@ -89,7 +94,7 @@ def replay(runner: ShardRunner[Any]) -> CoordinatorShard:
         image=parts.image,
         new_uuid=lambda: UUID(int=0),
     )
-    shard = parts.new_shard(context)
+    shard: CoordinatorShard = parts.new_shard(context)
     loader = ShardLoader(runner.name, parts.serde, 1 << 20, lambda: True)
     loader.load(parts.logs.contents(runner.partition), shard)
     return shard
@@ -120,10 +125,17 @@ def _group(group: Any) -> Any:
         member.member_id: (member.group_instance_id, member.assignment, member.session_timeout_ms)
         for member in group.members.values()
     }
-    return group.state_name, group.generation_id, group.protocol_type, group.protocol_name, group.leader_id, members
+    return (
+        group.state_name,
+        group.generation_id,
+        group.protocol_type,
+        group.protocol_name,
+        group.leader_id,
+        members,
+    )
 
 
-def _plain(value: Any) -> Any:  # noqa: PLR0911
+def _plain(value: Any) -> Any:
     """A value as nested lists and dictionaries that can be compared and printed."""
     if value is None or isinstance(value, str | bytes | int | float | Enum | UUID):
         return value

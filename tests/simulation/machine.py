@@ -139,7 +139,7 @@ class Machine:
         self._end(lambda: self.disk.crash(self._rng))
 
     def kill_at_operation(self, number: int, *, power_cut: bool) -> None:
-        """The broker, or the machine, goes with the disk's n-th operation from now on, before that has done anything."""
+        """The broker, or the machine, ends at the disk's n-th operation from now on, before that has done anything."""
         self.lost_power = power_cut
 
         def plan(count: int, _kind: str, _path: str) -> None:

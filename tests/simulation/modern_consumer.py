@@ -11,9 +11,9 @@ from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from protocol.wire import Uuid
 from tests.simulation.clock import Bell
-from tests.simulation.consumer import Consumer, Fenced, grouped
-from tests.simulation.network import Disconnected
-from tests.simulation.node import GROUP, Retry
+from tests.simulation.consumer import Consumer, FencedError, grouped
+from tests.simulation.network import DisconnectedError
+from tests.simulation.node import GROUP, RetryError
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -30,6 +30,7 @@ class ModernConsumer(Consumer):
         name: str,
         group: str,
         topics: Sequence[str],
+        *,
         instance_id: str | None = None,
         assignor: str | None = None,
     ) -> None:
@@ -56,9 +57,9 @@ class ModernConsumer(Consumer):
         while not self.leaving:
             try:
                 await self._turn()
-            except (Disconnected, Retry):
+            except (DisconnectedError, RetryError):
                 await self.sleep(0.1)
-            except Fenced:
+            except FencedError:
                 await self.sleep(0.1)  # the next heartbeat hears of it as well
         await self._leave()
 
@@ -120,7 +121,7 @@ class ModernConsumer(Consumer):
         try:
             await self.find_coordinator(self.group, GROUP)
             answer = await self.ask(request)
-        except Disconnected:
+        except DisconnectedError:
             self._told = None  # everything is said again
             return
         if self.leaving or not self.alive:
@@ -132,10 +133,10 @@ class ModernConsumer(Consumer):
                 await self.sleep(1.0)
                 return
             self.check(answer.error_code)
-        except Retry:
+        except RetryError:
             self._told = None
             return
-        except Fenced as fenced:
+        except FencedError as fenced:
             await self._fenced(fenced.code)
             return
         self._told = said
@@ -197,6 +198,6 @@ class ModernConsumer(Consumer):
             try:
                 await self.find_coordinator(self.group, GROUP)
                 await self.ask(goodbye)
-            except Disconnected:
+            except DisconnectedError:
                 pass  # its session will end
         self.die()

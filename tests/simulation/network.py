@@ -33,7 +33,7 @@ LATE_WITH_EPOCH_BUMPS: Final = LATE | {ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT}
 RECONNECTS_AFTER_S: Final = 0.25
 
 
-class Disconnected(Exception):
+class DisconnectedError(Exception):
     """There was no answer, and whether the request was heard is not known."""
 
 
@@ -121,12 +121,12 @@ class Link:
         network.links.add(self)
 
     async def ask(self, request: Message, version: int, timeout_s: float) -> Any:
-        """The answer. Raises Disconnected; the connection is gone then."""
+        """The answer. Raises DisconnectedError; the connection is gone then."""
         pending: Pending[Message | None] = Pending()
         self._send(request, version, pending, timeout_s)
         answer = await Wait(pending)
         if answer is None:
-            raise Disconnected
+            raise DisconnectedError
         return answer
 
     def close(self) -> None:
@@ -160,7 +160,7 @@ class Link:
         process = self._process
         assert process is not None
         process.call_at(
-            self._arrival, lambda: self._deliver(process, key, version, request, frame, pending)
+            self._arrival, lambda: self._deliver(process, key, version, request, frame, pending=pending)
         )
 
     def _frame(self, key: ApiKey, version: int, request: Message) -> bytes:
@@ -179,6 +179,7 @@ class Link:
         version: int,
         request: Message,
         frame: bytes,
+        *,
         pending: Pending[Message | None],
     ) -> None:
         """At the broker."""
@@ -192,7 +193,7 @@ class Link:
             # What was decided in the moment in which the broker ends is not sent any more.
             process.call_soon(lambda: self._respond(request, version, response, pending))
 
-        send(network.machine.running.apis, self.info, key, version, frame, heard, self.close)
+        send(network.machine.running.apis, self.info, key, version, frame, heard=heard, closed=self.close)
 
     def _respond(
         self, request: Message, version: int, response: Message, pending: Pending[Message | None]
@@ -215,6 +216,7 @@ def send(
     key: ApiKey,
     version: int,
     frame: bytes,
+    *,
     heard: Callable[[Message], None],
     closed: Callable[[], None],
 ) -> None:

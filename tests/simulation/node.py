@@ -14,7 +14,7 @@ from protocol.messages.metadata import MetadataRequest
 from protocol.schema import Message
 from protocol.wire import Uuid
 from tests.simulation.clock import Life, sleep
-from tests.simulation.network import LATE, Disconnected, Link
+from tests.simulation.network import LATE, DisconnectedError, Link
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -54,7 +54,7 @@ COORDINATOR_ERRORS: Final = frozenset(
 )
 
 
-class Retry(Exception):
+class RetryError(Exception):
     """The broker says that it will be able to later; or there is no broker."""
 
 
@@ -141,7 +141,7 @@ class Node:
     async def ask(
         self, request: Message, link: str = "coordinator", timeout_s: float = REQUEST_TIMEOUT_S
     ) -> Any:
-        """The answer. Raises Disconnected."""
+        """The answer. Raises DisconnectedError."""
         found = self._links.get(link)
         if found is None or found.broken:
             found = self._links[link] = Link(self.world.network, self, self.late)
@@ -150,7 +150,7 @@ class Node:
         self.world.trace(self.name, "asks", request, version)
         try:
             response = await found.ask(request, version, timeout_s)
-        except Disconnected:
+        except DisconnectedError:
             self.world.trace(self.name, "has no answer to", type(request).__name__)
             self._known.clear()
             raise
@@ -162,7 +162,7 @@ class Node:
         while (key, kind) not in self._known:
             try:
                 code = await self._ask_for_coordinator(key, kind)
-            except Disconnected:
+            except DisconnectedError:
                 code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             if code == ErrorCode.NONE:
                 self._known.add((key, kind))
@@ -181,7 +181,7 @@ class Node:
         self._known.clear()
 
     async def topics(self, names: Iterable[str]) -> dict[str, tuple[Uuid, int]]:
-        """The id and the number of partitions of each topic that exists. Raises Disconnected."""
+        """The id and the number of partitions of each topic that exists. Raises DisconnectedError."""
         wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
         answer = await self.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), "data")
         return {

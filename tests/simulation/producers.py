@@ -12,11 +12,11 @@ from protocol.wire import Uuid
 from tests.simulation.classic_consumer import ClassicConsumer
 from tests.simulation.consumer import Consumer
 from tests.simulation.modern_consumer import ModernConsumer
-from tests.simulation.network import Disconnected
+from tests.simulation.network import DisconnectedError
 from tests.simulation.node import Node, TopicPartition
 from tests.simulation.producing import (
-    Abortable,
-    Fatal,
+    AbortableError,
+    FatalError,
     TransactionalProducer,
     produce_request,
     transactional_lateness,
@@ -44,7 +44,7 @@ class Writer(Node):
         while True:
             try:
                 found = await self.topics([self.topic])
-            except Disconnected:
+            except DisconnectedError:
                 found = {}
             if self.topic in found:
                 self._topic = found[self.topic]
@@ -90,7 +90,7 @@ class IdempotentWriter(Writer):
                 answer = await self.ask(
                     InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0), "data"
                 )
-            except Disconnected:
+            except DisconnectedError:
                 continue
             if answer.error_code == ErrorCode.NONE:
                 return int(answer.producer_id)
@@ -100,7 +100,7 @@ class IdempotentWriter(Writer):
         while True:
             try:
                 answer = await self.ask(produce_request(partition, batch, self._topic[0], self), "data")
-            except Disconnected:
+            except DisconnectedError:
                 continue
             code = answer.responses[0].partition_responses[0].error_code
             if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
@@ -132,7 +132,7 @@ class TransactionalWriter(Writer):
                 while not self.stopping:
                     await self._transact(producer)
                     await self.sleep(self.world.pace_s * (0.5 + self.rng.random()))
-            except Fatal as fatal:
+            except FatalError as fatal:
                 self.say("is closed:", fatal)
                 await self.sleep(self.rng.uniform(0.5, 3.0))
         self.stopped = True
@@ -145,7 +145,7 @@ class TransactionalWriter(Writer):
                 if self.rng.random() < 0.05:
                     await self.sleep(producer.timeout_s * self.rng.choice((0.5, 1.0, 1.5)))
             await producer.end(commit=self.rng.random() < 0.7)
-        except Abortable as error:
+        except AbortableError as error:
             self.say("gives up its transaction:", error)
             await producer.abort()
 
@@ -183,13 +183,13 @@ class ChainMixin(Consumer):
             producer.begin()
             try:
                 await self._transact(producer, partition, records, after, member)
-            except Abortable as error:
+            except AbortableError as error:
                 self.say("gives up its transaction:", error)
                 await producer.abort()
             else:
                 self.world.consumption.processed(self.group, partition, records)
                 return True
-        except Fatal as fatal:
+        except FatalError as fatal:
             self.say("has no producer any more:", fatal)
             self.producer = None
             await self.sleep(self.rng.uniform(0.1, 1.0))
@@ -216,16 +216,16 @@ class ChainMixin(Consumer):
         if self.rng.random() < 0.03:
             await self.sleep(self.timeout_s * self.rng.choice((0.5, 1.2)))
         if self.rng.random() < 0.05:
-            raise Abortable("so it wants")
+            raise AbortableError("so it wants")
         await producer.end(commit=True)
 
     async def _target(self) -> tuple[Uuid, int]:
         for _ in range(5):
             try:
                 return (await self.topics([self.target_topic]))[self.target_topic]
-            except (Disconnected, KeyError):
+            except (DisconnectedError, KeyError):
                 await self.sleep(0.1)
-        raise Abortable("does not find where to write")
+        raise AbortableError("does not find where to write")
 
 
 class ClassicChain(ChainMixin, ClassicConsumer):

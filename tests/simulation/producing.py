@@ -19,7 +19,7 @@ from protocol.messages.transactions import (
 )
 from protocol.records.builder import build_batch
 from tests.simulation.ledger import Transaction
-from tests.simulation.network import LATE, LATE_WITH_EPOCH_BUMPS, Disconnected
+from tests.simulation.network import LATE, LATE_WITH_EPOCH_BUMPS, DisconnectedError
 from tests.simulation.node import COORDINATOR_ERRORS, GROUP, TRANSACTION, Node, TopicPartition
 
 if TYPE_CHECKING:
@@ -82,11 +82,11 @@ SECOND_VERSION: Final = {
 """What clients of transaction version 2 speak (KIP-890)."""
 
 
-class Abortable(Exception):
+class AbortableError(Exception):
     """This transaction can only be aborted."""
 
 
-class Fatal(Exception):
+class FatalError(Exception):
     """This producer can only be closed."""
 
 
@@ -116,7 +116,7 @@ class TransactionalProducer:
         self._world.transactional_ids.add(transactional_id)
 
     async def init(self) -> None:
-        """Gets an epoch. Raises Fatal where another producer with the same id was faster."""
+        """Gets an epoch. Raises FatalError where another producer with the same id was faster."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=int(self.timeout_s * 1000),
@@ -143,7 +143,7 @@ class TransactionalProducer:
     async def send(
         self, partition: TopicPartition, values: Sequence[bytes], topic_id: bytes = bytes(16)
     ) -> None:
-        """Writes values in the transaction. Raises Abortable, Fatal."""
+        """Writes values in the transaction. Raises AbortableError, FatalError."""
         assert self.transaction is not None
         self._world.ledger.will_send(partition, list(values), self.transaction)
         if not self._bumps and partition not in self._added:
@@ -161,7 +161,7 @@ class TransactionalProducer:
         request = produce_request(partition, batch, topic_id, self._node, self.transactional_id)
         try:
             answer = await self._ask(request, "data")
-        except Abortable:
+        except AbortableError:
             self._must_raise_epoch = True  # nobody knows whether it was written
             raise
         self._check_produced(answer.responses[0].partition_responses[0].error_code)
@@ -169,7 +169,7 @@ class TransactionalProducer:
     def _check_produced(self, code: int) -> None:
         if code in _ABORTABLE_IN_PRODUCE:
             self._must_raise_epoch = True
-            raise Abortable(ErrorCode(code).name)
+            raise AbortableError(ErrorCode(code).name)
         if code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._check(code)
 
@@ -190,7 +190,7 @@ class TransactionalProducer:
     async def send_offsets(
         self, consumer: Consumer, offsets: Mapping[TopicPartition, int], member: tuple[str, int]
     ) -> None:
-        """Commits a consumer's offsets in the transaction. Raises Abortable, Fatal."""
+        """Commits a consumer's offsets in the transaction. Raises AbortableError, FatalError."""
         assert self.transaction is not None
         for partition, offset in offsets.items():
             self.transaction.offsets[consumer.group, partition] = offset
@@ -236,7 +236,7 @@ class TransactionalProducer:
         )
 
     async def end(self, *, commit: bool) -> None:
-        """Commits or aborts. Raises Fatal, and Abortable for a commit that was refused."""
+        """Commits or aborts. Raises FatalError, and AbortableError for a commit that was refused."""
         transaction, self.transaction = self.transaction, None
         assert transaction is not None
         if not self._added:
@@ -264,23 +264,23 @@ class TransactionalProducer:
         self._must_raise_epoch = False
 
     async def abort(self) -> None:
-        """Raises Fatal."""
+        """Raises FatalError."""
         if self.transaction is not None:
             try:
                 await self.end(commit=False)
-            except Abortable as error:
-                raise Fatal(str(error)) from error
+            except AbortableError as error:
+                raise FatalError(str(error)) from error
 
     # -- asking --
 
     async def _ask(self, request: Any, link: str = "coordinator", patience: int = PATIENCE) -> Any:
-        """The answer, which is none of those that pass by themselves. Raises Abortable when there is none in time."""
+        """The answer, which is none of those that pass by themselves. Raises AbortableError where none comes."""
         for _ in range(patience):
             try:
                 if link == "coordinator" and not isinstance(request, TxnOffsetCommitRequest):
                     await self._node.find_coordinator(self.transactional_id, TRANSACTION)
                 answer = await self._node.ask(request, link)
-            except Disconnected:
+            except DisconnectedError:
                 await self._node.sleep(0.05)
                 continue
             code = _first_code(answer)
@@ -291,13 +291,13 @@ class TransactionalProducer:
                 if isinstance(request, TxnOffsetCommitRequest):
                     await self._node.find_coordinator(request.group_id, GROUP)
             await self._node.sleep(0.02 if code == ErrorCode.CONCURRENT_TRANSACTIONS else 0.1)
-        raise Abortable(f"no answer to {type(request).__name__}")
+        raise AbortableError(f"no answer to {type(request).__name__}")
 
     def _check(self, code: int) -> None:
         if code in _ABORTABLE:
-            raise Abortable(ErrorCode(code).name)
+            raise AbortableError(ErrorCode(code).name)
         if code in _FATAL:
-            raise Fatal(ErrorCode(code).name)
+            raise FatalError(ErrorCode(code).name)
         assert code == ErrorCode.NONE, f"{self._node} was answered {ErrorCode(code).name}"
 
 
@@ -312,9 +312,7 @@ def produce_request(
         topic_id=topic_id if by_id else bytes(16),
         partition_data=[data],
     )
-    return ProduceRequest(
-        transactional_id=transactional_id, acks=-1, timeout_ms=3000, topic_data=[topic]
-    )
+    return ProduceRequest(transactional_id=transactional_id, acks=-1, timeout_ms=3000, topic_data=[topic])
 
 
 def _added_code(answer: Any) -> int:

@@ -8,7 +8,7 @@ from random import Random
 from typing import Final
 
 from protocol.errors import ErrorCode
-from tests.simulation.checks import Violation
+from tests.simulation.checks import ViolationError
 from tests.simulation.classic_consumer import COOPERATIVE, ClassicConsumer
 from tests.simulation.clock import Life, sleep
 from tests.simulation.consumer import Consumer
@@ -23,7 +23,7 @@ from tests.simulation.producers import (
 )
 from tests.simulation.world import AUDIT_INTERVAL_S, World
 
-THEMES: Final = ("eager", "cooperative", "modern", "mixed", "transactions", "eager chain", "modern chain")
+THEMES: Final = ("eager", "cooperative", "modern", "mixed", "transactions", "classic chain", "modern chain")
 """What a simulation can be about."""
 
 SETTLES_IN_S: Final = 90.0
@@ -83,7 +83,7 @@ class Scenario:
     # -- the whole of it --
 
     def run(self) -> None:
-        """Lives it from beginning to end. Raises Violation, or whatever else is wrong."""
+        """Lives it from beginning to end. Raises ViolationError, or whatever else is wrong."""
         bugs = BugsLogged()
         logger = logging.getLogger("barnabas")
         logger.addHandler(bugs)
@@ -92,7 +92,7 @@ class Scenario:
         finally:
             logger.removeHandler(bugs)
         if bugs.found:
-            raise Violation("the broker logged: " + "\n".join(bugs.found))
+            raise ViolationError("the broker logged: " + "\n".join(bugs.found))
 
     def _run(self) -> None:
         world = self.world
@@ -145,25 +145,31 @@ class Scenario:
         assignors = self.rng.choice((EAGER, EAGER[:1], EAGER[1:]))
 
         def classic(member: str, instance: str | None, assignors: Sequence[str] = assignors) -> Consumer:
-            return ClassicConsumer(world, member, group, [topic], assignors, instance)
+            return ClassicConsumer(world, member, group, [topic], assignors, instance_id=instance)
 
         def modern(member: str, instance: str | None) -> Consumer:
-            return ModernConsumer(world, member, group, [topic], instance)
+            return ModernConsumer(world, member, group, [topic], instance_id=instance)
 
         def mixed(member: str, instance: str | None) -> Consumer:
             return modern(member, instance) if self.rng.random() < 0.5 else classic(member, instance)
 
         version = self.rng.choice((1, 2))
+        chain_assignors = self.rng.choice((assignors, [COOPERATIVE]))
 
         def classic_chain(member: str, instance: str | None) -> Consumer:
             chain = ClassicChain(
-                world, member, group, [topic], self.rng.choice((EAGER, [COOPERATIVE])) if 0 else assignors, instance
+                world,
+                member,
+                group,
+                [topic],
+                chain_assignors,
+                instance_id=instance,
             )
             chain.set_up(f"{name}-out", version)
             return chain
 
         def modern_chain(member: str, instance: str | None) -> Consumer:
-            chain = ModernChain(world, member, group, [topic], instance)
+            chain = ModernChain(world, member, group, [topic], instance_id=instance)
             chain.set_up(f"{name}-out", version)
             return chain
 
@@ -172,7 +178,7 @@ class Scenario:
             "cooperative": lambda member, instance: classic(member, instance, [COOPERATIVE]),
             "modern": modern,
             "mixed": mixed,
-            "eager chain": classic_chain,
+            "classic chain": classic_chain,
             "modern chain": modern_chain,
         }[theme]
 
@@ -339,7 +345,7 @@ class Scenario:
             unrest = self._unrest()
             quiet = 0 if unrest else quiet + 1
             if world.clock.now > deadline:
-                raise Violation(f"after {SETTLES_IN_S:.0f} s without any trouble: {unrest}")
+                raise ViolationError(f"after {SETTLES_IN_S:.0f} s without any trouble: {unrest}")
 
     def _unrest(self) -> str | None:
         """What is not as it is to be in the end."""
@@ -396,9 +402,7 @@ class Scenario:
         for group in self.groups:
             if group.is_chain:
                 places = [
-                    (topic, index)
-                    for topic in group.topics
-                    for index in range(world.partition_count(topic))
+                    (topic, index) for topic in group.topics for index in range(world.partition_count(topic))
                 ]
                 world.visibility.check_chains(places)
 
@@ -412,4 +416,6 @@ class Scenario:
                     done = self.world.consumption.done.get((group.name, partition), set())
                     for value, offset in self.world.visibility.seen.get(partition, {}).items():
                         if offset not in done:
-                            raise Violation(f"nobody in {group.name} has read {value!r} at {offset} of {partition}")
+                            raise ViolationError(
+                                f"nobody in {group.name} has read {value!r} at {offset} of {partition}"
+                            )

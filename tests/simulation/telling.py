@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from protocol.schema import Message, Struct
 from tests.simulation.clock import START_S
 
-_NOTHING = (None, 0, -1, "", b"", [], False, bytes(16))
+LONG = 24
+"""Bytes that are still shown."""
+
+_NOTHING: Final[tuple[Any, ...]] = (None, 0, -1, "", b"", [], False, bytes(16))
 
 
 def line(what: tuple[Any, ...]) -> str:
@@ -33,6 +36,6 @@ def words(value: Any) -> str:
         return f"{type(value).__name__}({', '.join(said)})"
     if isinstance(value, list):
         return "[" + ", ".join(map(words, value)) + "]"
-    if isinstance(value, bytes) and len(value) > 24:
-        return f"<{len(value)} bytes>"
-    return value if isinstance(value, str) else repr(value) if isinstance(value, bytes) else str(value)
+    if isinstance(value, bytes | memoryview):
+        return repr(value) if isinstance(value, bytes) and len(value) <= LONG else f"<{len(value)} bytes>"
+    return str(value)

@@ -20,7 +20,7 @@ from broker.coordinator.txn import TransactionMarker
 from broker.txn_markers import TxnMarkerWriter
 from protocol.errors import ErrorCode
 from storage.local_log import LocalLog
-from tests.simulation.checks import Violation
+from tests.simulation.checks import ViolationError
 from tests.simulation.scenario import Scenario
 
 SEEDS = range(40)
@@ -31,7 +31,7 @@ def found(themes: Sequence[str], seeds: Sequence[int] = SEEDS) -> str:
     for seed in seeds:
         try:
             Scenario(seed, themes).run()
-        except Violation as violation:
+        except ViolationError as violation:
             print(f"seed {seed}: {violation}")
             return str(violation)
     pytest.fail(f"none of {len(seeds)} seeds notices")
@@ -102,7 +102,7 @@ def test_commits_of_members_that_are_fenced(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.slow
 def test_offsets_of_open_transactions_that_nobody_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PendingOffsets, "open_partitions", lambda self, group_id, topic: {})
-    assert "twice" in found(["eager chain"], range(120))
+    assert "twice" in found(["classic chain"], range(120))
 
 
 @pytest.mark.slow
@@ -122,4 +122,4 @@ def test_records_that_are_replayed_and_not_written(monkeypatch: pytest.MonkeyPat
 @pytest.mark.slow
 def test_transactional_offsets_of_members_that_are_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OffsetManager, "_check_transactional", lambda self, group, commit: None)
-    assert "committed for" in found(["eager chain"], range(120))
+    assert "committed for" in found(["classic chain"], range(120))

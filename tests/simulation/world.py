@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, Final
 
-from broker.request import ConnectionInfo
 from broker.coordinator.transaction.state import TransactionState
+from broker.request import ConnectionInfo
 from protocol.api_keys import ApiKey, request_header_version
 from protocol.codec import encode
 from protocol.errors import ErrorCode
@@ -18,7 +18,7 @@ from protocol.messages.headers import RequestHeader
 from protocol.messages.topics import CreatePartitionsRequest, CreateTopicsRequest
 from protocol.schema import Message
 from protocol.wire import Uuid
-from tests.simulation.checks import Commits, Consumption, Ownership, Violation, Visibility
+from tests.simulation.checks import Commits, Consumption, Ownership, ViolationError, Visibility
 from tests.simulation.clock import Clock
 from tests.simulation.ledger import Ledger
 from tests.simulation.machine import Machine
@@ -155,7 +155,9 @@ class World:
         frame = encode(header, request_header_version(key, version)) + encode(request, version)
         answers: list[Message] = []
         process.run(
-            lambda: send(broker.apis, self._info, key, version, frame, answers.append, lambda: None)
+            lambda: send(
+                broker.apis, self._info, key, version, frame, heard=answers.append, closed=lambda: None
+            )
         )
         return answers[0] if answers else None
 
@@ -266,14 +268,14 @@ class World:
                 elif not metadata.is_ending:
                     continue
                 if now > max(since, self._started_ms) + ENDS_WITHIN_MS:
-                    raise Violation(f"{metadata.transactional_id} is {metadata.state} still: {metadata}")
+                    raise ViolationError(
+                        f"{metadata.transactional_id} is {metadata.state.name} still: {metadata}"
+                    )
 
     # -- topics --
 
     def create_topic(self, name: str, partitions: int) -> None:
-        topic = CreateTopicsRequest.CreatableTopic(
-            name=name, num_partitions=partitions, replication_factor=1
-        )
+        topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
         self.look(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 7)
 
     def grow_topic(self, name: str, partitions: int) -> None:

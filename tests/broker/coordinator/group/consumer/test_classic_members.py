@@ -115,6 +115,19 @@ def test_when_the_last_consumer_leaves_the_group_is_classic_again(bench: Consume
     assert isinstance(bench.shard_bench.shard.groups.get("g"), ClassicGroup)
 
 
+def test_what_a_classic_member_has_not_given_up_is_nobody_elses_after_a_change_to_and_fro(
+    bench: ConsumerBench,
+) -> None:
+    old = stable_classic(bench)
+    bench.join("g", "new", "t").leave()
+    assert isinstance(bench.shard_bench.shard.groups.get("g"), ClassicGroup)
+    newer = bench.join("g", "newer", "t")
+    assert newer.owned == {}, "the old member has not heard of any of it"
+    joins_again(old)
+    newer.beat()
+    assert len(newer.owned["t"]) == 2
+
+
 def test_what_cannot_be_written_leaves_a_consumer_group(bench: ConsumerBench) -> None:
     old = stable_classic(bench)
     new = bench.join("g", "new", "t")

@@ -1,0 +1,68 @@
+"""Seeds of the simulation: some with every run of the tests, many with the slow ones.
+
+Each is lived in a process whose order of sets is fixed, as `python -m tests.simulation` does it, so that a seed that
+fails here fails there. BARNABAS_SIMULATION_SEED names the one seed to live, BARNABAS_SIMULATION_SEEDS says how many the
+slow run lives, BARNABAS_SIMULATION_FROM the first of them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.scenario import Scenario
+from tests.simulation.telling import lines
+
+ROOT = Path(__file__).parents[2]
+FEW = 24
+MANY = 1500
+PROCESSES = 2
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    """`python -m tests.simulation` with these arguments."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.simulation", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def ends_well(process: subprocess.Popen[str]) -> None:
+    """Waits for it; what it says of a seed that failed becomes the failure of the test."""
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+
+
+def test_some_seeds() -> None:
+    seed = os.environ.get("BARNABAS_SIMULATION_SEED")
+    ends_well(start(seed) if seed is not None else start("--count", str(FEW)))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+def test_many_seeds() -> None:
+    first = int(os.environ.get("BARNABAS_SIMULATION_FROM", FEW))
+    count = int(os.environ.get("BARNABAS_SIMULATION_SEEDS", MANY))
+    processes = [
+        start("--from", str(first + number), "--stride", str(PROCESSES), "--count", str(count // PROCESSES))
+        for number in range(PROCESSES)
+    ]
+    for process in processes:
+        ends_well(process)
+
+
+@pytest.mark.parametrize("seed", [3, 11])
+def test_a_seed_decides_on_everything(seed: int) -> None:
+    first, second = Scenario(seed), Scenario(seed)
+    first.run()
+    second.run()
+    assert first.world.steps == second.world.steps
+    assert lines(first.world.lines, 100_000) == lines(second.world.lines, 100_000)
