@@ -1,0 +1,134 @@
+"""Consumer groups go from Apache Kafka to Barnabas and back and do not notice: no epoch begins, all own what they did.
+
+BARNABAS_HANDOVER_LONG adds Kafka 4.1, which writes no epochs of partitions.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
+from tests.conformance.dialogues.members import a_group
+from tests.conformance.handover.sides import KAFKA, OLD_KAFKA, OURS, Broker, Directory
+from tests.conformance.peer import Peer
+from tests.conformance.speaker import Speaker
+
+pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(300)]
+
+ORDERS = [(KAFKA, OURS, KAFKA)]
+if os.environ.get("BARNABAS_HANDOVER_LONG"):
+    ORDERS += [(OURS, KAFKA, OURS), (OLD_KAFKA, OURS, OLD_KAFKA), (OLD_KAFKA, OURS, KAFKA)]
+GROUP = "handed-over"
+SETTLE_LIMIT_S = 60.0
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Directory]:
+    place = Directory(tmp_path, {"group.consumer.assignment.interval.ms": "0", "broker.rack": "rack-a"})
+    yield place
+    place.end()
+
+
+class Member:
+    """A member that finds whichever broker is there; it says what it owns, and takes what it is told."""
+
+    def __init__(self, name: str, **subscription: Any) -> None:
+        self.name = name
+        self.epoch = 0
+        self.owned: list[Request.TopicPartitions] = []
+        self._subscription = subscription
+
+    def beat(self, peer: Peer) -> None:
+        joins = self.epoch == 0
+        first = {"rebalance_timeout_ms": 60_000, **self._subscription} if joins else {}
+        request = Request(
+            group_id=GROUP,
+            member_id=self.name,
+            member_epoch=self.epoch,
+            topic_partitions=self.owned,
+            **first,
+        )
+        answer: Any = peer.ask(request, 1)
+        assert answer.error_code in {0, 14, 15, 16}, answer
+        if answer.error_code:
+            return
+        self.epoch = answer.member_epoch
+        if answer.assignment is not None:
+            self.owned = [
+                Request.TopicPartitions(topic_id=topic.topic_id, partitions=topic.partitions)
+                for topic in answer.assignment.topic_partitions
+            ]
+
+
+def described(peer: Peer) -> Any:
+    """The group, in an order that is the same for every broker."""
+    answer: Any = peer.ask(ConsumerGroupDescribeRequest(group_ids=[GROUP]), 1)
+    (group,) = answer.groups
+    group.members.sort(key=lambda member: member.member_id)
+    for member in group.members:
+        for assignment in (member.assignment, member.target_assignment):
+            assignment.topic_partitions.sort(key=lambda topic: topic.topic_name)
+            for topic in assignment.topic_partitions:
+                topic.partitions.sort()
+    return group
+
+
+def settle(peer: Peer, members: list[Member], size: int) -> Any:
+    """Heartbeats until the group is stable and `size` partitions are owned."""
+    deadline = time.monotonic() + SETTLE_LIMIT_S
+    while True:
+        for member in members:
+            member.beat(peer)
+        group = described(peer)
+        owned = sum(len(topic.partitions) for member in members for topic in member.owned)
+        if group.group_state == "Stable" and owned == size:
+            return group
+        assert time.monotonic() < deadline, group
+        time.sleep(0.1)
+
+
+def served(broker: Broker) -> Peer:
+    """A connection, once the group's coordinator is there."""
+    peer = Peer("127.0.0.1", broker.port)
+    request = ConsumerGroupDescribeRequest(group_ids=[GROUP])
+    deadline = time.monotonic() + SETTLE_LIMIT_S
+    while True:
+        answer: Any = peer.ask(request, 1)
+        if answer.groups[0].error_code in {0, 69}:
+            return peer
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("order", ORDERS, ids="-".join)
+def test_no_epoch_begins_when_another_broker_takes_over(order: tuple[str, ...], directory: Directory) -> None:
+    first, *others = order
+    broker = directory.broker(first).start()
+    with Peer("127.0.0.1", broker.port) as peer:
+        speaker = Speaker(peer, 1, "handover")
+        a_group(speaker, "g")
+        topics = [speaker.create("a", 6), speaker.create("b", 2)]
+        members = [
+            Member("m0", subscribed_topic_names=topics),
+            Member("m1", subscribed_topic_names=[], subscribed_topic_regex="handover-.*"),
+            Member("m2", subscribed_topic_names=topics[:1], server_assignor="range"),
+        ]
+        expected = settle(peer, members, 8)
+    for number, side in enumerate(others):
+        assert broker.stop() == broker.clean_status
+        broker = directory.broker(side).start()
+        with served(broker) as peer:
+            assert described(peer) == expected, f"{side} makes something else of what {order[number]} wrote"
+            for _ in range(3):
+                for member in members:
+                    member.beat(peer)
+            assert described(peer) == expected, f"{side} has begun another epoch"
+            members.append(Member(f"n{number}", subscribed_topic_names=topics))
+            expected = settle(peer, members, 8)
