@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker.controller.producer_ids import BLOCK_SIZE
 from protocol.errors import ErrorCode
-from protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
-from tests.broker.broker_fixture import WAITS, InProcessBroker
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.groups import FindCoordinatorRequest
+from protocol.messages.producers import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from tests.broker.broker_fixture import CLOSED, WAITS, InProcessBroker, Wait
 from tests.broker.held_runner import HeldRunner
 from tests.support.difference import Like
 
@@ -64,3 +80,221 @@ def test_a_transactional_id_has_a_letter_at_least(broker: InProcessBroker) -> No
         >> transactional("")
         << Like(error_code=ErrorCode.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
     )
+
+
+# ---- transactions, through a whole broker
+
+TX, TIMEOUT_MS = "tx", 60_000
+SETTINGS = {"transaction.state.log.num.partitions": "3", "barnabas.profile": "dev"}
+FENCED, OLD_FENCED = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def with_coordinator(tmp_path: Path, **settings: str) -> InProcessBroker:
+    broker = InProcessBroker(
+        tmp_path, SETTINGS | {key.replace("_", "."): value for key, value in settings.items()}
+    )
+    broker.create_topic("t", 2)
+    find = FindCoordinatorRequest(key_type=1, coordinator_keys=[TX])
+    broker.client(version=4).ask(find)
+    return broker
+
+
+@pytest.fixture
+def transactions(tmp_path: Path) -> Iterator[InProcessBroker]:
+    broker = with_coordinator(tmp_path)
+    yield broker
+    broker.kill()
+
+
+def adding(epoch: int, *partitions: int, topic: str = "t") -> AddPartitionsToTxnRequest:
+    """For versions of clients."""
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=TX,
+        v3_and_below_producer_id=0,
+        v3_and_below_producer_epoch=epoch,
+        v3_and_below_topics=[
+            AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=list(partitions))
+        ],
+    )
+
+
+def added(*codes: ErrorCode | int, topic: str = "t") -> Like:
+    return Like(
+        results_by_topic_v3_and_below=[
+            Like(
+                name=topic,
+                results_by_partition=[
+                    Like(partition_index=index, partition_error_code=code) for index, code in enumerate(codes)
+                ],
+            )
+        ]
+    )
+
+
+def ending(epoch: int, *, committed: bool = True) -> EndTxnRequest:
+    return EndTxnRequest(transactional_id=TX, producer_id=0, producer_epoch=epoch, committed=committed)
+
+
+def state(broker: InProcessBroker) -> tuple[str, int]:
+    answer = broker.client(version=0).ask(DescribeTransactionsRequest(transactional_ids=[TX]))
+    assert isinstance(answer, DescribeTransactionsResponse)
+    (described,) = answer.transaction_states
+    return described.transaction_state, described.producer_epoch
+
+
+@pytest.mark.parametrize(("version", "epoch"), [(4, 0), (5, 1)])
+def test_a_transaction_from_begin_to_end(transactions: InProcessBroker, version: int, epoch: int) -> None:
+    transactions.client(version=5) >> transactional(TX) << Like(error_code=0, producer_id=0, producer_epoch=0)
+    transactions.client(version=3) >> adding(0, 0, 1) << added(0, 0)
+    assert state(transactions) == ("Ongoing", 0)
+    transactions.client(version=version) >> ending(0) << Like(error_code=0)
+    transactions.timer.advance(0)
+    assert state(transactions) == ("CompleteCommit", epoch)
+
+
+@pytest.mark.parametrize(("version", "code"), [(0, OLD_FENCED), (1, OLD_FENCED), (2, FENCED), (3, FENCED)])
+def test_zombies_hear_what_they_understand(
+    transactions: InProcessBroker, version: int, code: ErrorCode
+) -> None:
+    init = transactions.client(version=5)
+    assert init >> transactional(TX) << Like(error_code=0)
+    assert init >> transactional(TX) << Like(producer_epoch=1)
+    old = transactions.client(version=version)
+    assert old >> adding(0, 0) << added(code)
+    assert old >> ending(0) << Like(error_code=code)
+    offsets = AddOffsetsToTxnRequest(transactional_id=TX, producer_id=0, producer_epoch=0, group_id="g")
+    assert old >> offsets << Like(error_code=code)
+
+
+@pytest.mark.parametrize(("version", "code"), [(3, OLD_FENCED), (4, FENCED)])
+def test_a_zombie_gets_no_other_epoch(transactions: InProcessBroker, version: int, code: ErrorCode) -> None:
+    init = transactions.client(version=5)
+    assert init >> transactional(TX) << Like(error_code=0)
+    assert init >> transactional(TX) << Like(producer_epoch=1)
+    again = InitProducerIdRequest(
+        transactional_id=TX, transaction_timeout_ms=TIMEOUT_MS, producer_id=0, producer_epoch=0
+    )
+    assert transactions.client(version=version) >> again << Like(error_code=code, producer_id=-1)
+
+
+@pytest.mark.parametrize(("timeout_ms", "is_good"), [(0, False), (1, True), (30_000, True), (30_001, False)])
+def test_timeouts_have_a_limit(tmp_path: Path, timeout_ms: int, is_good: bool) -> None:
+    broker = with_coordinator(tmp_path, transaction_max_timeout_ms="30000")
+    request = InitProducerIdRequest(transactional_id=TX, transaction_timeout_ms=timeout_ms)
+    code = ErrorCode.NONE if is_good else ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    assert broker.client(version=5) >> request << Like(error_code=code)
+    broker.kill()
+
+
+def test_partitions_that_are_not_there_keep_the_others_out(transactions: InProcessBroker) -> None:
+    assert transactions.client(version=5) >> transactional(TX) << Like(error_code=0)
+    missing, untried = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
+    assert transactions.client(version=3) >> adding(0, 0, 1, 2) << added(untried, untried, missing)
+    assert state(transactions) == ("Empty", 0)
+
+
+def test_without_its_topic_nobody_coordinates(broker: InProcessBroker) -> None:
+    nobody = Like(error_code=ErrorCode.NOT_COORDINATOR)
+    assert broker.client(version=5) >> transactional(TX) << nobody
+    assert broker.client(version=5) >> ending(0) << nobody
+    described = DescribeTransactionsRequest(transactional_ids=[TX])
+    assert broker.client(version=0) >> described << Like(transaction_states=[nobody])
+    assert broker.client(version=2) >> ListTransactionsRequest() << Like(error_code=0, transaction_states=[])
+
+
+def test_a_transaction_that_lasts_too_long_is_aborted_in_the_partition_too(
+    transactions: InProcessBroker,
+) -> None:
+    assert transactions.client(version=5) >> transactional(TX) << Like(error_code=0)
+    assert transactions.client(version=3) >> adding(0, 0) << added(0)
+    log = transactions.replica_manager.partition("t", 0).log
+    before = log.log_end_offset
+    for _ in range(8):
+        assert transactions.client(version=3) >> Wait(10)
+    assert state(transactions) == ("CompleteAbort", 1)
+    assert log.log_end_offset == before + 1
+    assert transactions.client(version=4) >> ending(0) << Like(error_code=FENCED)
+
+
+def test_after_a_kill_a_transaction_goes_on_and_times_out(tmp_path: Path) -> None:
+    broker = with_coordinator(tmp_path)
+    assert broker.client(version=5) >> transactional(TX) << Like(error_code=0)
+    assert broker.client(version=3) >> adding(0, 0) << added(0)
+    broker.kill()
+    again = InProcessBroker(tmp_path, SETTINGS)
+    again.timer.run_soon()
+    assert state(again) == ("Ongoing", 0)
+    for _ in range(8):
+        assert again.client(version=3) >> Wait(10)
+    assert state(again) == ("CompleteAbort", 1)
+    again.kill()
+
+
+def test_two_phase_commit_where_it_is_switched_on(tmp_path: Path) -> None:
+    asked = InitProducerIdRequest(transactional_id=TX, transaction_timeout_ms=1, enable2_pc=True)
+    switched = {"unstable_api_versions_enable": "true", "transaction_two_phase_commit_enable": "true"}
+    broker = with_coordinator(tmp_path, **switched)
+    init = broker.client(version=6)
+    assert init >> asked << Like(error_code=0, producer_id=0, ongoing_txn_producer_id=-1)
+    described = DescribeTransactionsRequest(transactional_ids=[TX])
+    no_end = Like(transaction_states=[Like(transaction_timeout_ms=2**31 - 1)])
+    assert broker.client(version=0) >> described << no_end
+    kept = InitProducerIdRequest(transactional_id=TX, transaction_timeout_ms=1, keep_prepared_txn=True)
+    assert init >> kept << Like(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    broker.kill()
+
+
+def test_two_phase_commit_where_it_is_not(tmp_path: Path) -> None:
+    asked = InitProducerIdRequest(transactional_id=TX, transaction_timeout_ms=1, enable2_pc=True)
+    broker = with_coordinator(tmp_path, unstable_api_versions_enable="true")
+    refused = Like(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, producer_id=-1)
+    assert broker.client(version=6) >> asked << refused
+    broker.kill()
+
+
+def test_the_version_in_the_making_is_not_there_unless_it_is_asked_for(transactions: InProcessBroker) -> None:
+    assert transactions.client(version=6) >> transactional(TX) << CLOSED
+
+
+@pytest.mark.parametrize("is_offered", [True, False])
+def test_versions_in_the_making_are_shown_where_they_are_served(tmp_path: Path, is_offered: bool) -> None:
+    broker = InProcessBroker(tmp_path, {"unstable.api.versions.enable": str(is_offered).lower()})
+    answer = broker.client(version=0).ask(ApiVersionsRequest())
+    assert isinstance(answer, ApiVersionsResponse)
+    versions = {entry.api_key: entry.max_version for entry in answer.api_keys}
+    assert versions[22] == (6 if is_offered else 5)
+    broker.kill()
+
+
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        ({}, ["a-1", "b-1", "b-2"]),
+        ({"state_filters": ["Ongoing"]}, ["b-2"]),
+        ({"state_filters": ["Nonsense"]}, []),
+        ({"producer_id_filters": [0, 7]}, ["a-1"]),
+        ({"duration_filter": 100}, ["a-1", "b-1"]),
+        ({"transactional_id_pattern": "b-.*"}, ["b-1", "b-2"]),
+        ({"transactional_id_pattern": "b-"}, []),
+        ({"transactional_id_pattern": "[ab]-1", "producer_id_filters": [1]}, ["b-1"]),
+    ],
+)
+def test_transactional_ids_are_listed(
+    transactions: InProcessBroker, filters: dict[str, Any], names: list[str]
+) -> None:
+    for name in ("a-1", "b-1", "b-2"):
+        assert transactions.client(version=5) >> transactional(name) << Like(error_code=0)
+    begun = AddOffsetsToTxnRequest(transactional_id="b-2", producer_id=2, producer_epoch=0, group_id="g")
+    assert transactions.client(version=3) >> begun << Like(error_code=0)
+    answer = transactions.client(version=2).ask(ListTransactionsRequest(**filters))
+    assert isinstance(answer, ListTransactionsResponse)
+    assert sorted(listed.transactional_id for listed in answer.transaction_states) == names
+    assert answer.unknown_state_filters == [
+        name for name in filters.get("state_filters", []) if name == "Nonsense"
+    ]
+
+
+def test_a_pattern_that_is_none(transactions: InProcessBroker) -> None:
+    request = ListTransactionsRequest(transactional_id_pattern="(")
+    refused = Like(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION, transaction_states=[])
+    assert transactions.client(version=2) >> request << refused
