@@ -126,7 +126,7 @@ def described(client: Speaker, *groups: str, version: int = DESCRIBE, **fields: 
     def in_their_order(answer: Any) -> Any:
         answer.groups.sort(key=lambda group: group.group_id)
         for group in answer.groups:
-            group.members.sort(key=lambda member: member.member_id)
+            group.members.sort(key=lambda member: (member.client_id, member.member_id))
             for member in group.members:
                 member.subscribed_topic_names.sort()
                 _sort(client, member.assignment)
