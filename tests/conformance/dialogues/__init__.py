@@ -33,6 +33,7 @@ MODULES: Final = (
     "classic_groups",
     "commits",
     "configs",
+    "consumer_commits",
     "consumer_groups",
     "features",
     "fetch",
@@ -54,6 +55,7 @@ MODULES: Final = (
     "quorum",
     "topics",
     "transactions",
+    "txn_commits",
     "txn_markers",
 )
 

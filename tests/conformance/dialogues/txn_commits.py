@@ -1,0 +1,112 @@
+"""TxnOffsetCommit: offsets that count when a transaction is committed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from protocol.api_keys import ApiKey
+from tests.conformance.dialogues import dialogue
+from tests.conformance.dialogues.committed import (
+    ADDS_BY_ITSELF,
+    MAX_METADATA,
+    delete_of,
+    end,
+    note_offsets,
+    note_records,
+    open_for,
+    some_offsets,
+    txn_commit_of,
+)
+from tests.conformance.dialogues.members import Member, a_group
+from tests.conformance.dialogues.transactional import Producer
+from tests.conformance.speaker import Speaker
+
+TXN_FIRST, TXN_LAST = 0, 5
+MEMBERS_IN_TXN: Final = 3
+
+
+@dialogue(ApiKey.TXN_OFFSET_COMMIT, TXN_FIRST, TXN_LAST)
+def in_a_transaction(client: Speaker) -> None:
+    group, name = some_offsets(client)
+    producer = Producer(client)
+    for committed in (True, False):
+        open_for(producer, group)
+        client.ask(txn_commit_of(producer, group, (name, 0, 50), (name, 1, 60)))
+        client.ask(txn_commit_of(producer, group, (name, 0, 51), metadata=None, leader_epoch=-1))
+        note_offsets(client, group)
+        end(producer, committed=committed)
+        note_offsets(client, group)
+    note_records(client, group)
+
+
+@dialogue(ApiKey.TXN_OFFSET_COMMIT, TXN_FIRST, TXN_LAST)
+def what_is_wrong_in_a_transaction(client: Speaker) -> None:
+    group, name = some_offsets(client)
+    producer = Producer(client)
+    open_for(producer, group)
+    client.ask(txn_commit_of(producer, group, (name, 0, 5), (name, 9, 5), (client.topic("b"), 0, 5)))
+    client.ask(txn_commit_of(producer, group, (client.topic("b"), 0, 5)))
+    client.ask(txn_commit_of(producer, group))
+    client.ask(txn_commit_of(producer, "", (name, 0, 5)))
+    client.ask(txn_commit_of(producer, group, (name, 0, 5), metadata="x" * (MAX_METADATA + 1)))
+    end(producer, committed=False)
+    note_offsets(client, group)
+
+
+@dialogue(ApiKey.TXN_OFFSET_COMMIT, TXN_FIRST, TXN_LAST)
+def producers_that_may_not(client: Speaker) -> None:
+    group, name = some_offsets(client)
+    producer = Producer(client)
+    client.ask(txn_commit_of(producer, group, (name, 0, 5), producer_id=producer.id + 1))
+    client.ask(txn_commit_of(producer, group, (name, 0, 5), producer_epoch=producer.epoch + 1))
+    client.ask(txn_commit_of(producer, group, (name, 0, 5), transactional_id=client.topic("other")))
+    if client.version < ADDS_BY_ITSELF:
+        client.ask(txn_commit_of(producer, group, (name, 0, 5)))  # to which no transaction belongs
+    note_offsets(client, group)
+
+
+@dialogue(ApiKey.TXN_OFFSET_COMMIT, TXN_FIRST, TXN_LAST)
+def a_group_of_offsets_alone(client: Speaker) -> None:
+    group, name = a_group(client, "g"), client.create("a")
+    producer = Producer(client)
+    open_for(producer, group)
+    client.ask(txn_commit_of(producer, group, (name, 0, 5)))
+    end(producer, committed=True)
+    note_offsets(client, group)
+    note_records(client, group)
+
+
+@dialogue(ApiKey.TXN_OFFSET_COMMIT, MEMBERS_IN_TXN, TXN_LAST)
+def members_in_a_transaction(client: Speaker) -> None:
+    group, name = a_group(client, "g"), client.create("a")
+    producer = Producer(client)
+    with Member(client, group) as member:
+        member.join()
+        for generation, member_id in (
+            (member.generation, member.id),
+            (member.generation + 1, member.id),
+            (member.generation, "somebody"),
+            (-1, member.id),
+            (-1, ""),
+        ):
+            open_for(producer, group)
+            fields = {"generation_id": generation, "member_id": member_id}
+            client.ask(txn_commit_of(producer, group, (name, 0, 5), **fields))
+        member.sync({member.id: b"all"})
+        client.ask(
+            txn_commit_of(producer, group, (name, 0, 6), generation_id=member.generation, member_id=member.id)
+        )
+        end(producer, committed=True)
+        member.leave()
+    note_offsets(client, group)
+
+
+@dialogue(ApiKey.TXN_OFFSET_COMMIT, TXN_FIRST, TXN_LAST)
+def offsets_go_in_the_midst_of_it(client: Speaker) -> None:
+    group, name = some_offsets(client)
+    producer = Producer(client)
+    open_for(producer, group)
+    client.ask(txn_commit_of(producer, group, (name, 0, 50), (name, 1, 60)))
+    client.ask(delete_of(group, (name, 0)), 0)
+    end(producer, committed=True)
+    note_offsets(client, group)
