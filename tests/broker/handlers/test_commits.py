@@ -100,11 +100,11 @@ def offset(broker: InProcessBroker, topic: str = "t", partition: int = 0, group_
 
 
 class TestOffsetCommit:
-    @pytest.mark.parametrize("version", range(2, 10))
-    def test_by_name(self, broker: InProcessBroker, version: int) -> None:
+    def test_by_name(self, broker: InProcessBroker) -> None:
         broker.create_topic("t")
-        assert broker.client(version) >> commit_of(("t", 0, 5)) << committed(("t", 0, 0))
-        assert offset(broker) == 5
+        for version in range(2, 10):
+            assert broker.client(version) >> commit_of(("t", 0, version)) << committed(("t", 0, 0))
+            assert offset(broker) == version
 
     def test_by_id(self, broker: InProcessBroker) -> None:
         topic_id = broker.create_topic("t")
@@ -185,14 +185,14 @@ class TestOffsetFetch:
         )
         assert broker.client(1) >> fetch_of(("t", 0)) << answer
 
-    @pytest.mark.parametrize("version", range(1, 8))
-    def test_one_group(self, broker: InProcessBroker, version: int) -> None:
+    def test_one_group(self, broker: InProcessBroker) -> None:
         broker.create_topic("t")
         broker.client(9).ask(commit_of(("t", 0, 5)))
         answer = Like(
             topics=[Like(name="t", partitions=[Like(committed_offset=5, metadata="m", error_code=0)])]
         )
-        assert broker.client(version) >> fetch_of(("t", 0)) << answer
+        for version in range(1, 8):
+            assert broker.client(version) >> fetch_of(("t", 0)) << answer
 
     def test_all_topics(self, broker: InProcessBroker) -> None:
         broker.create_topic("t")

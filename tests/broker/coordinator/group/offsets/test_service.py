@@ -1,0 +1,100 @@
+"""OffsetService: whose shard is asked, and what an error is to those who wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker.coordinator.group.offsets.commit import OffsetCommit
+from broker.coordinator.group.offsets.service import OffsetService
+from broker.coordinator.txn import TransactionalProducer
+from broker.request import Pending
+from config.broker_config import BrokerConfig
+from protocol.errors import ApiError, ErrorCode
+from tests.broker.coordinator.group.offsets.offset_shard import commit_of, fetch_of, topic_of
+
+PRODUCER = TransactionalProducer("x", 7, 0, supports_epoch_bump=False)
+
+
+class RefusingRuntime:
+    """A CoordinatorRuntime that refuses everything with one error; `asked` has what for."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        self.error = ApiError(code)
+        self.asked: list[tuple[str, str]] = []
+
+    def _refuse(self, how: str, key: str, failed: Callable[[ApiError], Any]) -> Pending[Any]:
+        self.asked.append((how, key))
+        pending: Pending[Any] = Pending()
+        pending.complete(failed(self.error))
+        return pending
+
+    def write(self, key: str, operation: object, failed: Callable[[ApiError], Any]) -> Pending[Any]:
+        return self._refuse("write", key, failed)
+
+    def read(self, key: str, operation: object, failed: Callable[[ApiError], Any]) -> Pending[Any]:
+        return self._refuse("read", key, failed)
+
+    def write_in_transaction(
+        self,
+        key: str,
+        producer: TransactionalProducer,
+        operation: object,
+        failed: Callable[[ApiError], Any],
+    ) -> Pending[Any]:
+        assert producer is PRODUCER
+        return self._refuse("write in transaction", key, failed)
+
+
+def service_over(runtime: RefusingRuntime) -> OffsetService:
+    return OffsetService(runtime, BrokerConfig.of(None, overrides=[]))  # type: ignore[arg-type]
+
+
+def result_of(pending: Pending[Any]) -> Any:
+    found: list[Any] = []
+    pending.add_done_callback(found.append)
+    return found[0]
+
+
+def two_partitions(**fields: Any) -> OffsetCommit:
+    return commit_of(topic_of("t", {0: 1, 1: 2}), **fields)
+
+
+def test_a_commit_that_fails_fails_for_each_partition() -> None:
+    runtime = RefusingRuntime(ErrorCode.NOT_COORDINATOR)
+    answer = result_of(service_over(runtime).commit(two_partitions()))
+    assert (runtime.asked, answer) == ([("write", "g")], [ErrorCode.NOT_COORDINATOR] * 2)
+
+
+def test_the_group_of_a_commit_may_have_no_name_but_not_in_a_transaction() -> None:
+    runtime = RefusingRuntime(ErrorCode.NOT_COORDINATOR)
+    service = service_over(runtime)
+    service.commit(two_partitions(group_id=""))
+    refused = result_of(service.commit_in_transaction(PRODUCER, two_partitions(group_id="")))
+    assert (runtime.asked, refused) == ([("write", "")], [ErrorCode.INVALID_GROUP_ID] * 2)
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(3, ErrorCode.INVALID_TXN_STATE), (4, ErrorCode.TRANSACTION_ABORTABLE)]
+)
+def test_old_clients_do_not_know_abortable_transactions(version: int, code: ErrorCode) -> None:
+    service = service_over(RefusingRuntime(ErrorCode.TRANSACTION_ABORTABLE))
+    commit = two_partitions(api_version=version)
+    assert result_of(service.commit_in_transaction(PRODUCER, commit)) == [code] * 2
+
+
+def test_other_errors_of_transactions_are_told_as_they_are() -> None:
+    service = service_over(RefusingRuntime(ErrorCode.INVALID_PRODUCER_EPOCH))
+    answer = result_of(service.commit_in_transaction(PRODUCER, two_partitions(api_version=0)))
+    assert answer == [ErrorCode.INVALID_PRODUCER_EPOCH] * 2
+
+
+def test_fetches_and_deletions_fail_as_a_whole() -> None:
+    runtime = RefusingRuntime(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    service = service_over(runtime)
+    assert result_of(service.fetch(fetch_of())) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert result_of(service.delete("g", [], "somebody")) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert result_of(service.delete("", [], "somebody")) is ErrorCode.INVALID_GROUP_ID
+    assert runtime.asked == [("read", "g"), ("write", "g")]
