@@ -1,0 +1,40 @@
+"""Which transactional ids a filter lets through."""
+
+from __future__ import annotations
+
+from broker.coordinator.transaction.listing import TransactionFilter, listed
+from broker.coordinator.transaction.metadata import TV_2, TransactionMetadata
+
+EMPTY = TransactionMetadata("empty", 1, 60_000, 0, producer_epoch=0)
+OPEN = TransactionMetadata("open", 2, 60_000, 0, producer_epoch=0).with_partitions([("t", 0)], 1_000, TV_2)
+
+
+def names(wanted: TransactionFilter, now_ms: int = 2_000) -> list[str]:
+    return [transaction.transactional_id for transaction in listed([EMPTY, OPEN], wanted, now_ms)]
+
+
+def test_without_a_filter_all_are_listed() -> None:
+    assert names(TransactionFilter()) == ["empty", "open"]
+
+
+def test_a_duration_is_exclusive_and_counts_from_the_beginning() -> None:
+    assert names(TransactionFilter(longer_than_ms=999)) == ["empty", "open"]
+    assert names(TransactionFilter(longer_than_ms=1_000)) == ["empty"]
+    assert names(TransactionFilter(longer_than_ms=2_001)) == []
+    assert names(TransactionFilter(longer_than_ms=0), now_ms=1_000) == ["empty"]
+
+
+def test_states_are_named_as_they_are() -> None:
+    assert names(TransactionFilter(states=["Ongoing"])) == ["open"]
+    unknown = TransactionFilter(states=["ongoing", "Ongoing", "ongoing", "ONGOING"])
+    assert names(unknown) == ["open"]
+    assert unknown.unknown_states == ["ongoing", "ONGOING"]
+    assert names(TransactionFilter(states=["ongoing"])) == []
+    assert names(TransactionFilter(states=["Dead"])) == []
+
+
+def test_filters_add_up() -> None:
+    assert names(TransactionFilter(producer_ids=[1, 2], states=["Empty"])) == ["empty"]
+    assert names(TransactionFilter(producer_ids=[2], states=["Empty"])) == []
+    assert names(TransactionFilter(producer_ids=[2], matches="open".__eq__)) == ["open"]
+    assert names(TransactionFilter(matches="o".__eq__)) == []
