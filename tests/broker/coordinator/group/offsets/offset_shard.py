@@ -35,6 +35,7 @@ class ScriptedGroup:
         self.state_name = "Empty"
         self.protocol_type = ""
         self.is_empty = True
+        self.member_count = 0
         self.subscribed: set[str] = set()
         self.in_use = False
         self.expires_from: int | None = None
