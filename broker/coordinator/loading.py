@@ -9,10 +9,12 @@ Source: org.apache.kafka.coordinator.common.runtime.CoordinatorLoaderImpl.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from broker.coordinator.serde import RecordSerde, UnknownRecordTypeError
@@ -35,6 +37,8 @@ _LONGEST_HEADER_BYTES: Final = 17
 
 _NO_END: Final = 1 << 62
 _LONG_AGO: Final = -(1 << 62)
+_MANY_RECORDS: Final = 10_000
+
 _MIN_TABLE_BYTES: Final = 4096
 
 
@@ -71,6 +75,13 @@ class ShardLoader:
     def load(self, contents: Sequence[FileRecords], shard: CoordinatorShard) -> None:
         """Raises LoadCancelledError, OSError, CorruptRecordError, InvalidRecordError, UnreadableRecordError, and what a
         replay raises."""
+        with _without_collections():
+            self._load(contents, shard)
+        if self.summary.records > _MANY_RECORDS:
+            gc.freeze()  # what is there now stays; collections need not go through it again and again
+        self.summary.ended_ms = time.time() * 1000
+
+    def _load(self, contents: Sequence[FileRecords], shard: CoordinatorShard) -> None:
         self.summary.size = sum(piece.size for piece in contents)
         table = KeyTable(max(_MIN_TABLE_BYTES, self.summary.size * 3 // 4), os.urandom(16))
         mapper = KeyMapper(table, first_offset=0, end_offset=_NO_END, max_entries=table.slots - 1)
@@ -85,7 +96,6 @@ class ShardLoader:
         )
         self._walk(contents, lambda part: self._take(part, latest, shard))
         self.summary.replaced = latest.messages_read - latest.messages_kept
-        self.summary.ended_ms = time.time() * 1000
 
     def _walk(self, contents: Sequence[FileRecords], take: Callable[[bytes], int]) -> None:
         """Hands over everything in pieces that are not too large; `take` says how many bytes of whole batches it
@@ -169,6 +179,19 @@ class ShardLoader:
                 kind,
                 offset,
             )
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """No cyclic garbage is looked for meanwhile: state that grows has none, and the event loop would stand still for
+    each look at all of it."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _note_keys(part: bytes, mapper: KeyMapper) -> int:

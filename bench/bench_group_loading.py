@@ -1,0 +1,135 @@
+"""Loading of a partition of __consumer_offsets, with the event loop at work beside it.
+
+The log is written once for each shape; it is in the page cache when it is loaded. While a thread loads it, something
+asks the loop every millisecond to call it at a certain time, and writes down how late it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from broker.blocking import ThreadRunner
+from broker.coordinator.group.shard import GroupCoordinatorShard
+from broker.coordinator.loading import ShardLoader
+from broker.coordinator.record import CoordinatorRecord
+from broker.coordinator.record_types import GROUP_RECORDS
+from broker.coordinator.serde import RecordSerde
+from broker.coordinator.shard import ShardContext
+from broker.coordinator.timers import ShardTimers
+from broker.metadata.image import MetadataImage
+from config.broker_config import BrokerConfig
+from config.catalogue.groups import OFFSETS_LOAD_BUFFER_SIZE
+from protocol.messages.group_state import OffsetCommitKey, OffsetCommitValue
+from protocol.records.builder import build_batch
+from storage.env import RealEnv
+from storage.offsets import FileRecords
+
+PARTITIONS_OF_A_GROUP: Final = 100
+TICK_S: Final = 0.001
+_SERDE: Final = RecordSerde(GROUP_RECORDS)
+
+
+class Shape(NamedTuple):
+    """How many records of how many keys, and how many in a batch."""
+
+    records: int
+    keys: int
+    per_batch: int
+
+
+SHAPES: Final = {
+    "1,000,000 records of 10,000 offsets, 10 to a batch": Shape(1_000_000, 10_000, 10),
+    "1,000,000 records of 10,000 offsets, 1 to a batch": Shape(1_000_000, 10_000, 1),
+    "1,000,000 records of as many offsets, 10 to a batch": Shape(1_000_000, 1_000_000, 10),
+}
+
+
+def write_log(path: Path, shape: Shape) -> None:
+    """One segment's records, as commits leave them."""
+    with path.open("wb") as file:
+        for first in range(0, shape.records, shape.per_batch):
+            records = [
+                _record(number % shape.keys, number) for number in range(first, first + shape.per_batch)
+            ]
+            file.write(build_batch(records, base_offset=first))
+
+
+def _record(key: int, offset: int) -> tuple[bytes, bytes | None, int, tuple[()]]:
+    group, partition = divmod(key, PARTITIONS_OF_A_GROUP)
+    record = CoordinatorRecord(
+        OffsetCommitKey(group=f"group-{group}", topic="orders", partition=partition),
+        OffsetCommitValue(offset=offset, metadata="", commit_timestamp=1_700_000_000_000),
+        3,
+    )
+    return (*_SERDE.encode(record), 1_700_000_000_000, ())
+
+
+class Lateness:
+    """How late the loop is, in ms, each time."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.late_ms: list[float] = []
+        self._loop = loop
+        self._tick(time.perf_counter())
+
+    def _tick(self, due: float) -> None:
+        now = time.perf_counter()
+        self.late_ms.append((now - due) * 1000)
+        self._loop.call_later(TICK_S, self._tick, now + TICK_S)
+
+
+async def load(path: str) -> tuple[float, int, list[float]]:
+    """Seconds, offsets that are there then, and the lateness of the loop meanwhile."""
+    loop = asyncio.get_running_loop()
+    config = BrokerConfig.of(None, overrides=[])
+    shard = GroupCoordinatorShard(
+        ShardContext(
+            partition=0,
+            epoch=0,
+            config=config,
+            timer=ShardTimers(loop, lambda *_: None),
+            now_ms=RealEnv().now_ms,
+            image=MetadataImage.empty,
+        )
+    )
+    loader = ShardLoader("bench", _SERDE, config[OFFSETS_LOAD_BUFFER_SIZE], lambda: True)
+    file = RealEnv().open(path)
+    done: asyncio.Future[None] = loop.create_future()
+    lateness = Lateness(loop)
+    runner = ThreadRunner(loop, 1)
+    began = time.perf_counter()
+    runner.submit(
+        lambda: loader.load([FileRecords(file, 0, file.size())], shard), lambda _: done.set_result(None)
+    )
+    await done
+    seconds = time.perf_counter() - began
+    runner.close()
+    return seconds, shard.offsets.committed.count, lateness.late_ms
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as directory:
+        for name, shape in SHAPES.items():
+            path = Path(directory) / "log"
+            write_log(path, shape)
+            rounds = [asyncio.run(load(str(path))) for _ in range(options.rounds)]
+            seconds, count, late_ms = min(rounds)
+            late_ms.sort()
+            print(
+                f"{name} ({path.stat().st_size >> 20} MiB): {seconds:.2f} s, {count} offsets; the loop was late by "
+                f"{late_ms[len(late_ms) // 2]:.1f} ms (median), {late_ms[len(late_ms) * 99 // 100]:.1f} ms (p99), "
+                f"{late_ms[-1]:.1f} ms (most)"
+            )
+
+
+if __name__ == "__main__":
+    main()
