@@ -35,6 +35,7 @@ LAZY_COMMANDS = {
     "delete-records": "broker.admin.commands.delete_records:delete_records",
     "reassign-partitions": "broker.admin.commands.reassign_partitions:reassign_partitions",
     "leader-election": "broker.admin.commands.leader_election:leader_election",
+    "transactions": "broker.admin.commands.transactions:transactions",
     "compact": "broker.compact_cli:compact",
     "config": "broker.config_cli:config",
     "dump-log": "broker.tools.dump_log:dump_log",

@@ -37,6 +37,7 @@ WAIT_CODES: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.NETWORK_EXCEPTION,
@@ -48,6 +49,8 @@ WAIT_CODES: Final = frozenset(
 SILENT_RETRIES: Final = 3
 """What passes within a second is not told."""
 GROUP_COORDINATOR: Final = 0
+TRANSACTION_COORDINATOR: Final = 1
+_COORDINATED: Final = {GROUP_COORDINATOR: "group", TRANSACTION_COORDINATOR: "transactional id"}
 CONTROLLERS: Final = 2
 """The endpoint type of controllers in DescribeCluster."""
 
@@ -67,9 +70,10 @@ class Node(NamedTuple):
 
 
 class Coordinator(NamedTuple):
-    """The coordinator of a group."""
+    """The coordinator of a group, or of a transactional id (`key_type` TRANSACTION_COORDINATOR)."""
 
-    group: str
+    key: str
+    key_type: int = 0
 
 
 Target = Anyone | Controller | Node | Coordinator
@@ -124,7 +128,7 @@ class AdminClient:
         self._connections: dict[Address, Connection] = {}
         self._bootstrap: Address | None = None
         self._cluster: Cluster | None = None
-        self._coordinators: dict[str, int] = {}
+        self._coordinators: dict[Coordinator, int] = {}
         self._told: set[str] = set()
 
     def __enter__(self) -> AdminClient:
@@ -192,9 +196,9 @@ class AdminClient:
         """Whether a broker has this API at all."""
         return self._waiting(lambda deadline: self._connect(to, deadline)).serves(key)
 
-    def coordinator_of(self, group: str) -> int:
-        """The id of the broker that coordinates a group."""
-        return self._waiting(lambda deadline: self._coordinator(group, deadline))
+    def coordinator_of(self, key: str, key_type: int = GROUP_COORDINATOR) -> int:
+        """The id of the broker that coordinates a group, or a transactional id."""
+        return self._waiting(lambda deadline: self._coordinator(Coordinator(key, key_type), deadline))
 
     def cluster(self) -> Cluster:
         """The brokers (or controllers) and where they are; asked for once, and again after something failed."""
@@ -283,7 +287,7 @@ class AdminClient:
 
     def _address(self, to: Controller | Node | Coordinator, deadline: float) -> Address:
         if isinstance(to, Coordinator):
-            node_id = self._coordinator(to.group, deadline)
+            node_id = self._coordinator(to, deadline)
         else:
             node_id = to.id if isinstance(to, Node) else self._known_cluster(deadline).controller_id
         nodes = self._known_cluster(deadline).nodes
@@ -312,17 +316,16 @@ class AdminClient:
         nodes = {node.broker_id: Address(node.host, node.port) for node in answer.brokers}
         return Cluster(nodes, answer.controller_id, answer.cluster_id)
 
-    def _coordinator(self, group: str, deadline: float) -> int:
-        if group not in self._coordinators:
-            request = FindCoordinatorRequest(key_type=GROUP_COORDINATOR, coordinator_keys=[group])
+    def _coordinator(self, wanted: Coordinator, deadline: float) -> int:
+        if wanted not in self._coordinators:
+            request = FindCoordinatorRequest(key_type=wanted.key_type, coordinator_keys=[wanted.key])
             found = self._ask_once(request, "4-6", deadline).coordinators[0]
+            what = f"{_COORDINATED[wanted.key_type]} {wanted.key!r}"
             if found.error_code in WAIT_CODES:
-                raise LostConnectionError(
-                    f"group {group!r} has no coordinator: {code_name(found.error_code)}"
-                )
-            check(found.error_code, found.error_message, about=f"group {group!r}")
-            self._coordinators[group] = found.node_id
-        return self._coordinators[group]
+                raise LostConnectionError(f"{what} has no coordinator: {code_name(found.error_code)}")
+            check(found.error_code, found.error_message, about=what)
+            self._coordinators[wanted] = found.node_id
+        return self._coordinators[wanted]
 
     def _ask_once(self, request: Message, versions: str, deadline: float) -> Any:
         assert request.api_key is not None
@@ -339,4 +342,4 @@ class AdminClient:
         self._cluster = None
         if isinstance(to, Coordinator):
             with suppress(KeyError):
-                del self._coordinators[to.group]
+                del self._coordinators[to]

@@ -67,6 +67,9 @@ line: see [below](#json). Warnings, errors and progress go to the other stream.
   (`\\p{{Lower}}`).
 - `features` has no `version-mapping` and `feature-dependencies`: `barnabas storage` has them. `metadata-quorum` has
   no `add-controller` and `remove-controller`.
+- `transactions force-terminate --transactional-id` is `forceTerminateTransaction --transactionalId`; of an id that
+  nobody has used it says so, where Kafka's tool makes one. `describe-producers` of a partition that is not there
+  says so at once. The newer `list` filters need a broker that knows them.
 - `quotas` and `users` have no counterpart: they show and change what `configs` does for users, clients and ips.
 
 ## The commands

@@ -210,6 +210,33 @@ class ReassignmentRow(NamedTuple):
     is_done: Annotated[bool, "whether nothing moves any more"]
 
 
+class TransactionRow(NamedTuple):
+    """A transactional id (`transactions list`, `transactions describe`)."""
+
+    transactional_id: Annotated[str, "the id"]
+    coordinator_id: Annotated[int, "the broker that coordinates it"]
+    producer_id: Annotated[int, "of the producer that had it last"]
+    producer_epoch: Annotated[int | None, "of that producer; null in a list"]
+    state: Annotated[str, "as Kafka names it: Empty, Ongoing, PrepareCommit, CompleteAbort ..."]
+    timeout_ms: Annotated[int | None, "of its transactions; null in a list"]
+    start_time_ms: Annotated[int | None, "when the open transaction began; null: none, or in a list"]
+    duration_ms: Annotated[int | None, "how long that is ago"]
+    partitions: Annotated[list[str] | None, "what the open transaction writes to; null in a list"]
+
+
+class ProducerRow(NamedTuple):
+    """A producer that a partition remembers (`transactions describe-producers`, `transactions find-hanging`)."""
+
+    topic: Annotated[str, "the topic"]
+    partition: Annotated[int, "the partition"]
+    producer_id: Annotated[int, "the producer"]
+    producer_epoch: Annotated[int, "its epoch"]
+    coordinator_epoch: Annotated[int, "of who ended its last transaction there; -1: nobody"]
+    last_sequence: Annotated[int, "of its last batch; -1: none in this epoch"]
+    last_timestamp: Annotated[int, "of its last batch or marker, in ms"]
+    start_offset: Annotated[int | None, "where its open transaction begins; null: none is open"]
+
+
 class ResultRow(NamedTuple):
     """What became of something that was to be changed."""
 
@@ -239,6 +266,8 @@ ROWS: tuple[type[Any], ...] = (
     QuorumReplicaRow,
     OffsetRow,
     ReassignmentRow,
+    TransactionRow,
+    ProducerRow,
     ResultRow,
 )
 """All of them, in the order of the documentation."""

@@ -192,7 +192,11 @@ def check(writers: Sequence[Transactor], written: Sequence[bytes]) -> None:
         for transaction, (outcome, count) in enumerate(each.outcomes):
             records = sorted(found.pop((each.number, transaction), []))
             whole = [(at, count) for at in range(count)]
-            expected = {Outcome.COMMITTED: [whole], Outcome.ABORTED: [[]], Outcome.UNKNOWN: [whole, []]}
+            expected: dict[Outcome, list[list[tuple[int, int]]]] = {
+                Outcome.COMMITTED: [whole],
+                Outcome.ABORTED: [[]],
+                Outcome.UNKNOWN: [whole, []],
+            }
             assert records in expected[outcome], (
                 f"{each.name}, transaction {transaction}, {outcome}: {records}"
             )
