@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from broker.coordinator.group.consumer.assignors import ASSIGNORS
-from broker.coordinator.group.consumer.assignors.java_order import map_order, string_hash
 from broker.coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec
 from broker.coordinator.group.consumer.member import NOTHING, Partitions
 from broker.coordinator.group.consumer.metadata_hash import TopicHashes, topic_hash
 from broker.coordinator.group.consumer.regexes import check_regex, resolve
+from broker.coordinator.java_order import map_order, string_hash
 from broker.metadata.image import MetadataImage
 from protocol.errors import ApiError
 from protocol.messages.cluster_records import RegisterBrokerRecord

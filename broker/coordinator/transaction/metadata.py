@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
+from broker.coordinator.java_order import SMALLEST_TABLE, table_after_adding, table_for_copy
 from broker.coordinator.shard import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from broker.coordinator.transaction.java_order import SMALLEST_TABLE, table_after_adding, table_for_copy
 from broker.coordinator.transaction.state import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from broker.controller.internal_topics import java_hash
 from broker.coordinator.group.classic.members import ClassicGroupMember
+from broker.coordinator.java_order import map_order, string_hash
 from protocol.codec import decoder
 from protocol.errors import ProtocolError
 from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -47,24 +47,10 @@ class ProtocolCounts:
 
 
 def select_protocol(members: Sequence[ClassicGroupMember], counts: ProtocolCounts) -> str:
-    """The protocol that all members have and most of them like best."""
+    """The protocol that all members have and most of them like best; when votes are even, Java's order decides."""
     candidates = counts.common(len(members))
     votes = Counter(member.vote(candidates) for member in members)
-    return max(in_java_order(votes), key=votes.__getitem__)
-
-
-def in_java_order(names: Iterable[str]) -> list[str]:
-    """The order in which a java.util.HashMap walks over keys: by it Kafka decides when votes are even."""
-    keys = list(names)
-    buckets = 16
-    while len(keys) > buckets * 3 // 4:
-        buckets *= 2
-    return sorted(keys, key=lambda name: _spread(java_hash(name)) % buckets)
-
-
-def _spread(hashed: int) -> int:
-    unsigned = hashed & 0xFFFFFFFF
-    return unsigned ^ (unsigned >> 16)
+    return max(map_order(votes, string_hash), key=votes.__getitem__)
 
 
 def subscribed_topics(members: Iterable[ClassicGroupMember], protocol_name: str) -> frozenset[str] | None:

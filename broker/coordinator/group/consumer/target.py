@@ -10,10 +10,10 @@ from functools import cache
 from typing import NamedTuple
 
 from broker.coordinator.group.consumer import records
-from broker.coordinator.group.consumer.assignors.java_order import map_order, string_hash
 from broker.coordinator.group.consumer.assignors.spec import Assign, GroupSpec, MemberSpec
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.consumer.member import NOTHING, ConsumerGroupMember, Partitions
+from broker.coordinator.java_order import map_order, string_hash
 from broker.coordinator.record import CoordinatorRecord
 from broker.metadata.image import MetadataImage
 from protocol.wire import Uuid

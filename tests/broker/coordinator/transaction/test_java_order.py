@@ -7,13 +7,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.coordinator.transaction.java_order import (
-    SMALLEST_TABLE,
-    grouped_by_topic,
-    in_java_order,
-    table_after_adding,
-    table_for_copy,
-)
+from broker.coordinator.java_order import table_after_adding, table_for_copy
+from broker.coordinator.transaction.java_order import grouped_by_topic, in_java_order
 from broker.coordinator.txn import TopicPartition
 
 TOPICS = ("orders", "payments", "__consumer_offsets", "a-b")
@@ -52,11 +47,6 @@ def test_topics_come_as_java_groups_them() -> None:
         ("orders", [7, 11, 0, 3, 5]),
         ("__consumer_offsets", [15, 9, 21, 0, 33]),
     ]
-
-
-def test_tables_double_when_they_are_three_quarters_full() -> None:
-    assert [table_for_copy(count) for count in (0, 11, 12, 23, 24, 1000)] == [16, 16, 32, 32, 64, 2048]
-    assert [table_after_adding(SMALLEST_TABLE, count) for count in (12, 13, 24, 25)] == [16, 32, 32, 64]
 
 
 @given(st.lists(st.tuples(st.sampled_from(TOPICS), st.integers(0, 200)), unique=True, max_size=120))

@@ -8,14 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from broker.coordinator.group.consumer.assignors.heterogeneous import assign_heterogeneous
-from broker.coordinator.group.consumer.assignors.java_order import (
-    map_order,
-    partition_order,
-    set_order,
-    uuid_hash,
-)
+from broker.coordinator.group.consumer.assignors.java_order import partition_order, uuid_hash
 from broker.coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec
 from broker.coordinator.group.consumer.member import Partitions
+from broker.coordinator.java_order import map_order, set_order
 from protocol.wire import Uuid
 
 

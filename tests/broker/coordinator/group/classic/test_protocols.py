@@ -7,10 +7,10 @@ import pytest
 from broker.coordinator.group.classic.members import ClassicGroupMember
 from broker.coordinator.group.classic.protocols import (
     ProtocolCounts,
-    in_java_order,
     select_protocol,
     subscribed_topics,
 )
+from broker.coordinator.java_order import map_order, string_hash
 from protocol.codec import encode
 from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 
@@ -53,15 +53,8 @@ def test_where_votes_are_even_javas_order_decides() -> None:
     counts = ProtocolCounts()
     for each in members:
         counts.add(each)
-    chosen = select_protocol(members, counts)
-    assert chosen == in_java_order(["range", "roundrobin"])[0] == in_java_order(["roundrobin", "range"])[0]
-
-
-def test_java_walks_by_hash_and_by_size_of_its_table() -> None:
-    assert in_java_order(["b", "a", "c"]) == ["a", "b", "c"]
-    assert in_java_order(["q", "a"]) == ["q", "a"], "the same bucket of 16"
-    many = [chr(ord("a") + at) for at in range(13)]
-    assert in_java_order([*reversed(many), "q"])[-1] == "q", "buckets become more with the 13th key"
+    in_turn = map_order(["range", "roundrobin"], string_hash)
+    assert select_protocol(members, counts) == in_turn[0] == "range"
 
 
 def test_counts_forget_what_nobody_has() -> None:

@@ -8,23 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.coordinator.group.consumer.assignors import ASSIGNORS
-from broker.coordinator.group.consumer.assignors.java_order import (
-    map_order,
-    partition_order,
-    set_order,
-    string_hash,
-    uuid_hash,
-)
+from broker.coordinator.group.consumer.assignors.java_order import partition_order, uuid_hash
 from broker.coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec
 from broker.coordinator.group.consumer.member import NOTHING, Partitions
+from broker.coordinator.java_order import set_order
 from protocol.wire import Uuid
 
 TOPICS = [bytes([at]) * 16 for at in range(1, 5)]
 NAMES = st.text("abcdef", min_size=1, max_size=3)
+FEW = settings(max_examples=40)
 SIZES = st.lists(st.integers(1, 12), min_size=1, max_size=4)
 
 
@@ -85,6 +81,7 @@ def check_complete(group: GroupSpec, assigned: Mapping[str, Partitions]) -> None
 
 
 @pytest.mark.parametrize("name", ["uniform", "range"])
+@FEW
 @given(sizes=SIZES, members=st.dictionaries(NAMES, st.frozensets(st.integers(0, 3)), min_size=1))
 def test_everything_is_assigned_to_who_is_subscribed(
     name: str, sizes: list[int], members: dict[str, frozenset[int]]
@@ -93,6 +90,7 @@ def test_everything_is_assigned_to_who_is_subscribed(
     check_complete(group, ASSIGNORS[name](group))
 
 
+@FEW
 @given(sizes=SIZES, first=st.sets(NAMES, min_size=1), second=st.sets(NAMES, min_size=1))
 def test_uniform_is_even_and_moves_no_more_than_it_must(
     sizes: list[int], first: set[str], second: set[str]
@@ -111,6 +109,7 @@ def test_uniform_is_even_and_moves_no_more_than_it_must(
         assert len(lost) <= max(len(held) - (quota - 1), 0), "it has given up more than the balance asks for"
 
 
+@FEW
 @given(sizes=SIZES, members=st.dictionaries(NAMES, st.frozensets(st.integers(0, 3), min_size=1), min_size=1))
 def test_an_assignment_that_stands_is_left_alone(
     sizes: list[int], members: dict[str, frozenset[int]]
@@ -121,6 +120,7 @@ def test_an_assignment_that_stands_is_left_alone(
     assert second == third
 
 
+@FEW
 @given(sizes=SIZES, names=st.sets(NAMES, min_size=1))
 def test_ranges_are_of_neighbours_and_the_same_for_topics_of_one_size(
     sizes: list[int], names: set[str]
@@ -148,12 +148,7 @@ def test_nobody_and_nothing(name: str, is_homogeneous: bool) -> None:
 
 
 def test_the_order_of_javas_tables() -> None:
-    """By bucket: the low bits of the hash; a table that was made of a collection has more of them."""
-    assert string_hash("polygenelubricants") == 1 << 31
-    assert map_order(["b", "a", "q"], string_hash) == ["a", "q", "b"], (
-        "a is 97 and q 113, both 1 in 16 buckets"
-    )
-    assert map_order([f"{letter}" for letter in "qponmlkjihgfedcba"], string_hash)[0] == "a"
+    """By bucket: the low bits of the hash."""
     assert partition_order({17, 2, 16}) == [16, 17, 2]
     assert partition_order(set(range(30))) == list(range(30))
     assert set_order([b"\0" * 15 + b"\2", b"\0" * 15 + b"\1"], uuid_hash)[0][-1] == 1

@@ -1,0 +1,61 @@
+"""The order in which Java's hash tables walk over what is in them.
+
+Some of what Kafka's coordinators write and decide hangs on it: to write the same bytes, to assign the same partitions
+and to choose the same protocol is to walk in the same order. A table has a power of two of buckets and doubles when it
+is three quarters full; entries of one bucket stay in the order in which they came.
+Source: java.util.HashMap and HashSet, java.lang.String.hashCode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from functools import lru_cache
+from typing import Final, TypeVar
+
+from broker.controller.internal_topics import java_hash
+
+K = TypeVar("K")
+HashOf = Callable[[K], int]
+
+SMALLEST_TABLE: Final = 16
+_MASK: Final = 0xFFFFFFFF
+
+
+@lru_cache(maxsize=65_536)
+def string_hash(text: str) -> int:
+    """String.hashCode, as an unsigned number; kept, since the same names come up again and again."""
+    return java_hash(text) & _MASK
+
+
+def table_for_copy(count: int) -> int:
+    """How many buckets a HashSet has that was made as a copy of `count` elements."""
+    wanted = max(int(count / 0.75) + 1, SMALLEST_TABLE)
+    return 1 << (wanted - 1).bit_length()
+
+
+def table_after_adding(table: int, count: int) -> int:
+    """How many buckets a table of `table` buckets has once it holds `count` elements, added one after the other."""
+    while count > table * 3 // 4:
+        table *= 2
+    return table
+
+
+def bucket_of(hash_code: int, table: int) -> int:
+    """The bucket of a hash code, of which the lower 32 bits count, in a table of `table` buckets."""
+    unsigned = hash_code & _MASK
+    return (unsigned ^ unsigned >> 16) & (table - 1)
+
+
+def in_table_order(keys: Iterable[K], hash_of: HashOf[K], table: int) -> list[K]:
+    """Keys, given in the order in which they came, as a table of `table` buckets lists them."""
+    return sorted(keys, key=lambda key: bucket_of(hash_of(key), table))
+
+
+def map_order(keys: Collection[K], hash_of: HashOf[K]) -> list[K]:
+    """The order of a HashMap into which the keys were put one by one."""
+    return in_table_order(keys, hash_of, table_after_adding(SMALLEST_TABLE, len(keys)))
+
+
+def set_order(keys: Collection[K], hash_of: HashOf[K]) -> list[K]:
+    """The order of a HashSet that was made of a collection, which leaves more room."""
+    return in_table_order(keys, hash_of, table_for_copy(len(keys)))
