@@ -14,7 +14,8 @@ import time
 import traceback
 from collections.abc import Sequence
 
-from tests.simulation.scenario import THEMES, Scenario
+from tests.simulation.cast import THEMES
+from tests.simulation.scenario import Scenario
 from tests.simulation.telling import lines
 from tests.storage.fault_env import PowerCut
 

@@ -88,6 +88,11 @@ class ClassicConsumer(Consumer):
             await self.commit_now_and_then()
             await self.poll()
 
+    def subscribe(self, topics: Sequence[str]) -> None:
+        before = self.subscribed
+        super().subscribe(topics)
+        self.rejoin = self.rejoin or self.subscribed != before
+
     # -- membership --
 
     async def _join(self) -> None:
@@ -100,6 +105,7 @@ class ClassicConsumer(Consumer):
             self.release(self.owned, lost=self.epoch == NO_GENERATION)
         self._joining = True
         try:
+            subscribed = self.subscribed
             answer = await self.ask(self._join_request(), timeout_s=self.rebalance_timeout_s + 5)
             if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
                 self.member_id = answer.member_id
@@ -108,11 +114,11 @@ class ClassicConsumer(Consumer):
             self.epoch, self.member_id = answer.generation_id, answer.member_id
             self._protocol = answer.protocol_name or ""
             self._leads = answer.leader == answer.member_id
-            synced = await self.ask(self._sync_request(answer), timeout_s=self.rebalance_timeout_s + 5)
+            synced = await self.ask(await self._sync_request(answer), timeout_s=self.rebalance_timeout_s + 5)
             self.check(synced.error_code)
         finally:
             self._joining = False
-        self.rejoin = False
+        self.rejoin = subscribed != self.subscribed
         await self._take_over(synced.assignment)
 
     def _join_request(self) -> JoinGroupRequest:
@@ -132,11 +138,13 @@ class ClassicConsumer(Consumer):
             ],
         )
 
-    def _sync_request(self, joined: Any) -> SyncGroupRequest:
+    async def _sync_request(self, joined: Any) -> SyncGroupRequest:
         assignments = []
+        generation, member_id = joined.generation_id, joined.member_id
         if self._leads and not joined.skip_assignment:
             members = [unpack_subscription(one.member_id, one.metadata) for one in joined.members]
-            counts = {topic: count for topic, (_, count) in self.known_topics.items()}
+            found = await self.topics(sorted({topic for member in members for topic in member.topics}))
+            counts = {topic: count for topic, (_, count) in found.items()}
             assignments = [
                 SyncGroupRequest.SyncGroupRequestAssignment(
                     member_id=member_id, assignment=pack_assignment(partitions)
@@ -145,8 +153,8 @@ class ClassicConsumer(Consumer):
             ]
         return SyncGroupRequest(
             group_id=self.group,
-            generation_id=self.epoch,
-            member_id=self.member_id,
+            generation_id=generation,
+            member_id=member_id,
             group_instance_id=self.instance_id,
             protocol_type="consumer",
             protocol_name=self._protocol,

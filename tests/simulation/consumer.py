@@ -71,6 +71,13 @@ class Consumer(Node):
     def died(self) -> None:
         self.release(self.owned, lost=True)
 
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Wants these topics from now on."""
+        if list(topics) != self.subscribed:
+            self.say("subscribes to", list(topics))
+            self.subscribed = list(topics)
+            self._refreshes_at = 0.0
+
     # -- ownership: what it was told and has not given up --
 
     def claim(self, partitions: Iterable[TopicPartition]) -> None:
@@ -93,8 +100,15 @@ class Consumer(Node):
 
     async def refresh_topics(self) -> bool:
         """Learns how many partitions its topics have; whether that is news."""
-        found = await self.topics(self.subscribed)
+        wanted = {*self.subscribed, *(topic for topic, _ in self.owned)}
+        found = await self.topics(sorted(wanted))
         changed = found != self.known_topics
+        for partition, position in self.owned.items():
+            if (
+                position
+                and found.get(partition[0], (b"",))[0] != self.known_topics.get(partition[0], (b"",))[0]
+            ):
+                self.owned[partition] = None  # another topic of the same name
         self.known_topics = found
         self._refreshes_at = self.world.clock.now + 3.0
         return changed
@@ -253,6 +267,11 @@ class Consumer(Node):
                         await self._take(partition, wanted[partition], data)
                 else:
                     self._refreshes_at = 0.0
+                    if (
+                        data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+                        and name in self.world.transient_topics
+                    ):
+                        self.owned[partition] = 0  # auto.offset.reset
         await self.sleep(self.world.pace_s * (0.5 + self.rng.random()))
 
     async def _take(self, partition: TopicPartition, position: int, data: Any) -> None:

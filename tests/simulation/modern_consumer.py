@@ -37,6 +37,7 @@ class ModernConsumer(Consumer):
         super().__init__(world, name, group, topics, instance_id)
         self.needs = {ApiKey.OFFSET_COMMIT: (9, 10), ApiKey.OFFSET_FETCH: (9, 10)}
         self.assignor = assignor
+        self.subscribes_by_pattern = False
         self.epoch = JOINING
         if self.version(ApiKey.CONSUMER_GROUP_HEARTBEAT) >= 1:
             self._new_id()
@@ -48,6 +49,10 @@ class ModernConsumer(Consumer):
 
     def _new_id(self) -> None:
         self.member_id = str(UUID(int=self.rng.getrandbits(128), version=4))
+
+    @property
+    def knows_patterns(self) -> bool:
+        return self.version(ApiKey.CONSUMER_GROUP_HEARTBEAT) >= 1
 
     def fetching_member(self) -> tuple[str | None, int]:
         return self.member_id, self.epoch
@@ -117,7 +122,7 @@ class ModernConsumer(Consumer):
         said = self._content(request)
         if self.epoch != JOINING and said == self._told:
             request.rebalance_timeout_ms, request.subscribed_topic_names = -1, None
-            request.server_assignor = request.topic_partitions = None
+            request.server_assignor = request.topic_partitions = request.subscribed_topic_regex = None
         try:
             await self.find_coordinator(self.group, GROUP)
             answer = await self.ask(request)
@@ -150,7 +155,8 @@ class ModernConsumer(Consumer):
             member_epoch=self.epoch,
             instance_id=self.instance_id,
             rebalance_timeout_ms=int(self.rebalance_timeout_s * 1000),
-            subscribed_topic_names=self.subscribed,
+            subscribed_topic_names=[] if self.subscribes_by_pattern else self.subscribed,
+            subscribed_topic_regex="|".join(self.subscribed) if self.subscribes_by_pattern else None,
             server_assignor=self.assignor,
             topic_partitions=[
                 ConsumerGroupHeartbeatRequest.TopicPartitions(
@@ -164,7 +170,8 @@ class ModernConsumer(Consumer):
     @staticmethod
     def _content(request: ConsumerGroupHeartbeatRequest) -> tuple[Any, ...]:
         partitions = [(one.topic_id, tuple(one.partitions)) for one in request.topic_partitions or ()]
-        return tuple(sorted(partitions)), tuple(request.subscribed_topic_names or ())
+        topics = (*(request.subscribed_topic_names or ()), request.subscribed_topic_regex)
+        return tuple(sorted(partitions)), topics
 
     def _obey(self, answer: Any) -> None:
         if answer.member_id:

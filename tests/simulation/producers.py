@@ -31,28 +31,30 @@ if TYPE_CHECKING:
 class Writer(Node):
     """Writes to the partitions of a topic until it is told to stop."""
 
-    def __init__(self, world: World, name: str, topic: str) -> None:
+    def __init__(self, world: World, name: str, topics: Sequence[str]) -> None:
         super().__init__(world, name)
-        self.topic = topic
+        self.topic_names = list(topics)
         self.stopping = False
         self.stopped = False
-        self._topic: tuple[Uuid, int] = (bytes(16), 0)
+        self.known: dict[str, tuple[Uuid, int]] = {}
         self._count = 0
 
     async def learn_topic(self) -> None:
         """Returns once the topic is there."""
         while True:
             try:
-                found = await self.topics([self.topic])
+                self.known = await self.topics(self.topic_names)
             except DisconnectedError:
-                found = {}
-            if self.topic in found:
-                self._topic = found[self.topic]
+                self.known = {}
+            if self.topic_names[0] in self.known:
                 return
             await self.sleep(0.2)
 
     def some_partition(self) -> TopicPartition:
-        return self.topic, self.rng.randrange(self._topic[1])
+        """In the first topic as a rule, and now and then in another."""
+        others = [name for name in self.known if name != self.topic_names[0]]
+        topic = self.rng.choice(others) if others and self.rng.random() < 0.2 else self.topic_names[0]
+        return topic, self.rng.randrange(self.known[topic][1])
 
     def some_values(self) -> list[bytes]:
         values = []
@@ -99,7 +101,9 @@ class IdempotentWriter(Writer):
     async def _write(self, partition: TopicPartition, batch: bytes) -> None:
         while True:
             try:
-                answer = await self.ask(produce_request(partition, batch, self._topic[0], self), "data")
+                answer = await self.ask(
+                    produce_request(partition, batch, self.known[partition[0]][0], self), "data"
+                )
             except DisconnectedError:
                 continue
             code = answer.responses[0].partition_responses[0].error_code
@@ -115,8 +119,10 @@ class IdempotentWriter(Writer):
 class TransactionalWriter(Writer):
     """Transactions over some partitions; some are aborted, and some take longer than they may."""
 
-    def __init__(self, world: World, name: str, topic: str, transactional_id: str, version: int) -> None:
-        super().__init__(world, name, topic)
+    def __init__(
+        self, world: World, name: str, topics: Sequence[str], transactional_id: str, version: int
+    ) -> None:
+        super().__init__(world, name, topics)
         self.needs = transactional_needs(version)
         self.late = transactional_lateness(version)
         self.transaction_version = version
@@ -141,13 +147,35 @@ class TransactionalWriter(Writer):
         producer.begin()
         try:
             for _ in range(self.rng.randint(1, 3)):
-                await producer.send(self.some_partition(), self.some_values(), self._topic[0])
+                partition = self.some_partition()
+                await producer.send(partition, self.some_values(), self.known[partition[0]][0])
                 if self.rng.random() < 0.05:
                     await self.sleep(producer.timeout_s * self.rng.choice((0.5, 1.0, 1.5)))
             await producer.end(commit=self.rng.random() < 0.7)
         except AbortableError as error:
             self.say("gives up its transaction:", error)
             await producer.abort()
+            await self.learn_topic()
+
+
+class TransientWriter(Writer):
+    """Writes to a topic that comes and goes, and does not care what becomes of it."""
+
+    async def live(self) -> None:
+        while not self.stopping:
+            try:
+                self.known = await self.topics(self.topic_names)
+                if self.known:
+                    await self._write()
+            except DisconnectedError:
+                pass
+            await self.sleep(1.0)
+        self.stopped = True
+
+    async def _write(self) -> None:
+        partition, values = self.some_partition(), self.some_values()
+        batch = build_batch([(None, value, self.world.clock.now_ms, ()) for value in values])
+        await self.ask(produce_request(partition, batch, self.known[partition[0]][0], self), "data")
 
 
 class ChainMixin(Consumer):

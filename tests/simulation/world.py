@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.commits import OffsetFetchRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.headers import RequestHeader
-from protocol.messages.topics import CreatePartitionsRequest, CreateTopicsRequest
+from protocol.messages.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 from protocol.schema import Message
 from protocol.wire import Uuid
 from tests.simulation.checks import Commits, Consumption, Ownership, ViolationError, Visibility
@@ -68,6 +68,7 @@ class World:
         self.steps = 0
         self.lines: deque[tuple[Any, ...]] = deque(maxlen=TRACE_LENGTH)
         self.audited_topics: list[str] = []
+        self.transient_topics: set[str] = set()
         self._names: dict[Uuid, str] = {}
         self._chain_values = 0
         self._started_ms = 0
@@ -162,11 +163,11 @@ class World:
         return answers[0] if answers else None
 
     def topic_name(self, topic_id: Uuid) -> str:
-        """A topic's name by its id, of topics that are gone too."""
+        """A topic's name by its id, of topics that are gone too; "" where nobody heard of it."""
         if topic_id not in self._names and self.machine.running is not None:
             for topic in self.machine.running.broker.image.topics.values():
                 self._names[topic.topic_id] = topic.name
-        return self._names[topic_id]
+        return self._names.get(topic_id, "")
 
     def partition_count(self, topic: str) -> int:
         """0 where there is no such topic, or no broker."""
@@ -277,6 +278,13 @@ class World:
     def create_topic(self, name: str, partitions: int) -> None:
         topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
         self.look(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 7)
+
+    def delete_topic(self, name: str) -> None:
+        self.look(DeleteTopicsRequest(topic_names=[name], timeout_ms=1000), 5)
+
+    def lasting(self, topics: Sequence[str]) -> list[str]:
+        """Those among the topics that are there from beginning to end."""
+        return [topic for topic in topics if topic not in self.transient_topics]
 
     def grow_topic(self, name: str, partitions: int) -> None:
         topic = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=partitions, assignments=None)

@@ -1,0 +1,172 @@
+"""What comes over a simulation: brokers that die, clients that are paused, members that come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final
+
+from tests.simulation.cast import Cast
+from tests.simulation.clock import sleep
+from tests.simulation.producers import TransactionalWriter
+
+MAX_PARTITIONS: Final = 5
+MAX_MEMBERS: Final = 5
+
+
+class Troubles:
+    """Has one after the other happen. `allowed` are the names of those that may; by default all that can."""
+
+    def __init__(self, cast: Cast, rng: Random, *, flushes: bool, allowed: Sequence[str] | None) -> None:
+        self._cast = cast
+        self._world = cast.world
+        self._rng = rng
+        self._flushes = flushes
+        self._allowed = allowed
+        self._replacements = 0
+
+    async def live(self) -> None:
+        """Goes on until it is ended."""
+        rng, world = self._rng, self._world
+        gap_s = rng.choice((0.7, 1.5, 4.0))
+        possible = self._possible()
+        kinds = [kind for kind in possible if rng.random() < 0.6] or possible
+        if self._allowed is not None:
+            kinds = [kind for kind in possible if kind.__name__ in self._allowed]
+        while True:
+            await sleep(world.clock, rng.expovariate(1 / gap_s))
+            trouble = rng.choice(kinds)
+            world.trace("TROUBLE", trouble.__name__)
+            trouble()
+
+    def _possible(self) -> list[Callable[[], None]]:
+        found = [
+            self.stop,
+            self.kill,
+            self.kill_in_an_operation,
+            self.freeze,
+            self.freeze,
+            self.change_weather,
+        ]
+        if self._cast.groups:
+            found += [self.lose_member, self.leave, self.one_more, self.one_more, self.grow, self.resubscribe]
+        if any(isinstance(writer, TransactionalWriter) for writer in self._cast.writers):
+            found += [self.replace_writer]
+        if self._cast.transient:
+            found += [self.delete_or_make_topic, self.delete_or_make_topic]
+        if self._flushes:
+            found += [self.cut_power]
+        return found
+
+    # -- the broker --
+
+    def _start_later(self) -> None:
+        self._world.clock.call_later(self._rng.uniform(0.1, 2.5), self._start)
+
+    def _start(self) -> None:
+        if self._world.machine.running is None:
+            self._world.machine.start()
+            if self._world.machine.running is None:
+                self._start_later()
+
+    def stop(self) -> None:
+        """In order."""
+        self._world.machine.stop()
+        self._start_later()
+
+    def kill(self) -> None:
+        """As kill -9 does."""
+        self._world.machine.kill()
+        self._start_later()
+
+    def cut_power(self) -> None:
+        """What was not flushed may be gone."""
+        self._world.machine.cut_power()
+        self._start_later()
+
+    def kill_in_an_operation(self) -> None:
+        """Soon, in the midst of what it does then."""
+        power_cut = self._flushes and self._rng.random() < 0.5
+        self._world.machine.kill_at_operation(self._rng.randint(1, 60), power_cut=power_cut)
+        self._world.clock.call_later(self._rng.uniform(3.0, 6.0), self._spare_and_start)
+
+    def _spare_and_start(self) -> None:
+        self._world.machine.disk.inject(None)
+        self._start()
+
+    # -- clients --
+
+    def freeze(self) -> None:
+        """A process is paused."""
+        node = self._rng.choice([node for node in self._world.nodes if node.alive])
+        node.freeze(self._rng.choice((1.0, 4.0, 9.0, 15.0)))
+
+    def change_weather(self) -> None:
+        """The network is another one."""
+        self._world.weather.worsen()
+
+    def lose_member(self) -> None:
+        """A member dies; another may come in its place."""
+        group = self._rng.choice(self._cast.groups)
+        consumer = group.someone(self._rng)
+        if consumer is not None:
+            consumer.die()
+            if self._rng.random() < 0.6:
+                self._cast.join(group, consumer.instance_id)
+
+    def leave(self) -> None:
+        """A member leaves in order."""
+        consumer = self._rng.choice(self._cast.groups).someone(self._rng)
+        if consumer is not None:
+            consumer.leaving = True
+
+    def one_more(self) -> None:
+        """A member joins."""
+        group = self._rng.choice(self._cast.groups)
+        if sum(one.alive for one in group.members) < MAX_MEMBERS:
+            self._cast.join(group)
+
+    def resubscribe(self) -> None:
+        """A member wants other topics."""
+        group = self._rng.choice(self._cast.groups)
+        consumer = group.someone(self._rng)
+        if consumer is not None and not group.is_chain:
+            some = [topic for topic in group.topics if self._rng.random() < 0.6]
+            consumer.subscribe(some or group.topics)
+
+    def replace_writer(self) -> None:
+        """A second producer with the id of a first, which is alive or not."""
+        rng, world = self._rng, self._world
+        writers = [
+            one for one in self._cast.writers if isinstance(one, TransactionalWriter) and not one.stopping
+        ]
+        if not writers:
+            return
+        old = rng.choice(writers)
+        self._replacements += 1
+        if rng.random() < 0.5:
+            old.die()
+            old.stopped = True
+        else:
+            world.clock.call_later(rng.uniform(0.5, 4.0), lambda: setattr(old, "stopping", True))
+        name = f"{old.transactional_id}r{self._replacements}"
+        self._cast.write(
+            TransactionalWriter(world, name, old.topic_names, old.transactional_id, old.transaction_version)
+        )
+
+    # -- topics --
+
+    def grow(self) -> None:
+        """A topic gets one more partition."""
+        topic = self._rng.choice(self._rng.choice(self._cast.groups).topics)
+        count = self._world.partition_count(topic)
+        if 0 < count < MAX_PARTITIONS:
+            self._world.grow_topic(topic, count + 1)
+
+    def delete_or_make_topic(self) -> None:
+        """A topic goes, or comes again as another of the same name."""
+        topic = self._rng.choice(self._cast.transient)
+        if self._world.partition_count(topic):
+            self._world.delete_topic(topic)
+        else:
+            self._world.create_topic(topic, self._rng.randint(1, 3))
