@@ -77,8 +77,8 @@ class ShardLoader:
         replay raises."""
         with _without_collections():
             self._load(contents, shard)
-        if self.summary.records > _MANY_RECORDS:
-            gc.freeze()  # what is there now stays; collections need not go through it again and again
+            if self.summary.records > _MANY_RECORDS:
+                gc.freeze()  # what is there now stays; no collection need go through it, the next one to begin with
         self.summary.ended_ms = time.time() * 1000
 
     def _load(self, contents: Sequence[FileRecords], shard: CoordinatorShard) -> None:
