@@ -22,6 +22,10 @@ WITH_EPOCH_BUMP: Final = 5
 """The version of EndTxn that speaks transaction version 2."""
 
 TRANSACTION: Final = 1
+
+LONG_MS: Final = 600_000
+"""A timeout that no dialogue lives to see."""
+
 NOT_YET: Final = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -32,7 +36,7 @@ Partitions = Mapping[str, Sequence[int]]
 
 
 def init(**fields: Any) -> InitProducerIdRequest:
-    fields.setdefault("transaction_timeout_ms", 60_000)
+    fields.setdefault("transaction_timeout_ms", LONG_MS)
     return InitProducerIdRequest(**fields)
 
 
@@ -93,7 +97,7 @@ class Producer:
     def described(self) -> DescribeTransactionsRequest:
         return DescribeTransactionsRequest(transactional_ids=[self.transactional_id])
 
-    def begin_anew(self, timeout_ms: int = 60_000) -> None:
+    def begin_anew(self, timeout_ms: int = LONG_MS) -> None:
         """Nothing of it is noted."""
         request = init(transactional_id=self.transactional_id, transaction_timeout_ms=timeout_ms)
         answer = self.client.until(request, lambda answer: answer.error_code not in NOT_YET, 4)
