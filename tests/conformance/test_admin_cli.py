@@ -482,6 +482,32 @@ def test_groups(tools: Tools, consumers: list[Consumer]) -> None:
         assert table()(ours) == table()(theirs), words
 
 
+def test_groups_as_json(tools: Tools, consumers: list[Consumer]) -> None:
+    """What the tables show, as objects."""
+    groups = "kafka-consumer-groups"
+    tools.ours_does(groups, "--reset-offsets --group json --topic grp:1 --to-offset 3 --execute")
+    offsets = documents(tools.ours(groups, "--describe", "--all-groups", "--json").out)
+    shown = table()(tools.kafka(groups, "--describe", "--all-groups").out)
+    assert sorted(
+        (one["group"], one["topic"], str(one["partition"]), str(one["lag"])) for one in offsets
+    ) == (sorted((row["GROUP"], row["TOPIC"], row["PARTITION"], row["LAG"]) for row in shown))
+    members = documents(tools.ours(groups, "--describe", "--all-groups", "--members", "--json").out)
+    assert sorted((one["group"], one["clientId"], one["groupInstanceId"]) for one in members) == [
+        ("classic", "a", None),
+        ("classic", "b", "static"),
+        ("new", "c", None),
+    ]
+    states = documents(tools.ours(groups, "--describe", "--all-groups", "--state", "--json").out)
+    found = {one["group"]: (one["groupType"], one["state"]) for one in states}
+    assert found["classic"] == ("Classic", "Stable")
+    assert found["new"] == ("Consumer", "Stable")
+    assert found["json"] == ("Classic", "Empty")
+    line = "--reset-offsets --group json --topic grp:1 --shift-by 1 --dry-run --json"
+    (moved,) = documents(tools.ours(groups, *line.split()).out)
+    assert (moved["group"], moved["topic"], moved["partition"], moved["newOffset"]) == ("json", "grp", 1, 4)
+    tools.ours_does(groups, "--delete --group json")
+
+
 def test_plans_of_offsets(tools: Tools, consumers: list[Consumer], tmp_path: Path) -> None:
     groups = "kafka-consumer-groups"
     tools.ours_does(groups, "--reset-offsets --group plan --topic grp --to-offset 3 --execute")

@@ -6,10 +6,16 @@ import logging
 
 import pytest
 
+from broker.coordinator.group.group import GroupType
 from broker.coordinator.group.offsets.commit import FetchedOffset, FetchedTopic
+from broker.coordinator.group.shard import GroupCoordinatorShard
 from broker.coordinator.record import CoordinatorRecord
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.group_state import (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    GroupMetadataKey,
+    GroupMetadataValue,
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
     OffsetCommitKey,
@@ -344,3 +350,22 @@ class TestLoading:
         assert bench.shard.offsets.fetch(fetch_of())[0].partitions == [FetchedOffset(0, 5, -1, "old")]
         gone = ShardBench(OffsetShard, log=[*bench.log, Logged(CoordinatorRecord(key, None))])
         assert offsets_in(gone) == {}
+
+    def test_offsets_may_come_before_the_group_that_they_belong_to(self) -> None:
+        """Compaction leaves the last record of each key, and a group's own is often newer than its offsets."""
+        value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
+        records = [
+            CoordinatorRecord(OffsetCommitKey(group="new", topic="t", partition=0), value, 4),
+            CoordinatorRecord(
+                ConsumerGroupMetadataKey(group_id="new"), ConsumerGroupMetadataValue(epoch=3), 0
+            ),
+            CoordinatorRecord(OffsetCommitKey(group="old", topic="t", partition=0), value, 4),
+            CoordinatorRecord(
+                GroupMetadataKey(group="old"), GroupMetadataValue(protocol_type="consumer", generation=3), 3
+            ),
+        ]
+        bench = ShardBench(GroupCoordinatorShard, log=[Logged(record) for record in records])
+        kinds = {group.group_id: (group.type, group.protocol_type) for group in bench.shard.groups}
+        assert kinds == {"new": (GroupType.CONSUMER, "consumer"), "old": (GroupType.CLASSIC, "consumer")}
+        for name in kinds:
+            assert bench.shard.offsets.offsets_of(name)["t"][0].offset == 5
