@@ -43,6 +43,14 @@ BENCHMARKS: dict[str, tuple[str, Callable[[argparse.Namespace], bool]]] = {
         "compaction of a large log, beside Apache Kafka's cleaner on the same files",
         _module("bench_compaction"),
     ),
+    "group-loading": (
+        "loading of committed offsets, with the event loop beside it",
+        _module("bench_group_loading"),
+    ),
+    "groups": (
+        "groups and transactions: first records, commits, memory with a thousand groups, beside Apache Kafka",
+        _module("bench_groups"),
+    ),
     "records": ("the loop over records", _module("bench_records")),
     "recovery": (
         "recovery of a large log and opening of many, beside Apache Kafka",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TypeVar
 
@@ -39,6 +40,15 @@ class Peer:
 
     def say(self, request: Message, version: int) -> None:
         """Sends a request without waiting for its answer."""
+        self.send(self._payload(request, version))
+
+    def say_all(self, requests: Sequence[Message], version: int) -> None:
+        """Sends requests in one piece."""
+        payloads = [self._payload(request, version) for request in requests]
+        framed = b"".join(struct.pack(">i", len(payload)) + payload for payload in payloads)
+        self._connected().sendall(framed)
+
+    def _payload(self, request: Message, version: int) -> bytes:
         assert request.api_key is not None
         self._correlation_id += 1
         header = RequestHeader(
@@ -48,7 +58,7 @@ class Peer:
             client_id=self.client_id,
         )
         head = encode(header, request_header_version(request.api_key, version))
-        self.send(head + encode(request, version))
+        return head + encode(request, version)
 
     def hear(self, request: Message, version: int) -> Message:
         """The next answer, as one to `request`."""

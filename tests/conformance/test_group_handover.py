@@ -28,12 +28,10 @@ pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(600
 LONG = bool(os.environ.get("BARNABAS_HANDOVER_LONG"))
 PARTITIONS = 6
 SETTLE_LIMIT_S = 90.0
-ORDERS = [
-    pytest.param((KAFKA, OURS, KAFKA), CONFLUENT, id="librdkafka"),
-    pytest.param((OLD_KAFKA, OURS, OLD_KAFKA), java, id="java-and-kafka-4.1"),
-]
+ORDERS = [pytest.param((KAFKA, OURS, KAFKA), CONFLUENT, id="librdkafka")]
 if LONG:
     ORDERS += [
+        pytest.param((OLD_KAFKA, OURS, OLD_KAFKA), java, id="java-and-kafka-4.1"),
         pytest.param((OURS, KAFKA, OURS, OLD_KAFKA), CONFLUENT, id="librdkafka-ours-first"),
         pytest.param((KAFKA, OURS, KAFKA, OURS, KAFKA), java, id="java"),
         pytest.param((OLD_KAFKA, OURS, KAFKA, OURS), CONFLUENT, id="librdkafka-and-an-upgrade"),
@@ -52,7 +50,7 @@ class Living:
     """Two groups that read, of either protocol, and one that copies by transactions."""
 
     def __init__(self, bootstrap: str, command: Command) -> None:
-        self._command = command(bootstrap)
+        readers = command(bootstrap)
         self._bootstrap = bootstrap
         self.name = uuid.uuid4().hex[:8]
         self.source, self.target = f"source-{self.name}", f"target-{self.name}"
@@ -61,8 +59,9 @@ class Living:
             new = NewTopic(topic, num_partitions=PARTITIONS, replication_factor=1)
             admin.create_topics([new])[topic].result(30)
             wait_for_leaders(admin, topic, PARTITIONS)
-        self.readers = {protocol: Programs(self._command) for protocol in ("cooperative", "consumer")}
-        self.chain = Programs(self._command)
+        self.readers = {protocol: Programs(readers) for protocol in ("cooperative", "consumer")}
+        # librdkafka's transactional producer does not come through the restart of an Apache Kafka of one node.
+        self.chain = Programs(java(bootstrap))
         self._programs: dict[Programs, Program] = {}
 
     def start(self) -> None:

@@ -2,9 +2,11 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Collectors;
@@ -18,6 +20,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -110,12 +113,21 @@ public final class Members {
                 handle(records, ends);
             } catch (KafkaException error) {
                 say("uncommitted " + name + " " + error.toString().replace('\n', ' '));
-                for (TopicPartition partition : records.partitions())
-                    if (consumer.assignment().contains(partition))
-                        consumer.seek(partition, records.records(partition).get(0).offset());
+                goBack(records);
                 return;
             }
             ends.forEach((partition, end) -> say("committed " + name + " " + partition.partition() + " " + end.offset()));
+        }
+
+        /** To what is committed: a commit of which nothing was heard may have happened. */
+        private void goBack(ConsumerRecords<byte[], byte[]> records) {
+            Set<TopicPartition> partitions = new HashSet<>(records.partitions());
+            partitions.retainAll(consumer.assignment());
+            Map<TopicPartition, OffsetAndMetadata> committed = consumer.committed(partitions);
+            for (TopicPartition partition : partitions) {
+                OffsetAndMetadata there = committed.get(partition);
+                consumer.seek(partition, there != null ? there.offset() : records.records(partition).get(0).offset());
+            }
         }
 
         private long sayGot(int partition, List<ConsumerRecord<byte[], byte[]>> records) {
@@ -199,10 +211,23 @@ public final class Members {
                 producer.sendOffsetsToTransaction(ends, consumer.groupMetadata());
                 if (abortEvery > 0 && count % abortEvery == 0)
                     throw new KafkaException("on purpose");
-                producer.commitTransaction();
+                commit();
             } catch (KafkaException error) {
                 giveUp();
                 throw error;
+            }
+        }
+
+        private void commit() {
+            for (int attempt = 1; ; attempt++) {
+                try {
+                    producer.commitTransaction();
+                    return;
+                } catch (TimeoutException error) {
+                    // Whoever has not heard how a commit ended asks again, and may do nothing else.
+                    if (attempt == 5)
+                        throw error;
+                }
             }
         }
 
@@ -214,7 +239,7 @@ public final class Members {
         private void giveUp() {
             try {
                 producer.abortTransaction();
-            } catch (KafkaException fatal) {
+            } catch (KafkaException | IllegalStateException fatal) {
                 producer.close(Duration.ZERO);
                 producer = producer();
             }
@@ -225,6 +250,7 @@ public final class Members {
             properties.put("bootstrap.servers", bootstrap);
             properties.put("transactional.id", name);
             properties.put("transaction.timeout.ms", "5000");
+            properties.put("max.block.ms", "20000");
             var made = new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());
             made.initTransactions();
             return made;

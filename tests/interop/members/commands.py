@@ -46,7 +46,7 @@ def _go_program() -> Path:
 
 def java(bootstrap: str) -> list[str]:
     """The program that has Kafka's own clients."""
-    flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlog4j2.level=OFF"]
     return ["java", *flags, "-cp", _java_classpath(), "Members", bootstrap]
 
 

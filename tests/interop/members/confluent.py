@@ -120,12 +120,12 @@ class Chain:
             for message in messages:
                 self._producer.produce(self._member.target, message.value(), message.key())
             self._producer.send_offsets_to_transaction(
-                behind(self._member.topic, offsets), self._consumer.consumer_group_metadata(), 30
+                behind(self._member.topic, offsets), self._consumer.consumer_group_metadata(), 10
             )
             if fails:
                 self._give_up("on purpose", offsets)
             else:
-                self._producer.commit_transaction(30)
+                self._commit()
                 say_committed(
                     self._member.name, {number: handed[-1] + 1 for number, handed in offsets.items()}
                 )
@@ -135,12 +135,25 @@ class Chain:
     def _give_up(self, reason: str, offsets: dict[int, list[int]]) -> None:
         say("uncommitted", self._member.name, reason)
         try:
-            self._producer.abort_transaction(30)
+            self._producer.abort_transaction(10)
         except KafkaException:
             self._producer = self._start()
-        for partition, handed in offsets.items():
-            with contextlib.suppress(KafkaException):  # somebody else has the partition now
-                self._consumer.seek(TopicPartition(self._member.topic, partition, handed[0]))
+        # What is committed counts: a commit of which nothing was heard may have happened.
+        with contextlib.suppress(KafkaException):  # somebody else has the partition now
+            for one in self._consumer.committed(behind(self._member.topic, offsets), 10):
+                first = offsets[one.partition][0]
+                self._consumer.seek(TopicPartition(one.topic, one.partition, max(one.offset, first)))
+
+    def _commit(self) -> None:
+        for attempt in range(5):
+            try:
+                self._producer.commit_transaction(10)
+            except KafkaException as error:
+                # Whoever has not heard how a commit ended asks again, and may do nothing else.
+                if not error.args[0].retriable() or attempt == 4:
+                    raise
+            else:
+                return
 
     def _start(self) -> Producer:
         settings = {
