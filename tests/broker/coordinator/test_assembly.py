@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,20 @@ from broker.coordinator.record import CoordinatorRecord
 from broker.coordinator.shard import CoordinatorResult
 from broker.coordinator.txn import TransactionalProducer, TransactionMarker
 from broker.request import Pending
+from protocol.api_keys import ApiKey, request_header_version
+from protocol.codec import decode, encode
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.commits import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
 from protocol.messages.group_state import OffsetCommitKey, OffsetCommitValue
-from protocol.messages.groups import FindCoordinatorRequest, JoinGroupRequest
+from protocol.messages.groups import FindCoordinatorRequest, JoinGroupRequest, JoinGroupResponse
+from protocol.messages.headers import RequestHeader
 from protocol.messages.topics import CreatePartitionsRequest, DeleteTopicsRequest
+from protocol.schema import Message
 from tests.broker.broker_fixture import WAITS, InProcessBroker, Wait
 from tests.broker.held_runner import HeldRunner
 from tests.broker.replica_node import BreakableEnv
+from tests.broker.running_server import config_of, connected, new_server
+from tests.support import raw
 from tests.support.difference import Like
 
 ONE = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
@@ -277,3 +284,25 @@ def test_at_the_stop_those_who_wait_are_told(tmp_path: Path) -> None:
     broker.coordinators.stop()
     assert waiting << Like(error_code=ErrorCode.NOT_COORDINATOR)
     assert committed(broker) is ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_server_that_stops_does_not_wait_for_those_who_wait_for_members(tmp_path: Path) -> None:
+    server = new_server(config_of(tmp_path, group_initial_rebalance_delay_ms="20000"))
+    server.start()
+    async with connected(server.ports["PLAINTEXT"]) as client:
+        await client.ask(_frame(FindCoordinatorRequest(coordinator_keys=["waiting"]), 4))
+        client.send(_frame(JOIN, 3))
+        runtime = server.coordinators.group_runtime
+        while not any(map(len, (shard.groups for shard in runtime.shards()))):  # noqa: ASYNC110 (turns of the loop)
+            await asyncio.sleep(0)
+        stopped = asyncio.ensure_future(server.stop())
+        answer = decode(JoinGroupResponse, 3, (await client.receive())[4:])
+        assert answer.error_code == ErrorCode.NOT_COORDINATOR
+        await stopped
+
+
+def _frame(request: Message, version: int) -> bytes:
+    assert request.api_key is not None
+    key = ApiKey(request.api_key)
+    header = RequestHeader(request_api_key=key, request_api_version=version, correlation_id=1, client_id="c")
+    return raw.frame(encode(header, request_header_version(key, version)) + encode(request, version))
