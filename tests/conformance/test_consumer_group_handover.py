@@ -73,6 +73,7 @@ def described(peer: Peer) -> Any:
     (group,) = answer.groups
     group.members.sort(key=lambda member: member.member_id)
     for member in group.members:
+        member.subscribed_topic_names.sort()
         for assignment in (member.assignment, member.target_assignment):
             assignment.topic_partitions.sort(key=lambda topic: topic.topic_name)
             for topic in assignment.topic_partitions:

@@ -65,26 +65,26 @@ def test_a_member_joins_is_described_and_leaves(broker: InProcessBroker, version
     assert client >> ConsumerGroupDescribeRequest(group_ids=["g"]) << empty
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"group_id": " "}, "GroupId can't be empty."),
-        ({"member_id": ""}, "MemberId can't be empty."),
-        ({"instance_id": ""}, "InstanceId can't be empty."),
-        ({"rack_id": ""}, "RackId can't be empty."),
-        ({"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request."),
-        ({"topic_partitions": None}, "TopicPartitions must be empty when (re-)joining."),
-        ({"member_epoch": -2}, "InstanceId can't be null."),
-        ({"member_epoch": -3}, "MemberEpoch is invalid."),
-        (
-            {"subscribed_topic_names": None},
-            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
-        ),
-    ],
-)
-def test_what_makes_no_sense_is_refused(broker: InProcessBroker, wrong: dict[str, Any], said: str) -> None:
-    refused = Like(error_code=ErrorCode.INVALID_REQUEST, error_message=said, member_id=None)
-    assert broker.client(version=1) >> heartbeat(**wrong) << refused
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"group_id": " "}, "GroupId can't be empty."),
+    ({"member_id": ""}, "MemberId can't be empty."),
+    ({"instance_id": ""}, "InstanceId can't be empty."),
+    ({"rack_id": ""}, "RackId can't be empty."),
+    ({"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request."),
+    ({"topic_partitions": None}, "TopicPartitions must be empty when (re-)joining."),
+    ({"member_epoch": -2}, "InstanceId can't be null."),
+    ({"member_epoch": -3}, "MemberEpoch is invalid."),
+    (
+        {"subscribed_topic_names": None},
+        "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+    ),
+]
+
+
+def test_what_makes_no_sense_is_refused(broker: InProcessBroker) -> None:
+    for wrong, said in WRONG:
+        refused = Like(error_code=ErrorCode.INVALID_REQUEST, error_message=said, member_id=None)
+        assert broker.client(version=1) >> heartbeat(**wrong) << refused
 
 
 def test_assignors_that_are_not_here_are_refused(broker: InProcessBroker) -> None:

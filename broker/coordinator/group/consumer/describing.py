@@ -45,7 +45,7 @@ def _member(member: ConsumerGroupMember, target: Partitions, image: MetadataImag
         member_epoch=member.member_epoch,
         client_id=member.client_id,
         client_host=member.client_host,
-        subscribed_topic_names=list(member.subscribed_topic_names),
+        subscribed_topic_names=sorted(member.subscribed_topic_names),
         subscribed_topic_regex=member.subscribed_topic_regex,
         assignment=_assignment(owned.items(), image),
         target_assignment=_assignment(target.items(), image),

@@ -175,9 +175,7 @@ class Migration:
         `rebalance_reason` they are called together. Raises ApiError(GROUP_ID_NOT_FOUND) where one cannot be understood.
         """
         try:
-            classic = self._classic_group_of(
-                group, leaving, joining, rebalances=rebalance_reason is not None
-            )
+            classic = self._classic_group_of(group, leaving, joining, rebalances=rebalance_reason is not None)
         except embedded.EmbeddedProtocolError as error:
             raise ApiError(
                 ErrorCode.GROUP_ID_NOT_FOUND,
@@ -225,9 +223,7 @@ class Migration:
             protocol_type=PROTOCOL_TYPE,
             state_timestamp_ms=self._context.now_ms(),
         )
-        members = {
-            member.member_id: member for member in [*staying, *([] if joining is None else [joining])]
-        }
+        members = {member.member_id: member for member in [*staying, *([] if joining is None else [joining])]}
         for member in members.values():
             classic.add(_classic_member(member))
         classic.protocol_name = classic.select_protocol()

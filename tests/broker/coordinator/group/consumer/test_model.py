@@ -14,7 +14,7 @@ from protocol.errors import ApiError
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
 from tests.broker.coordinator.group.consumer.consumers import ConsumerBench, id_of
 
-SEEDS = int(os.environ.get("BARNABAS_CONSUMER_SEEDS", "12"))
+SEEDS = int(os.environ.get("BARNABAS_CONSUMER_SEEDS", "8"))
 REBALANCE_MS = 20_000
 SIZES = {"t": 5, "u": 3, "v": 1}
 
