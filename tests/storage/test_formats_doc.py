@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from broker.coordinator.record_types import TRANSACTION_RECORDS
+from broker.coordinator.serde import RecordSerde
+from broker.coordinator.transaction.metadata import TransactionMetadata
+from broker.coordinator.transaction.records import TransactionRecord
 from broker.metadata.quorum_state import QuorumState, QuorumStateFile
 from broker.metadata.records import frame
 from broker.metadata.snapshot_files import SnapshotId, control_batch, write_snapshot
@@ -163,6 +167,21 @@ def quorum_state_1(env: FaultEnv) -> bytes:
     return env.read_file("/d/quorum-state")
 
 
+def _transaction() -> tuple[bytes, bytes | None]:
+    begun = TransactionMetadata("tx", 1000, 60_000, STAMP, producer_epoch=3).with_partitions(
+        [("orders", 0), ("orders", 1)], STAMP, client_version=2
+    )
+    return RecordSerde(TRANSACTION_RECORDS).encode(TransactionRecord(begun, 2))
+
+
+def transaction_key(env: FaultEnv) -> bytes:
+    return _transaction()[0]
+
+
+def transaction_value(env: FaultEnv) -> bytes:
+    return _transaction()[1] or b""
+
+
 WRITERS = {
     writer.__name__.removesuffix("_example").replace("_", "-"): writer
     for writer in (
@@ -174,6 +193,8 @@ WRITERS = {
         clean_shutdown,
         record_batch,
         abort_marker,
+        transaction_key,
+        transaction_value,
         delete_horizon,
         empty_batch_example,
         message_v0,
