@@ -95,7 +95,3 @@ class ConsumerGroupMember(NamedTuple):
 def owned_in(epoch: int, partitions: Partitions) -> PartitionEpochs:
     """`partitions` as they are owned when all of them were assigned in `epoch`."""
     return {topic_id: dict.fromkeys(indexes, epoch) for topic_id, indexes in partitions.items()}
-
-
-def without_epochs(owned: PartitionEpochs) -> Partitions:
-    return {topic_id: frozenset(epochs) for topic_id, epochs in owned.items()}

@@ -11,7 +11,7 @@ from broker.coordinator.group.consumer.embedded import read_assignment
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.group_state import ConsumerGroupMetadataValue, GroupMetadataValue
-from protocol.messages.groups import JoinGroupRequest
+from protocol.messages.groups import JoinGroupRequest, LeaveGroupRequest
 from tests.broker.coordinator.group.consumer.consumers import (
     SESSION_MS,
     ClassicConsumer,
@@ -296,3 +296,135 @@ def test_a_group_without_consumers_keeps_its_epoch_when_it_changes_over(bench: C
         if isinstance(record.value, ConsumerGroupMetadataValue)
     ]
     assert epochs == [1, 2]
+
+
+def code_of(refused: pytest.ExceptionInfo[ApiError]) -> ErrorCode:
+    return refused.value.code
+
+
+def test_members_leave_one_by_one_and_each_is_answered(bench: ConsumerBench) -> None:
+    bench.join("g", "new", "t")
+    bench.join("g", "static", "t", instance_id="i")
+    identities = [("new", None), ("nobody", None), ("", "i"), ("new", "i"), ("", "nowhere"), ("new", None)]
+    request = LeaveGroupRequest(
+        group_id="g",
+        members=[
+            LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=instance_id)
+            for member_id, instance_id in identities
+        ],
+    )
+    response: Any = bench.shard_bench.run(lambda shard: shard.consumers.classic_leave(context(5), request))
+    assert [answer.error_code for answer in response.members] == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.NONE,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.NONE,
+    ]
+    assert bench.group().is_empty
+
+
+def test_nobody_leaves_and_no_epoch_begins(bench: ConsumerBench) -> None:
+    bench.join("g", "new", "t")
+    epoch = bench.group().group_epoch
+    stranger = ClassicConsumer(bench, "g", "t")
+    stranger.id = "nobody"
+    stranger.leave()
+    assert bench.group().group_epoch == epoch
+
+
+def test_a_full_group_takes_no_classic_member() -> None:
+    bench = ConsumerBench({"group.consumer.max.size": "1"}, t=1)
+    bench.join("g", "new", "t")
+    with pytest.raises(ApiError, match="GROUP_MAX_SIZE_REACHED"):
+        ClassicConsumer(bench, "g", "t").ask_to_join()
+
+
+def test_who_shares_no_protocol_may_not_join(bench: ConsumerBench) -> None:
+    bench.join("g", "new", "t")
+    ClassicConsumer(bench, "g", "t").join()
+    other = JoinGroupRequest.JoinGroupRequestProtocol(name="sticky", metadata=subscription("t"))
+    for fields in ({"protocols": [other]}, {"protocol_type": "connect"}):
+        with pytest.raises(ApiError, match="INCONSISTENT_GROUP_PROTOCOL"):
+            ClassicConsumer(bench, "g", "t").ask_to_join(**fields)
+
+
+def test_an_old_client_needs_no_id_to_join(bench: ConsumerBench) -> None:
+    bench.join("g", "new", "t")
+    request = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[
+            JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=subscription("t", version=0))
+        ],
+    )
+    response: Any = bench.shard_bench.run(lambda shard: shard.consumers.classic_join(context(3), request))
+    assert response.error_code == ErrorCode.NONE
+    assert len(response.member_id) == 22
+
+
+def test_a_static_member_that_says_who_it_was_is_still_that_member(bench: ConsumerBench) -> None:
+    bench.join("g", "new", "t")
+    old = ClassicConsumer(bench, "g", "t", instance_id="i")
+    old.join()
+    first = old.id
+    old.join()
+    assert old.id == first
+    old.id = "somebody"
+    with pytest.raises(ApiError, match="FENCED_INSTANCE_ID"):
+        old.join()
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ({"protocol_type": "connect"}, "no group of consumers"),
+        ({"assignment": b"\0\3\0"}, "malformed"),
+        ({"assignment": b"\xff\xff"}, "malformed"),
+        ({"subscription": b""}, "malformed"),
+    ],
+)
+def test_classic_groups_that_cannot_become_consumer_groups(
+    bench: ConsumerBench, broken: dict[str, Any], said: str
+) -> None:
+    old = stable_classic(bench)
+    group = bench.shard_bench.shard.groups.get("g")
+    assert isinstance(group, ClassicGroup)
+    group.protocol_type = broken.get("protocol_type", group.protocol_type)
+    member = group.members[old.id]
+    member.assignment = broken.get("assignment", member.assignment)
+    if "subscription" in broken:
+        member.supported_protocols = (("range", broken["subscription"]),)
+    with pytest.raises(ApiError, match=said) as refused:
+        bench.join("g", "new", "t")
+    assert code_of(refused) is ErrorCode.GROUP_ID_NOT_FOUND
+    assert isinstance(bench.shard_bench.shard.groups.get("g"), ClassicGroup)
+
+
+def test_a_classic_group_that_is_too_large_stays_classic() -> None:
+    bench = ConsumerBench({**SETTINGS, "group.consumer.max.size": "1"}, t=4)
+    stable_classic(bench)
+    group = bench.shard_bench.shard.groups.get("g")
+    assert isinstance(group, ClassicGroup)
+    group.members["second"] = next(iter(group.members.values()))
+    with pytest.raises(ApiError, match="more members than a consumer group may have"):
+        bench.join("g", "new", "t")
+
+
+def test_a_group_that_is_too_large_for_a_classic_one_stays_a_consumer_group() -> None:
+    bench = ConsumerBench({**SETTINGS, "group.max.size": "1"}, t=4)
+    new = bench.join("g", "new", "t")
+    for _ in range(2):
+        ClassicConsumer(bench, "g", "t").join()
+    new.leave()
+    assert len(bench.group().members) == 2
+
+
+def test_an_empty_classic_group_becomes_a_consumer_group_at_once(bench: ConsumerBench) -> None:
+    shard = bench.shard_bench.shard
+    shard.groups.get_or_make("g")
+    member = bench.join("g", "new", "t")
+    assert member.owned == {"t": [0, 1, 2, 3]}
