@@ -339,6 +339,7 @@ _declare(
     offset_commit_count="Offsets that were committed, in all.",
     offset_deletion_count="Offsets that somebody deleted, in all.",
     offset_expiration_count="Offsets that have expired, in all.",
+    group_completed_rebalance_count="Rebalances of classic groups that came to an assignment, in all.",
     consumer_group_rebalance_count="Epochs that consumer groups have begun, in all.",
 )
 

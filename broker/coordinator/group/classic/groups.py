@@ -49,6 +49,11 @@ class ClassicGroups:
         self._leaving = Leaving(self._rebalancing)
         groups.make_classic = self._make
 
+    @property
+    def completed_rebalances(self) -> int:
+        """How many rebalances came to an assignment."""
+        return self._syncing.completed_rebalances
+
     # ---- operations
 
     def join(self, context: RequestContext, request: JoinGroupRequest) -> JoinResult:

@@ -20,10 +20,11 @@ SyncResult = CoordinatorResult[SyncGroupResponse]
 
 
 class Syncing:
-    """SyncGroup, for all classic groups of a shard."""
+    """SyncGroup, for all classic groups of a shard. `completed_rebalances` counts the assignments, for metrics."""
 
     def __init__(self, rebalancing: Rebalancing) -> None:
         self._rebalancing = rebalancing
+        self.completed_rebalances = 0
 
     def sync(self, group: ClassicGroup, request: SyncGroupRequest) -> SyncResult:
         """Gives a member its assignment; the leader brings everybody's. Raises ApiError."""
@@ -91,6 +92,7 @@ class Syncing:
                 member.assignment = given.get(member.member_id, EMPTY_ASSIGNMENT)
             self._rebalancing.propagate_assignments(group)
             group.transition_to(State.STABLE)
+            self.completed_rebalances += 1
 
         return CoordinatorResult(waiting, [group_record(group, given)], on_committed=committed, replays=False)
 

@@ -34,6 +34,7 @@ def test_followers_wait_for_the_leader() -> None:
     assert (heard.said.assignment, waiting.said.assignment) == (b"1", b"2")
     assert (heard.said.protocol_type, heard.said.protocol_name) == ("consumer", "range")
     assert house.group().state is State.STABLE
+    assert house.shard.classic.completed_rebalances == 3
     assert follower.sync().said.assignment == b"2"
 
 
