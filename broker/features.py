@@ -2,7 +2,7 @@
 
 The log keeps the levels of every feature that Apache Kafka 4.3 knows, so that a directory comes and goes with them as
 they are. Clients are told of all of them: what they send hangs on the APIs that are served, which ApiVersions lists
-beside, and no level leads past FindCoordinator, where a coordinator that is not here is missed first.
+beside, and where a level stands for APIs that are not here (share groups, streams groups), those are missed first.
 """
 
 from __future__ import annotations

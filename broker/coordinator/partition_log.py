@@ -12,6 +12,7 @@ from broker.error_map import MAPPED_ERRORS, error_code_of
 from broker.partition import ACKS_ALL
 from broker.partition_io import AppendResult
 from broker.replica_manager import ReplicaManager
+from broker.replica_reader import log_dir_of
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.batch import RecordBatch
@@ -58,6 +59,9 @@ class PartitionLogs(Protocol):
 
     def contents(self, partition: int) -> Sequence[FileRecords]:
         """All that is in the log now, in order; may be read on any thread. Raises ApiError."""
+
+    def read_failed(self, partition: int, error: OSError) -> None:
+        """The disk did not give what is in the log: it is not to be trusted with anything more."""
 
 
 class ReplicaLogs:
@@ -120,6 +124,11 @@ class ReplicaLogs:
             return _slices(found.log)
         except MAPPED_ERRORS as error:
             raise ApiError(error_code_of(error), str(error)) from error
+
+    def read_failed(self, partition: int, error: OSError) -> None:
+        found = self._replica_manager.find(self._topic, partition)
+        if found is not None:
+            self._replica_manager.log_dir_failed(log_dir_of(found.log), str(error))
 
 
 def _slices(log: UnifiedLog) -> list[FileRecords]:

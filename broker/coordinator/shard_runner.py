@@ -255,10 +255,14 @@ class ShardRunner(Generic[S]):
             raise failure[0]
 
     def complete_transaction(self, marker: TransactionMarker) -> Pending[ApiError | None]:
-        """Writes a marker and replays it. See CoordinatorRuntime.complete_transaction."""
+        """Writes a marker and replays it. See CoordinatorRuntime.complete_transaction.
+
+        Where the shard cannot be loaded it is written all the same: transactions are to end, and whoever loads the log
+        one day finds it there.
+        """
         answer: Answer[ApiError | None] = Answer(lambda error: error)
         self._queue.flush()
-        refusal = self.refusal()
+        refusal = None if self.state is ShardState.FAILED else self.refusal()
         if refusal is None:
             try:
                 self._write_marker(marker)
@@ -283,16 +287,19 @@ class ShardRunner(Generic[S]):
         result = parts.logs.append(self.partition, data, transaction_version=marker.transaction_version)
         if not isinstance(result, Pending) and result.error is not ErrorCode.NONE:
             raise ApiError(result.error, result.error_message)
-        assert self._shard is not None
+        if self._shard is not None:
+            self._replay_marker(self._shard, marker)
+        self._follow(batch, result)
+
+    def _replay_marker(self, shard: S, marker: TransactionMarker) -> None:
         try:
-            self._shard.replay_end_transaction_marker(
+            shard.replay_end_transaction_marker(
                 marker.producer_id, marker.producer_epoch, committed=marker.committed
             )
         except Exception as error:
             logger.exception("%s cannot take the end of a transaction; it is loaded again", self.name)
             self._reload()
             raise errors.bug(self.name) from error
-        self._follow(batch, result)
 
     # ---- timers
 
@@ -372,6 +379,7 @@ class ShardRunner(Generic[S]):
     def _load_on_thread(
         self, loader: ShardLoader, contents: Sequence[FileRecords], shard: S, context: ShardContext
     ) -> None:
+        parts = self._parts
         failure: list[Exception] = []
 
         def work() -> None:
@@ -385,10 +393,12 @@ class ShardRunner(Generic[S]):
                 return
             if error is not None or failure:
                 self._not_loaded(error or failure[0])
+                if failure and isinstance(failure[0], OSError):
+                    parts.logs.read_failed(self.partition, failure[0])
             else:
                 self._loaded(shard, loader)
 
-        self._parts.runner.submit(work, done)
+        parts.runner.submit(work, done)
 
     def _not_loaded(self, error: BaseException) -> None:
         self.state = ShardState.FAILED

@@ -139,6 +139,7 @@ class MemoryLogs:
         self.batch_refusal: ApiError | None = None
         self.guards: list[VerificationGuard | None] = []
         self.verifying = False
+        self.disk_errors: list[OSError] = []
         self._held: list[tuple[Pending[AppendResult], AppendResult]] = []
 
     def check(self, partition: int, *, is_needed: bool = True) -> LogLimits:
@@ -209,6 +210,9 @@ class MemoryLogs:
             file.breaks = self.breaks
             found.append(FileRecords(file, 0, len(batch)))
         return found
+
+    def read_failed(self, partition: int, error: OSError) -> None:
+        self.disk_errors.append(error)
 
     def records(self) -> list[tuple[int, int, str | None, int | None]]:
         """(offset, producer id, counter, value) of every record; control records have no counter."""

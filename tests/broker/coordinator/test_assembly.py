@@ -22,6 +22,7 @@ from protocol.messages.groups import FindCoordinatorRequest, JoinGroupRequest, J
 from protocol.messages.headers import RequestHeader
 from protocol.messages.topics import CreatePartitionsRequest, DeleteTopicsRequest
 from protocol.schema import Message
+from storage.env import RealFile
 from tests.broker.broker_fixture import WAITS, InProcessBroker, Wait
 from tests.broker.held_runner import HeldRunner
 from tests.broker.replica_node import BreakableEnv
@@ -198,6 +199,25 @@ def test_with_little_room_left_offsets_are_refused_and_groups_go_on(tmp_path: Pa
     assert broker.client(8) >> commit_request(8) << answered(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     joined = broker.client(3) >> JOIN >> Wait(0.001)
     assert joined << Like(error_code=0, generation_id=1)
+
+
+def test_a_disk_that_cannot_be_read_when_groups_are_loaded_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = begun(InProcessBroker(tmp_path, ONE))
+    broker.create_topic("t")
+    assert broker.client(8) >> commit_request(7) << answered(ErrorCode.NONE)
+    broker.stop()
+    runner = HeldRunner()
+    broker = InProcessBroker(tmp_path, ONE, runner=runner)
+
+    def fails(self: RealFile, length: int, position: int) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(RealFile, "pread", fails)
+    runner.release_all()
+    assert broker.failed_dirs == [str(tmp_path)]
+    assert committed(broker) is ErrorCode.NOT_COORDINATOR
 
 
 # ---- topics

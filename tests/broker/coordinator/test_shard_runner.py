@@ -367,6 +367,19 @@ def test_a_marker_is_answered_when_it_is_committed() -> None:
     assert told.value is None
 
 
+def test_transactions_end_where_the_shard_cannot_be_loaded() -> None:
+    bench = Bench()
+    write_in_transaction(bench, lambda shard: shard.set("a", 2))
+    bench.runner.unload()
+    bench.logs.breaks = True
+    bench.runner.load()
+    assert bench.runner.state is ShardState.FAILED
+    assert end(bench, committed=True).value is None
+    bench.logs.breaks = False
+    bench.runner.lead(8)
+    assert look(bench).value == {"a": 2}
+
+
 def test_a_transactions_append_that_fails_is_told_and_taken_back() -> None:
     bench = Bench()
     bench.logs.failure = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -480,6 +493,7 @@ def test_a_partition_that_cannot_be_read_is_not_coordinated(
     assert look(bench).value is ErrorCode.NOT_COORDINATOR
     assert bench.probe.load_failures == 1
     assert "cannot be loaded" in caplog.text
+    assert len(logs.disk_errors) == (what == "disk")
     logs.breaks, logs.reading = False, None
     bench.runner.lead(8)
     assert (look(bench).value, bench.shard.context.epoch) == ({"a": 2}, 8)
