@@ -84,7 +84,9 @@ class Living:
             )
 
     def check(self, ends: dict[int, int]) -> None:
-        """Nothing was lost, nothing was done twice."""
+        """Nobody failed, nothing was lost, nothing was done twice."""
+        failures = [one for programs in self._programs for one in programs.ledger.failures]
+        assert not failures, failures
         for protocol, programs in self.readers.items():
             problems = list(programs.ledger.problems(ends))
             assert not problems, f"{protocol}: {problems[:10]}"
@@ -93,14 +95,8 @@ class Living:
         missing = sorted(set(range(sum(ends.values()))) - set(copied))
         assert (doubled, missing) == ([], []), self.chain.ledger.refusals[-5:]
 
-    def end(self) -> None:
-        """All leave in order."""
-        for programs, program in self._programs.items():
-            program.end()
-            assert not programs.ledger.failures, programs.ledger.failures
-
     def kill(self) -> None:
-        """Whoever is left."""
+        """All members."""
         for program in self._programs.values():
             program.kill()
 
@@ -123,7 +119,6 @@ def test_groups_go_on(sides: tuple[str, ...], command: Command, directory: Direc
             ends = arriving.stop()
         living.await_progress(ends, sides[-1])
         living.check(ends)
-        living.end()
         assert log_ends(broker.bootstrap, living.source) == ends
     finally:
         living.kill()

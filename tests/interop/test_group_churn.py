@@ -118,12 +118,12 @@ def test_kafka_python(bootstrap: str, topic: TopicFactory, protocol: str) -> Non
 
 
 @pytest.mark.slow
-@protocols("cooperative", "consumer", seldom=("eager",))
+@protocols("consumer", seldom=("eager", "cooperative"))
 def test_franz_go(bootstrap: str, topic: TopicFactory, protocol: str) -> None:
     churn(bootstrap, topic, go(bootstrap), protocol, size=30)
 
 
 @pytest.mark.conformance
-@protocols("cooperative", "consumer", seldom=("eager",))
+@protocols("consumer", seldom=("eager", "cooperative"))
 def test_java(bootstrap: str, topic: TopicFactory, protocol: str) -> None:
     churn(bootstrap, topic, java(bootstrap), protocol, size=18)
