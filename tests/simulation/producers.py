@@ -241,8 +241,8 @@ class ChainMixin(Consumer):
         if self.rng.random() < 0.05:
             await self.sleep(self.timeout_s * self.rng.choice((0.5, 1.2)))
         await producer.send_offsets(self, {partition: after}, member)
-        if self.rng.random() < 0.03:
-            await self.sleep(self.timeout_s * self.rng.choice((0.5, 1.2)))
+        if self.rng.random() < 0.08:  # long enough to lose its place in the group
+            await self.sleep(self.timeout_s * self.rng.choice((0.5, 0.7, 1.2)))
         if self.rng.random() < 0.05:
             raise AbortableError("so it wants")
         await producer.end(commit=True)

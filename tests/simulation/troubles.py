@@ -41,6 +41,7 @@ class Troubles:
 
     def _possible(self) -> list[Callable[[], None]]:
         found = [
+            self.freeze,
             self.stop,
             self.kill,
             self.kill_in_an_operation,
@@ -99,7 +100,7 @@ class Troubles:
     def freeze(self) -> None:
         """A process is paused."""
         node = self._rng.choice([node for node in self._world.nodes if node.alive])
-        node.freeze(self._rng.choice((1.0, 4.0, 9.0, 15.0)))
+        node.freeze(self._rng.choice((1.0, 4.0, 9.0, 13.0, 18.0)))
 
     def change_weather(self) -> None:
         """The network is another one."""
