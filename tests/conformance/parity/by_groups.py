@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +18,6 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # as in by_confluent
-from kafka.admin import MemberToRemove, OffsetSpec
-from kafka.structs import OffsetAndMetadata as PyOffset
 
 from tests.conformance.admin_peer import AdminPeer
 from tests.conformance.parity.by_confluent import _outcome, _plain
@@ -26,6 +25,12 @@ from tests.conformance.parity.by_tools import shown
 from tests.conformance.parity.transcript import Transcript, Tree
 from tests.interop.clients.kafka_python import KafkaAdminClient
 from tests.interop.clients.kafka_python import TopicPartition as PyPartition
+
+with warnings.catch_warnings():
+    # It loads its message definitions with a deprecated function of the standard library.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.admin import MemberToRemove, OffsetSpec
+    from kafka.structs import OffsetAndMetadata as PyOffset
 
 LIMIT_S = 20.0
 FIRST_MS = 1_600_000_000_000
@@ -46,7 +51,9 @@ def tell(transcript: Transcript, peer: AdminPeer) -> None:
 def _write(bootstrap: str) -> None:
     """gr-one with ten records, a second apart, in each of three partitions, and gr-two without any."""
     admin: Any = AdminClient({"bootstrap.servers": bootstrap})
-    for future in admin.create_topics([NewTopic("gr-one", 3), NewTopic("gr-two", 1)]).values():
+    for future in admin.create_topics(
+        [NewTopic("gr-one", 3, config={"retention.ms": "-1"}), NewTopic("gr-two", 1)]
+    ).values():
         future.result(LIMIT_S)
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(30):
