@@ -1,0 +1,142 @@
+"""ReplicaLogs: what a log takes, refuses and gives back, as coordinators ask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker.coordinator.errors import as_coordinator
+from broker.coordinator.partition_log import ReplicaLogs
+from broker.partition_io import AppendResult
+from broker.request import Pending
+from protocol.errors import ApiError, ErrorCode
+from protocol.records.batch import RecordBatch, batches
+from protocol.records.control import end_transaction_marker
+from tests.broker.broker_fixture import InProcessBroker
+from tests.broker.logs import batch
+
+
+def logs_of(tmp_path: Path, max_message_bytes: str = "1000000") -> tuple[InProcessBroker, ReplicaLogs]:
+    broker = InProcessBroker(tmp_path)
+    broker.create_topic("state", max_message_bytes=max_message_bytes)
+    return broker, ReplicaLogs("state", broker.replica_manager)
+
+
+def append(logs: ReplicaLogs, data: bytes) -> AppendResult:
+    answer = logs.append(0, data)
+    assert not isinstance(answer, Pending)
+    return answer
+
+
+def test_a_log_says_where_it_ends_and_what_it_takes(tmp_path: Path) -> None:
+    _, logs = logs_of(tmp_path, max_message_bytes="5000")
+    assert logs.check(0) == (0, 5000)
+    assert append(logs, batch("a", "b")).info is not None
+    assert logs.check(0) == (2, 5000)
+
+
+def test_a_partition_that_is_not_here_or_not_led_is_told(tmp_path: Path) -> None:
+    broker, logs = logs_of(tmp_path)
+    with pytest.raises(ApiError) as caught:
+        logs.check(1)
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    partition = broker.replica_manager.partition("state", 0)
+    partition.leader_id = 2
+    for ask in (
+        logs.check,
+        logs.contents,
+        lambda index: logs.start_verification(index, 1, 0, supports_epoch_bump=True),
+    ):
+        with pytest.raises(ApiError) as caught:
+            ask(0)
+        assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    partition.leader_id, partition.offline = 1, True
+    with pytest.raises(ApiError) as caught:
+        logs.check(0)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_too_few_replicas_in_sync_are_found_out_before(tmp_path: Path) -> None:
+    broker, logs = logs_of(tmp_path)
+    broker.replica_manager.partition("state", 0).isr = ()
+    with pytest.raises(ApiError) as caught:
+        logs.check(0)
+    assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert append(logs, batch("a")).error is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def test_the_room_that_is_kept_free_is_for_what_is_needed(tmp_path: Path) -> None:
+    broker, logs = logs_of(tmp_path)
+    broker.log_manager.dirs[0].space.is_full = True
+    logs.check(0)
+    with pytest.raises(ApiError) as caught:
+        logs.check(0, is_needed=False)
+    assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert append(logs, batch("a")).error is ErrorCode.NONE
+
+
+def test_a_log_gives_everything_that_is_in_it_segment_by_segment(tmp_path: Path) -> None:
+    broker, logs = logs_of(tmp_path)
+    assert logs.contents(0) == []
+    log = broker.replica_manager.partition("state", 0).log
+    for number in range(6):
+        append(logs, batch(f"{number}", "x"))
+        if number % 2:
+            log.roll()
+    pieces = logs.contents(0)
+    assert len(pieces) == 3
+    assert [found.base_offset for piece in pieces for found in batches(piece.read())] == [0, 2, 4, 6, 8, 10]
+    log.log_start_offset = 5
+    pieces = logs.contents(0)
+    assert [found.base_offset for piece in pieces for found in batches(piece.read())] == [4, 6, 8, 10]
+
+
+def test_a_batch_of_a_transaction_is_checked_without_being_written(tmp_path: Path) -> None:
+    broker, logs = logs_of(tmp_path)
+    data = batch("a", producer_id=5, producer_epoch=3)
+    logs.check_batch(0, data, None)
+    append(logs, data)
+    with pytest.raises(ApiError) as caught:
+        logs.check_batch(0, batch("a", producer_id=5, producer_epoch=2), None)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert broker.replica_manager.partition("state", 0).log.log_end_offset == 1
+
+
+def test_a_marker_of_an_older_coordinator_is_refused(tmp_path: Path) -> None:
+    broker, logs = logs_of(tmp_path)
+
+    def marker(epoch: int) -> bytes:
+        return end_transaction_marker(
+            commit=True, coordinator_epoch=epoch, producer_id=5, producer_epoch=0, timestamp=0
+        )
+
+    assert append(logs, marker(2)).error is ErrorCode.NONE
+    assert append(logs, marker(1)).error is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert RecordBatch(marker(2)).is_control
+    assert broker.replica_manager.partition("state", 0).log.log_end_offset == 1
+
+
+def test_a_verification_is_begun_once_for_a_transaction(tmp_path: Path) -> None:
+    _, logs = logs_of(tmp_path)
+    guard = logs.start_verification(0, 5, 0, supports_epoch_bump=False)
+    assert guard is not None
+    assert logs.start_verification(0, 5, 0, supports_epoch_bump=False) is guard
+
+
+@pytest.mark.parametrize("code", list(ErrorCode))
+def test_what_goes_wrong_in_an_append_is_told_as_coordinators_do(code: ErrorCode) -> None:
+    told = {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+        ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+        ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+    assert as_coordinator(ApiError(code, "why")).code is told.get(code, code)
+    assert as_coordinator(ApiError(code, "why")).message == "why"
