@@ -16,6 +16,7 @@ from broker.coordinator.shard_runner import ShardState
 from broker.metric_families import (
     GROUP_COORDINATOR_PREFIX,
     GROUP_MANAGER_PREFIX,
+    MARKER_CHANNEL_PREFIX,
     TRANSACTION_COORDINATOR_PREFIX,
     VERIFICATION_PREFIX,
 )
@@ -158,9 +159,18 @@ def _add_transactions(metrics: Metrics, coordinators: Coordinators) -> None:
         lambda: sum(len(shard.transactions) for shard in runtime.shards()),
     )
 
+    metrics.add_value(
+        f"{MARKER_CHANNEL_PREFIX}_unknowndestinationqueuesize",
+        lambda: sum(shard.markers.refused for shard in runtime.shards()),
+    )
+    metrics.add_value(
+        f"{MARKER_CHANNEL_PREFIX}_logappendretryqueuesize",
+        lambda: sum(shard.uncompleted for shard in runtime.shards()),
+    )
+
     def by_state() -> Iterable[Sample]:
         counts: Counter[str] = Counter(
-            metadata.state.name
+            metadata.state.label
             for shard in runtime.shards()
             for metadata in list(shard.transactions.values())
         )

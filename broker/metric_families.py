@@ -347,6 +347,14 @@ TRANSACTION_COORDINATOR_PREFIX: Final = "kafka_server_transaction_coordinator_me
 _declare(
     Kind.GAUGE, TRANSACTION_COORDINATOR_PREFIX, [], transactional_id_count="Transactional ids that are known."
 )
+MARKER_CHANNEL_PREFIX: Final = "kafka_coordinator_transaction_transactionmarkerchannelmanager"
+_declare(
+    Kind.GAUGE,
+    MARKER_CHANNEL_PREFIX,
+    [],
+    unknowndestinationqueuesize="Markers of transactions that wait for a partition that could not take them.",
+    logappendretryqueuesize="Transactions that have all their markers, and not yet the record that says so.",
+)
 _declare(
     Kind.GAUGE, "barnabas", ["state"], transactions="Transactional ids, by the state of their transaction."
 )

@@ -22,6 +22,7 @@ from tests.support.difference import Like
 
 GROUPS = "kafka_server_group_coordinator_metrics"
 TRANSACTIONS = "kafka_server_transaction_coordinator_metrics"
+MARKERS = "kafka_coordinator_transaction_transactionmarkerchannelmanager"
 MANAGER = "kafka_coordinator_group_groupmetadatamanager"
 
 
@@ -124,7 +125,9 @@ def test_transactions(tmp_path: Path) -> None:
     )
     assert broker.client(4) >> request << Like(error_code=0)
     assert value(metrics, f"{TRANSACTIONS}_transactional_id_count") == 1
-    assert values(metrics, "barnabas_transactions") == {("EMPTY",): 1}
+    assert values(metrics, "barnabas_transactions") == {("Empty",): 1}
+    assert value(metrics, f"{MARKERS}_unknowndestinationqueuesize") == 0
+    assert value(metrics, f"{MARKERS}_logappendretryqueuesize") == 0
     assert value(metrics, "kafka_server_addpartitionstotxnmanager_verificationfailurerate_count") == 0
 
 
@@ -165,6 +168,7 @@ def test_every_metric_of_coordinators_has_a_source(tmp_path: Path) -> None:
         "kafka_coordinator",
         "kafka_server_addpartitionstotxnmanager",
         "kafka_server_group_coordinator",
+        "kafka_coordinator_transaction",
         "kafka_server_transaction_coordinator",
         "kafka_topic",
     )

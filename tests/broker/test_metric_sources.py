@@ -238,6 +238,7 @@ async def test_every_declared_metric_of_other_parts_has_a_source() -> None:
     with_tests_of_their_own = (
         "kafka_consumergroup",
         "kafka_coordinator_group",
+        "kafka_coordinator_transaction",
         "kafka_log_logcleaner",
         "kafka_log_logmanager",
         "kafka_server_addpartitionstotxnmanager",

@@ -33,12 +33,13 @@ _OVERTAKEN: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH})
 class _Pending:
     """One transaction that is ending. `left` are the partitions without a marker, in the order of the answers."""
 
-    __slots__ = ("attempts", "left", "metadata")
+    __slots__ = ("attempts", "is_refused", "left", "metadata")
 
     def __init__(self, metadata: TransactionMetadata) -> None:
         self.metadata = metadata
         self.left = dict.fromkeys(in_java_order(metadata.partitions, metadata.table))
         self.attempts = 0
+        self.is_refused = False
 
 
 class PendingMarkers:
@@ -55,6 +56,11 @@ class PendingMarkers:
 
     def __len__(self) -> int:
         return len(self._pending)
+
+    @property
+    def refused(self) -> int:
+        """How many markers wait for partitions that could not take them."""
+        return sum(len(pending.left) for pending in self._pending.values() if pending.is_refused)
 
     def begin(self, metadata: TransactionMetadata) -> None:
         """Writes the markers of a transaction whose end is decided, and that decision committed."""
@@ -126,6 +132,7 @@ class PendingMarkers:
                 self._write(pending)
             return CoordinatorResult(None)
 
+        pending.is_refused = True
         exponent = min(pending.attempts - 1, 10)
         delay_ms = min(RETRY_BACKOFF_MS << exponent, RETRY_BACKOFF_MAX_MS)
         self._context.timer.schedule(("markers", transactional_id), delay_ms, again)

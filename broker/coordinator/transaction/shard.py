@@ -203,6 +203,12 @@ class TransactionCoordinatorShard:
         left = self.markers.left(metadata.transactional_id)
         return in_java_order(metadata.partitions, metadata.table) if left is None else left
 
+    @property
+    def uncompleted(self) -> int:
+        """How many transactions have all their markers, and not yet the record that says so."""
+        ending = sum(metadata.is_ending for metadata in self.transactions.values())
+        return max(0, ending - len(self.markers))
+
     # ---- how transactions end
 
     def _fence(self, metadata: TransactionMetadata, answer: R, new_id: int | None) -> CoordinatorResult[R]:

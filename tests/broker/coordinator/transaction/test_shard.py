@@ -115,6 +115,7 @@ def test_markers_are_written_again_until_every_partition_has_one(bench: Transact
     assert bench.metadata().state is PREPARE_ABORT
     assert list(bench.shard.partitions_of(bench.metadata())) == [T1]
     assert [partition for partition, _ in bench.markers.written] == [T0]
+    assert (bench.shard.markers.refused, bench.shard.uncompleted) == (1, 0)
     assert 55 < len(bench.markers.asked) < 75  # at once, soon, and every second in the end
     del bench.markers.errors[T1]
     bench.bench.advance(1_000)
@@ -179,6 +180,7 @@ def test_the_last_record_is_written_again_until_the_log_takes_it(bench: Transact
     bench.markers.release()
     bench.bench.advance(5_000)
     assert bench.metadata().state is PREPARE_COMMIT
+    assert (bench.shard.markers.refused, bench.shard.uncompleted) == (0, 1)
     bench.bench.fails = None
     bench.bench.advance(500)
     assert bench.metadata().state is COMPLETE_COMMIT
