@@ -93,8 +93,8 @@ FETCH_MAX_BYTES = keys.int_("fetch.max.bytes", 55 << 20, MEDIUM, ACTED, at_least
 MAX_REQUEST_PARTITION_SIZE_LIMIT = keys.int_(
     "max.request.partition.size.limit", 2_000, MEDIUM, ACTED, at_least(1)
 ).doc("The most partitions that one DescribeTopicPartitions response holds; clients page through the rest.")
-REQUEST_TIMEOUT_MS = keys.int_("request.timeout.ms", 30_000, HIGH, NO_REPLICATION).doc(
-    "How long this broker waits for the answer to a request of its own to another broker."
+REQUEST_TIMEOUT_MS = keys.int_("request.timeout.ms", 30_000, HIGH, ACTED).doc(
+    "How long this broker waits for the answer to a request of its own: of the markers that end transactions."
 )
 SOCKET_CONNECTION_SETUP_TIMEOUT_MS = keys.long(
     "socket.connection.setup.timeout.ms", 10_000, MEDIUM, NO_REPLICATION

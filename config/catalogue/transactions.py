@@ -3,7 +3,7 @@
 Source: TransactionLogConfig, TransactionStateManagerConfig, ProducerStateManagerConfig, AddPartitionsToTxnConfig.
 """
 
-from config.catalogue.use import ACTED, TRANSACTIONS_LATER
+from config.catalogue.use import ACTED
 from config.keys import CLUSTER_WIDE, HIGH, LOW, KeySet
 from config.validators import at_least
 
@@ -60,10 +60,10 @@ TRANSACTION_REMOVE_EXPIRED_TRANSACTION_CLEANUP_INTERVAL_MS = keys.int_(
     at_least(1),
 ).doc("How often the coordinator looks for transactional ids that have expired.")
 ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS = keys.int_(
-    "add.partitions.to.txn.retry.backoff.ms", 20, HIGH, TRANSACTIONS_LATER, at_least(1)
+    "add.partitions.to.txn.retry.backoff.ms", 20, HIGH, ACTED, at_least(1)
 ).doc("How long a partition rests before it asks the coordinator again.")
 ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS = keys.int_(
-    "add.partitions.to.txn.retry.backoff.max.ms", 100, HIGH, TRANSACTIONS_LATER, at_least(0)
+    "add.partitions.to.txn.retry.backoff.max.ms", 100, HIGH, ACTED, at_least(0)
 ).doc("How long a partition tries in all before it answers the producer with an error that can be retried.")
 
 # Idempotent producers.

@@ -17,7 +17,6 @@ CLOSED_LISTENERS = Use(False, "these listeners stay closed; the controller lives
 EMBEDDED_CONTROLLER = Use(False, "the controller lives inside the broker; there is no quorum to tune")
 STREAMS_LATER = Use(False, "streams groups come in a later release")
 SHARE_LATER = Use(False, "share groups come in a later release")
-TRANSACTIONS_LATER = Use(False, "transactions come in a later release")
 SECURITY_LATER = Use(False, "TLS, SASL and ACLs come in a later release; every listener is PLAINTEXT")
 LOGINS_LATER = Use(False, "it is stored and shown; logins with it come in a later release")
 QUOTAS_LATER = Use(False, "quotas are stored and shown; that clients are throttled comes in a later release")

@@ -7,9 +7,10 @@ import gc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.network.in_flight import MAX_IN_FLIGHT_REQUESTS, InFlightRequests
+from broker.network.in_flight import MAX_IN_FLIGHT_REQUESTS, Answer, Handler, InFlightRequests
 from broker.network.request_memory import RequestMemory
-from broker.request import ConnectionInfo
+from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
+from protocol.wire import Chunk
 from tests.broker.fakes import ManualTimer
 from tests.broker.scripted import Client, FakeRecords, ScriptedHandler
 
@@ -92,7 +93,7 @@ def test_every_answer_comes_once_and_in_order(actions: list[tuple[str, object]])
     assert client.transport.reading
 
 
-def requests(handler: ScriptedHandler, memory: RequestMemory) -> InFlightRequests:
+def requests(handler: Handler, memory: RequestMemory) -> InFlightRequests:
     info = ConnectionInfo(
         connection_id=1, listener_name="L", client_host="h", client_port=1, local_host="l", local_port=2
     )
@@ -112,6 +113,27 @@ def test_the_limit_of_requests_in_flight() -> None:
     assert in_flight.backlog == 5
     in_flight.abandon()
     assert in_flight.idle
+
+
+def test_an_answer_that_turns_out_to_be_none_keeps_nobody_waiting() -> None:
+    """A transaction's records without acknowledgement, once their coordinator has been asked."""
+    pending: list[Pending[list[Chunk] | NoResponse]] = []
+
+    def handle(_: ConnectionInfo, frame: bytes) -> Answer:
+        if frame != b"wait":
+            return [frame]
+        pending.append(Pending())
+        return pending[-1]
+
+    memory = RequestMemory(1 << 20)
+    in_flight = requests(handle, memory)
+    in_flight.receive([b"wait", b"after it", b"wait", b"last"])
+    assert in_flight.output == []
+    pending[0].complete(NO_RESPONSE)
+    assert b"".join(bytes(it) for it in in_flight.take_output()) == b"\0\0\0\x08after it"  # type: ignore[arg-type]
+    assert not in_flight.hang_up
+    pending[1].complete(CLOSE_CONNECTION)
+    assert in_flight.hang_up
 
 
 def test_what_is_charged_is_what_waits() -> None:

@@ -1,0 +1,84 @@
+"""WriteTxnMarkers: who is answered what, and together with whom."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.replica_reader import log_dir_of
+from protocol.errors import ErrorCode
+from protocol.messages.transactions import WriteTxnMarkersRequest
+from tests.broker.broker_fixture import InProcessBroker
+from tests.conformance.dialogues.in_transactions import marker
+from tests.support.difference import Like
+
+VERSIONS = (1, 2)
+
+
+def result(producer_id: int, **topics: dict[int, ErrorCode]) -> Like:
+    return Like(
+        producer_id=producer_id,
+        topics=[
+            Like(
+                name=name,
+                partitions=[
+                    Like(partition_index=index, error_code=code) for index, code in partitions.items()
+                ],
+            )
+            for name, partitions in topics.items()
+        ],
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_markers_of_many_producers(broker: InProcessBroker, version: int) -> None:
+    broker.create_topic("t", partitions=2)
+    request = WriteTxnMarkersRequest(
+        markers=[
+            marker(7, 0, {"t": [0, 1]}),
+            marker(8, 0, {"t": [1, 5], "u": [0]}, commit=False),
+            marker(9, 0, {}),
+        ]
+    )
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (
+        broker.client(version)
+        >> request
+        << Like(
+            markers=[
+                result(7, t={0: ErrorCode.NONE, 1: ErrorCode.NONE}),
+                result(8, t={5: unknown, 1: ErrorCode.NONE}, u={0: unknown}),
+            ]
+        )
+    )
+    assert [broker.replica_manager.partition("t", at).log.log_end_offset for at in (0, 1)] == [1, 2]
+
+
+def test_several_markers_of_one_producer_are_answered_together(broker: InProcessBroker) -> None:
+    broker.create_topic("t", partitions=2)
+    request = WriteTxnMarkersRequest(
+        markers=[marker(7, 3, {"t": [0]}), marker(7, 2, {"t": [0]}), marker(7, 3, {"t": [1]})]
+    )
+    codes = {0: ErrorCode.INVALID_PRODUCER_EPOCH, 1: ErrorCode.NONE}
+    assert broker.client(2) >> request << Like(markers=[result(7, t=codes)])
+
+
+def test_a_log_that_is_offline_is_unknown(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    broker.replica_manager.log_dir_failed(log_dir_of(broker.replica_manager.partition("t", 0).log))
+    request = WriteTxnMarkersRequest(markers=[marker(7, 0, {"t": [0]})])
+    unknown = {0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert broker.client(1) >> request << Like(markers=[result(7, t=unknown)])
+
+
+def test_no_markers(broker: InProcessBroker) -> None:
+    assert broker.client(1) >> WriteTxnMarkersRequest() << Like(markers=[])
+
+
+def test_the_transaction_version_comes_with_version_2(broker: InProcessBroker) -> None:
+    """By it an epoch that the producer has written with is one too low."""
+    broker.create_topic("t")
+    client = broker.client(2)
+    first = WriteTxnMarkersRequest(markers=[marker(7, 1, {"t": [0]}, transaction_version=2)])
+    assert client >> first << Like(markers=[result(7, t={0: ErrorCode.NONE})])
+    lower = WriteTxnMarkersRequest(markers=[marker(7, 0, {"t": [0]}, transaction_version=2)])
+    assert client >> lower << Like(markers=[result(7, t={0: ErrorCode.INVALID_PRODUCER_EPOCH})])

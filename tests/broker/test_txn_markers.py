@@ -1,0 +1,191 @@
+"""Markers: where they are appended, what is answered for each partition, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from broker.coordinator.txn import TopicPartition, TransactionMarker
+from broker.replica_reader import log_dir_of
+from broker.request import Pending
+from broker.txn_markers import TxnMarkerWriter
+from protocol.errors import ApiError, ErrorCode
+from protocol.records.batch import RecordBatch, batches
+from protocol.records.control import ControlRecordType, control_record_type, coordinator_epoch
+from storage.offsets import FetchIsolation
+from tests.broker.broker_fixture import InProcessBroker
+from tests.broker.logs import START_MS
+from tests.broker.test_transactional_appends import SlowAtTimes
+from tests.broker.txn_fakes import PRODUCER_ID, txn_batch
+
+OFFSETS = "__consumer_offsets"
+COMMIT = TransactionMarker(PRODUCER_ID, 0, 5, True, 1)
+ABORT = COMMIT._replace(committed=False)
+
+
+class Groups:
+    """The runtime of the group coordinator, which says what the test has it say."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, TransactionMarker]] = []
+        self.pending: list[Pending[ApiError | None]] = []
+
+    def complete_transaction(self, partition: int, marker: TransactionMarker) -> Pending[ApiError | None]:
+        self.asked.append((partition, marker))
+        self.pending.append(Pending())
+        return self.pending[-1]
+
+
+class House:
+    """A broker with a topic of two partitions, and a writer of markers over it."""
+
+    def __init__(self, log_dir: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.runner = SlowAtTimes()
+        self.broker = InProcessBroker(log_dir, settings, runner=self.runner)
+        self.replica_manager = self.broker.replica_manager
+        self.broker.create_topic("t", partitions=2)
+        self.groups = Groups()
+        self.writer = TxnMarkerWriter(
+            self.replica_manager, self.groups.complete_transaction, self.broker.config, lambda: START_MS
+        )
+
+    def write(self, marker: TransactionMarker, *partitions: TopicPartition) -> dict[str, ErrorCode]:
+        """The codes, by topic-partition; filled when the answer comes."""
+        found: dict[str, ErrorCode] = {}
+
+        def answered(codes: Mapping[TopicPartition, ErrorCode]) -> None:
+            found.update({f"{topic}-{index}": code for (topic, index), code in codes.items()})
+
+        self.writer.write(marker, partitions).add_done_callback(answered)
+        return found
+
+    def begin(self, index: int = 0, epoch: int = 0) -> None:
+        log = self.replica_manager.partition("t", index).log
+        guard = log.start_transaction_verification(PRODUCER_ID, 0, epoch)
+        self.replica_manager.partition("t", index).append_as_leader(
+            txn_batch("a", epoch=epoch), -1, guard=guard
+        )
+
+    def last_batch(self, index: int = 0) -> RecordBatch:
+        log = self.replica_manager.partition("t", index).log
+        data = log.read(0, 10_000, FetchIsolation.LOG_END, min_one_message=True).records.read()
+        *_, last = batches(data)
+        assert isinstance(last, RecordBatch)
+        return last
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+@pytest.mark.parametrize("marker", [COMMIT, ABORT])
+def test_a_marker_is_the_batch_that_kafka_writes(house: House, marker: TransactionMarker) -> None:
+    house.begin()
+    assert house.write(marker, ("t", 0)) == {"t-0": ErrorCode.NONE}
+    batch = house.last_batch()
+    assert (batch.is_control, batch.is_transactional, batch.base_offset) == (True, True, 1)
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (PRODUCER_ID, 0, -1)
+    (record,) = batch.records()
+    assert control_record_type(record.key) is (
+        ControlRecordType.COMMIT if marker.committed else ControlRecordType.ABORT
+    )
+    assert (coordinator_epoch(record.value), record.timestamp) == (5, START_MS)
+    log = house.replica_manager.partition("t", 0).log
+    assert log.last_stable_offset == log.high_watermark == 2
+
+
+def test_each_partition_has_an_answer_of_its_own(house: House) -> None:
+    house.begin(0)
+    house.begin(1, epoch=3)
+    found = house.write(ABORT, ("t", 0), ("t", 1), ("t", 2), ("u", 0), ("t", 0))
+    assert found == {
+        "t-0": ErrorCode.NONE,
+        "t-1": ErrorCode.INVALID_PRODUCER_EPOCH,
+        "t-2": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "u-0": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert house.replica_manager.partition("t", 0).log.log_end_offset == 2
+
+
+def test_nothing_to_write_is_answered_at_once(house: House) -> None:
+    assert house.writer.write(COMMIT, ()).done
+
+
+def test_a_coordinator_that_was_replaced(house: House) -> None:
+    house.begin()
+    assert house.write(COMMIT, ("t", 0)) == {"t-0": ErrorCode.NONE}
+    late = house.write(COMMIT._replace(coordinator_epoch=4), ("t", 0))
+    assert late == {"t-0": ErrorCode.TRANSACTION_COORDINATOR_FENCED}
+
+
+def test_the_transactions_version_decides_on_epochs(house: House) -> None:
+    house.begin()
+    bumping = COMMIT._replace(transaction_version=2)
+    assert house.write(bumping, ("t", 0)) == {"t-0": ErrorCode.INVALID_PRODUCER_EPOCH}
+    assert house.write(bumping._replace(producer_epoch=1), ("t", 0)) == {"t-0": ErrorCode.NONE}
+
+
+def test_an_answer_waits_for_the_disk(tmp_path: Path) -> None:
+    house = House(tmp_path, {"log.flush.interval.messages": "1"})
+    house.begin()
+    house.runner.is_slow = True
+    found = house.write(COMMIT, ("t", 0))
+    assert found == {}
+    house.runner.release_all()
+    assert found == {"t-0": ErrorCode.NONE}
+
+
+def test_a_disk_that_is_full_for_producers_takes_markers(house: House) -> None:
+    house.begin()
+    house.replica_manager.partition("t", 0).log.disk_space.ran_out()
+    assert house.write(COMMIT, ("t", 0)) == {"t-0": ErrorCode.NONE}
+
+
+def test_a_disk_that_failed(house: House) -> None:
+    house.begin()
+    house.replica_manager.log_dir_failed(log_dir_of(house.replica_manager.partition("t", 0).log))
+    assert house.write(COMMIT, ("t", 0)) == {"t-0": ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+def test_a_log_that_could_not_be_opened(house: House) -> None:
+    house.replica_manager._without_log |= {("t", 7), (OFFSETS, 3)}
+    found = house.write(COMMIT, ("t", 7), (OFFSETS, 3))
+    assert found == {"t-7": ErrorCode.KAFKA_STORAGE_ERROR, f"{OFFSETS}-3": ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+def test_a_topic_that_was_deleted(house: House) -> None:
+    house.begin()
+    house.replica_manager._remove(house.broker.broker.image.topics["t"])
+    assert house.write(COMMIT, ("t", 0)) == {"t-0": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+# ---- offsets of groups
+
+SAID = [
+    (None, ErrorCode.NONE),
+    (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
+    (ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+]
+
+
+@pytest.mark.parametrize(("said", "told"), SAID)
+def test_markers_for_offsets_go_to_the_group_coordinator(
+    house: House, said: ErrorCode | None, told: ErrorCode
+) -> None:
+    house.broker.create_topic(OFFSETS, partitions=2)
+    house.begin()
+    found = house.write(COMMIT, ("t", 0), (OFFSETS, 1))
+    assert (found, house.groups.asked) == ({}, [(1, COMMIT)])
+    house.groups.pending[0].complete(None if said is None else ApiError(said))
+    assert found == {"t-0": ErrorCode.NONE, f"{OFFSETS}-1": told}
+
+
+def test_offsets_that_are_not_here(house: House) -> None:
+    assert house.write(COMMIT, (OFFSETS, 1)) == {f"{OFFSETS}-1": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert house.groups.asked == []
