@@ -407,9 +407,8 @@ def test_moves(tools: Tools, tmp_path: Path) -> None:
 def consumers(tools: Tools) -> Iterator[list[Consumer]]:
     """Two members of a classic group, one of them static, and one of a group of the consumer protocol; all at rest."""
     for topic, partitions in (("grp", "3"), ("grq", "1")):
-        tools.ours(
-            "kafka-topics", "--create", "--topic", topic, "--partitions", partitions, "--if-not-exists"
-        )
+        shape = ("--partitions", partitions, "--config", "retention.ms=-1")  # its records are old
+        tools.ours("kafka-topics", "--create", "--topic", topic, *shape, "--if-not-exists")
     producer = Producer({"bootstrap.servers": tools.bootstrap})
     for number in range(30):
         timestamp = 1_700_000_000_000 + number * 1000
