@@ -23,8 +23,10 @@ SETTINGS = {
     "log.retention.ms": "-1",
     "log.segment.bytes": "1073741824",
     "num.partitions": "1",
+    "group.consumer.assignment.interval.ms": "0",
 }
-"""What both are told, as the files that come with Kafka do; but the old records of the dialogues are to stay."""
+"""What both are told, as the files that come with Kafka do; but the old records of the dialogues are to stay, and
+members of consumer groups need not wait until they are assigned anything."""
 
 CASES = [
     pytest.param(known, version, id=f"{known.name}-v{version}")

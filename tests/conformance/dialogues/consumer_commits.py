@@ -16,7 +16,8 @@ from tests.conformance.dialogues.committed import (
     sorted_topics,
     txn_commit_of,
 )
-from tests.conformance.dialogues.consumers import Consumer, a_consumer_group
+from tests.conformance.dialogues.consumers import Consumer
+from tests.conformance.dialogues.members import a_group
 from tests.conformance.dialogues.transactional import Producer
 from tests.conformance.speaker import Speaker
 
@@ -27,7 +28,7 @@ MEMBER_EPOCHS: Final = 9
 @dialogue(ApiKey.OFFSET_COMMIT, 2, 10)
 def consumers_commit(client: Speaker) -> None:
     """The epoch may be an older one for partitions that the member has had since."""
-    group, name = a_consumer_group(client, "g"), client.create("a", 4)
+    group, name = a_group(client, "g"), client.create("a", 4)
     first, second = Consumer(client, group, "first"), Consumer(client, group, "second")
     first.join(name)
     began = first.epoch
@@ -71,7 +72,7 @@ def _commit(client: Speaker, group: str, offset: tuple[str, int, int], epoch: in
 
 @dialogue(ApiKey.OFFSET_FETCH, MEMBER_EPOCHS, 10)
 def consumers_fetch(client: Speaker) -> None:
-    group, name = a_consumer_group(client, "g"), client.create("a", 2)
+    group, name = a_group(client, "g"), client.create("a", 2)
     client.ask(commit_of(client, group, (name, 0, 5)), 10)
     member = Consumer(client, group, "m")
     member.join(name)
@@ -94,7 +95,7 @@ def consumers_fetch(client: Speaker) -> None:
 
 @dialogue(ApiKey.OFFSET_DELETE, 0, 0)
 def offsets_of_consumers_stay(client: Speaker) -> None:
-    group, name, other = a_consumer_group(client, "g"), client.create("a"), client.create("b")
+    group, name, other = a_group(client, "g"), client.create("a"), client.create("b")
     client.ask(commit_of(client, group, (name, 0, 5), (other, 0, 6)), 8)
     member = Consumer(client, group, "m")
     member.join(name)
@@ -106,7 +107,7 @@ def offsets_of_consumers_stay(client: Speaker) -> None:
 
 @dialogue(ApiKey.TXN_OFFSET_COMMIT, 3, 5)
 def consumers_in_a_transaction(client: Speaker) -> None:
-    group, name = a_consumer_group(client, "g"), client.create("a", 2)
+    group, name = a_group(client, "g"), client.create("a", 2)
     producer, member = Producer(client), Consumer(client, group, "m")
     member.join(name)
     for epoch, member_id in (

@@ -10,7 +10,6 @@ from protocol.messages.groups import DeleteGroupsRequest, DescribeGroupsRequest,
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.consumers import (
     Consumer,
-    a_consumer_group,
     add_partitions,
     configure,
     delete_topic,
@@ -26,7 +25,7 @@ ABC = ("a", "b", "c")
 @dialogue(HEARTBEAT, 0, 1)
 def one_joins_and_leaves(client: Speaker) -> None:
     topic = client.create("t", 3)
-    group = a_consumer_group(client, "g")
+    group = a_group(client, "g")
     member = Consumer(client, group, "m")
     member.join(topic)
     described(client, group)
@@ -42,7 +41,7 @@ def one_joins_and_leaves(client: Speaker) -> None:
 
 @dialogue(HEARTBEAT, 0, 0)
 def the_coordinator_makes_the_id(client: Speaker) -> None:
-    group = a_consumer_group(client, "g")
+    group = a_group(client, "g")
     answer = client.peer.ask(Consumer(client, group, "").request(**JOINING), 0)
     client.note((answer.error_code, len(answer.member_id), answer.member_epoch))  # type: ignore[attr-defined]
 
@@ -57,7 +56,7 @@ JOINING: dict[str, Any] = {
 
 @dialogue(HEARTBEAT, 0, 1)
 def what_makes_no_sense(client: Speaker) -> None:
-    group = a_consumer_group(client, "g")
+    group = a_group(client, "g")
     member = Consumer(client, group, "m")
     for wrong in (
         {"group_id": ""},
@@ -86,7 +85,7 @@ def what_makes_no_sense(client: Speaker) -> None:
 def two_share(client: Speaker) -> None:
     """The second gets nothing before the first has said that it gave up what it had."""
     topic = client.create("t", 4)
-    first, second, third = (Consumer(client, a_consumer_group(client, "g"), word) for word in ABC)
+    first, second, third = (Consumer(client, a_group(client, "g"), word) for word in ABC)
     first.join(topic)
     second.join(topic)
     second.beat()
@@ -112,7 +111,7 @@ def two_share(client: Speaker) -> None:
 @dialogue(HEARTBEAT, 0, 1)
 def many_topics_and_different_ones(client: Speaker) -> None:
     topics = [client.create("t", 5), client.create("u", 2), client.create("v", 1)]
-    group = a_consumer_group(client, "g")
+    group = a_group(client, "g")
     members = [Consumer(client, group, word) for word in ABC]
     members[0].join(*topics)
     members[1].join(*topics[:2])
@@ -141,7 +140,7 @@ def described_counts(client: Speaker, group: str) -> object:
 @dialogue(HEARTBEAT, 0, 1)
 def the_range_assignor(client: Speaker) -> None:
     topic, other = client.create("t", 5), client.create("u", 5)
-    group = a_consumer_group(client, "g")
+    group = a_group(client, "g")
     for word in ABC:
         Consumer(client, group, word).join(topic, other, server_assignor="range")
     described(client, group)
@@ -152,7 +151,7 @@ def the_range_assignor(client: Speaker) -> None:
 @dialogue(HEARTBEAT, 0, 1)
 def epochs_that_are_not_the_members(client: Speaker) -> None:
     topic = client.create("t", 2)
-    group = a_consumer_group(client, "g")
+    group = a_group(client, "g")
     first, second = Consumer(client, group, "a"), Consumer(client, group, "b")
     first.join(topic)
     second.join(topic)
@@ -173,7 +172,7 @@ def epochs_that_are_not_the_members(client: Speaker) -> None:
 @dialogue(HEARTBEAT, 0, 1)
 def static_members(client: Speaker) -> None:
     topic = client.create("t", 4)
-    group = a_consumer_group(client, "g")
+    group = a_group(client, "g")
     first, second = (Consumer(client, group, word, instance=f"i-{word}") for word in ("a", "b"))
     first.join(topic)
     second.join(topic)
@@ -199,7 +198,7 @@ def static_members(client: Speaker) -> None:
 @dialogue(HEARTBEAT, 0, 1)
 def topics_that_come_grow_and_go(client: Speaker) -> None:
     topic, late = client.create("t", 1), client.topic("late")
-    group = a_consumer_group(client, "g")
+    group = a_group(client, "g")
     member = Consumer(client, group, "m")
     member.join(topic, late)
     client.create("late", 2)
@@ -216,16 +215,17 @@ def topics_that_come_grow_and_go(client: Speaker) -> None:
 
 @dialogue(HEARTBEAT, 0, 1)
 def a_group_with_settings_of_its_own(client: Speaker) -> None:
-    group = a_consumer_group(client, "g", **{"consumer.heartbeat.interval.ms": "7000"})
-    member = Consumer(client, group, "m")
+    member = Consumer(client, a_group(client, "g"), "m")
     member.join("t")
-    configure(client, group, {"consumer.heartbeat.interval.ms": "9000"})
-    member.beat()
+    for interval_ms in (7_000, 9_000):
+        configure(client, member.group, {"consumer.heartbeat.interval.ms": str(interval_ms)})
+        member.until_interval(interval_ms)
+        member.beat()
 
 
 @dialogue(HEARTBEAT, 1, 1)
 def regular_expressions(client: Speaker) -> None:
-    topic, group = client.create("t", 2), a_consumer_group(client, "g")
+    topic, group = client.create("t", 2), a_group(client, "g")
     client.create("u", 1)
     member = Consumer(client, group, "m")
     for wrong in ("(", "[z-a]", "a**", "(?=a)", "\\1", "x{1001}"):
@@ -257,7 +257,7 @@ def groups_that_are_none(client: Speaker) -> None:
 @dialogue(DESCRIBE, 0, 1)
 def several_groups(client: Speaker) -> None:
     topic = client.create("t", 2)
-    groups = [a_consumer_group(client, word) for word in ABC]
+    groups = [a_group(client, word) for word in ABC]
     for group in groups:
         Consumer(client, group, "m").join(topic, rack_id="r", server_assignor="range")
     described(client, *groups, version=client.version, include_authorized_operations=True)
@@ -268,7 +268,7 @@ def several_groups(client: Speaker) -> None:
 def what_others_make_of_it(client: Speaker) -> None:
     """ListGroups, DescribeGroups and DeleteGroups; OffsetCommit in the epochs of a member."""
     topic = client.create("t", 2)
-    group = a_consumer_group(client, "g")
+    group = a_group(client, "g")
     member = Consumer(client, group, "m")
     member.join(topic)
 

@@ -11,7 +11,6 @@ from protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
 from protocol.messages.topics import CreatePartitionsRequest, DeleteTopicsRequest
 from protocol.schema import Message
-from tests.conformance.dialogues.members import a_group
 from tests.conformance.speaker import Speaker
 
 HEARTBEAT, DESCRIBE = 1, 1
@@ -30,15 +29,8 @@ def _sort(client: Speaker, assignment: Any) -> None:
         topic.partitions.sort()
 
 
-def a_consumer_group(client: Speaker, word: str, **settings: str) -> str:
-    """A group's id that no other dialogue uses; partitions are assigned without a delay."""
-    group = a_group(client, word)
-    configure(client, group, {"consumer.assignment.interval.ms": "0", **settings})
-    return group
-
-
 def configure(client: Speaker, group: str, settings: Mapping[str, str]) -> None:
-    """Sets a group's own settings; nothing is noted."""
+    """Sets a group's own settings; nothing is noted. Kafka's coordinator hears of them a little later."""
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
         resource_type=GROUP_RESOURCE,
         resource_name=group,
@@ -105,6 +97,12 @@ class Consumer:
 
     def leave(self, epoch: int = -1) -> Any:
         return self._client.ask(self.request(member_epoch=epoch), self.version)
+
+    def until_interval(self, interval_ms: int) -> None:
+        """Waits until it is told this heartbeat interval. Nothing is noted."""
+        self._client.until(
+            self.request(), lambda answer: answer.heartbeat_interval_ms == interval_ms, self.version
+        )
 
     def until_assigned(self, count: int) -> None:
         """Waits until it is told to own `count` partitions: for what a broker does a little later. Nothing is noted."""

@@ -10,8 +10,8 @@ from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, Cons
 from protocol.messages.groups import ListGroupsRequest
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues import members as classic
-from tests.conformance.dialogues.consumers import Consumer, a_consumer_group, described
-from tests.conformance.dialogues.members import Member
+from tests.conformance.dialogues.consumers import Consumer, described
+from tests.conformance.dialogues.members import Member, a_group
 from tests.conformance.speaker import Speaker
 
 HEARTBEAT = ApiKey.CONSUMER_GROUP_HEARTBEAT
@@ -57,7 +57,7 @@ def joins_again(member: Member, topic: str, *partitions: int) -> None:
 @dialogue(HEARTBEAT, 0, 1)
 def up_and_down_again(client: Speaker) -> None:
     """A consumer joins a classic group and leaves it again; the classic member is served all the time."""
-    topic, group = client.create("t", 2), a_consumer_group(client, "g")
+    topic, group = client.create("t", 2), a_group(client, "g")
     with a_classic_member(client, group, topic) as old:
         new = Consumer(client, group, "new")
         new.join(topic)
@@ -84,7 +84,7 @@ def up_and_down_again(client: Speaker) -> None:
 
 @dialogue(HEARTBEAT, 1, 1)
 def a_classic_member_joins_consumers(client: Speaker) -> None:
-    topic, group = client.create("t", 4), a_consumer_group(client, "g")
+    topic, group = client.create("t", 4), a_group(client, "g")
     new = Consumer(client, group, "new")
     new.join(topic)
     with Member(client, group, protocols=[("range", subscription(topic))]) as old:
@@ -105,7 +105,7 @@ def a_classic_member_joins_consumers(client: Speaker) -> None:
 @dialogue(HEARTBEAT, 1, 1)
 def static_members_change_over_and_back(client: Speaker) -> None:
     """The rolling way: each instance comes back with the other protocol and takes its own place."""
-    topic, group = client.create("t", 2), a_consumer_group(client, "g")
+    topic, group = client.create("t", 2), a_group(client, "g")
     with a_classic_member(client, group, topic, instance="i") as old:
         new = Consumer(client, group, "new", instance="i")
         new.join(topic)
@@ -122,7 +122,7 @@ def static_members_change_over_and_back(client: Speaker) -> None:
 
 @dialogue(HEARTBEAT, 1, 1)
 def what_classic_members_may_not_do(client: Speaker) -> None:
-    topic, group = client.create("t", 2), a_consumer_group(client, "g")
+    topic, group = client.create("t", 2), a_group(client, "g")
     new = Consumer(client, group, "new")
     new.join(topic)
     with Member(client, group, protocols=[("range", subscription(topic))]) as old:
@@ -145,19 +145,19 @@ def what_classic_members_may_not_do(client: Speaker) -> None:
 @dialogue(HEARTBEAT, 1, 1)
 def groups_that_cannot_change_over(client: Speaker) -> None:
     topic = client.create("t", 2)
-    connect = a_consumer_group(client, "connect")
+    connect = a_group(client, "connect")
     with Member(client, connect, kind="connect", protocols=[("range", b"x")]) as worker:
         worker.join()
         worker.sync({worker.id: b"y"})
         Consumer(client, connect, "new").join(topic)
         worker.heartbeat()
-    own = a_consumer_group(client, "own")
+    own = a_group(client, "own")
     with Member(client, own, protocols=[("range", subscription(topic))]) as member:
         member.join()
         member.sync({member.id: assignment(topic, 0, user_data=b"mine")})
         Consumer(client, own, "new").join(topic)
         member.heartbeat()
-    broken = a_consumer_group(client, "broken")
+    broken = a_group(client, "broken")
     with Member(client, broken, protocols=[("range", subscription(topic))]) as member:
         member.join()
         member.sync({member.id: b"\0\3\0\0"})
@@ -166,7 +166,7 @@ def groups_that_cannot_change_over(client: Speaker) -> None:
 
 @dialogue(HEARTBEAT, 1, 1)
 def groups_without_members_change_over(client: Speaker) -> None:
-    topic, group = client.create("t", 2), a_consumer_group(client, "g")
+    topic, group = client.create("t", 2), a_group(client, "g")
     with a_classic_member(client, group, topic) as old:
         old.leave()
         new = Consumer(client, group, "new")
