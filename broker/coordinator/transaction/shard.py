@@ -252,9 +252,11 @@ class TransactionCoordinatorShard:
         self.context.timer.schedule(("complete", ending.transactional_id), 0, complete)
 
     def _look_for_timeouts_later(self) -> None:
+        """At a full interval of the clock: a transaction begins at any time between two looks, as in Kafka."""
         if not self.context.timer.is_scheduled(_TIMEOUTS):
             interval_ms = self.context.config[TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS]
-            self.context.timer.schedule(_TIMEOUTS, interval_ms, self._look_for_timeouts)
+            delay_ms = interval_ms - self.context.now_ms() % interval_ms
+            self.context.timer.schedule(_TIMEOUTS, delay_ms, self._look_for_timeouts)
 
     def _look_for_timeouts(self) -> CoordinatorResult[None]:
         """Has each transaction that is out of time aborted by an operation of its own: one may be large, or fail."""

@@ -302,6 +302,8 @@ def test_a_load_knows_since_when_a_transaction_is_open(bench: TransactionBench) 
     bench.add(ids(bench.init()), T0)
     bench.bench.advance(TIMEOUT_MS - 1_000)
     again = bench.reloaded()
+    again.bench.advance(1_000)
+    assert again.metadata().state is ONGOING
     again.bench.advance(LOOK_MS)
     assert again.metadata().state is COMPLETE_ABORT
 
