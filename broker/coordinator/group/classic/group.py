@@ -240,7 +240,11 @@ class ClassicGroup:
             if current != member_id:
                 logger.info(
                     "Group %s: %s by member %s of instance %s is fenced: it is member %s now.",
-                    *(self.group_id, operation, member_id, group_instance_id, current),
+                    self.group_id,
+                    operation,
+                    member_id,
+                    group_instance_id,
+                    current,
                 )
                 raise ApiError(ErrorCode.FENCED_INSTANCE_ID)
         if member_id not in self.members:
@@ -274,7 +278,8 @@ class ClassicGroup:
                 logger.warning(
                     "Group %s: what members say in protocol %s is not understood; the topics that they are "
                     "subscribed to are not known.",
-                    *(self.group_id, self.protocol_name),
+                    self.group_id,
+                    self.protocol_name,
                 )
 
     # ---- generations and answers

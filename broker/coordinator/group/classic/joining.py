@@ -175,7 +175,9 @@ class Joining:
             return self._add(join, group, member_id)
         logger.info(
             "Group %s (%s): a new member was given the id %s.",
-            *(group.group_id, group.state, member_id),
+            group.group_id,
+            group.state,
+            member_id,
         )
         group.pending_join.add(member_id)
         self._rebalancing.sessions.extend(group.group_id, member_id, join.request.session_timeout_ms)
@@ -258,7 +260,11 @@ class Joining:
         assert request.group_instance_id is not None
         logger.info(
             "Group %s (%s): static member %s is back, as %s in place of %s.",
-            *(group.group_id, group.state, request.group_instance_id, new_id, old_id),
+            group.group_id,
+            group.state,
+            request.group_instance_id,
+            new_id,
+            old_id,
         )
         leader_before = group.leader_id
         member = group.replace_static_member(request.group_instance_id, old_id, new_id)

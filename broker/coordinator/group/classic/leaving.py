@@ -89,7 +89,9 @@ class Leaving:
         self._rebalancing.sessions.end(group.group_id, member_id)
         logger.info(
             "Group %s: member %s has left; client reason: %s.",
-            *(group.group_id, member_id, member.reason if member.reason is not None else "not provided"),
+            group.group_id,
+            member_id,
+            member.reason if member.reason is not None else "not provided",
         )
         if member_id in group.members:
             self._rebalancing.dismiss(group, group.members[member_id])

@@ -63,7 +63,9 @@ class Rebalancing:
         group.transition_to(State.PREPARING_REBALANCE)
         logger.info(
             "Group %s: a rebalance of generation %d is prepared: %s.",
-            *(group.group_id, group.generation_id, reason),
+            group.group_id,
+            group.generation_id,
+            reason,
         )
         if is_initial:
             delay_ms = self._context.config[keys.GROUP_INITIAL_REBALANCE_DELAY_MS]

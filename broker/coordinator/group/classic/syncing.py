@@ -75,7 +75,10 @@ class Syncing:
         without = [member.member_id for member in group if member.member_id not in given]
         logger.info(
             "Group %s: the leader has assigned generation %d to %d members, %d of them static.",
-            *(group.group_id, group.generation_id, len(group.members), len(group.static_members)),
+            group.group_id,
+            group.generation_id,
+            len(group.members),
+            len(group.static_members),
         )
         if without:
             logger.warning("Group %s: the leader has left out members %s.", group.group_id, without)
