@@ -73,7 +73,9 @@ class Consumer(Node):
 
     def freeze(self, seconds: float) -> None:
         super().freeze(seconds)
-        self._commits_at = 0.0  # the first thing that it does when it goes on, whoever owns its partitions then
+        self._commits_at = (
+            0.0  # the first thing that it does when it goes on, whoever owns its partitions then
+        )
 
     def subscribe(self, topics: Sequence[str]) -> None:
         """Wants these topics from now on."""
@@ -280,7 +282,9 @@ class Consumer(Node):
 
     async def _take(self, partition: TopicPartition, position: int, data: Any) -> None:
         records, after = read(data.records, position, data.aborted_transactions)
-        if after != position and await self.process(partition, records, after):
+        if after == position or not await self.process(partition, records, after):
+            return
+        if self.owned.get(partition, -1) == position:  # it may have lost it meanwhile
             self.owned[partition] = after
 
     async def process(self, partition: TopicPartition, records: Sequence[Read], after: int) -> bool:
