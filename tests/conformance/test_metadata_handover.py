@@ -81,29 +81,28 @@ class Journey:
             end = ends[number % len(ends)]
             broker = self.directory.broker(side)
             broker.start()
-            self._look(broker.bootstrap, side)
+            self._look(broker.bootstrap)
             if number < len(sides) - 1:
                 turn = Turn(self.cluster, number, self.peer, broker.bootstrap)
-                turn.play(self.directory.data, ours=side == OURS, forgets=end == KILL)
-                self._note(broker.bootstrap, side)
+                turn.play(self.directory.data, forgets=end == KILL)
+                self._note(broker.bootstrap)
             self.peer.forget(broker.bootstrap)
             if end == KILL:
                 broker.kill()
             else:
                 assert broker.stop() == broker.clean_status
 
-    def _look(self, bootstrap: str, side: str) -> None:
+    def _look(self, bootstrap: str) -> None:
         """It is what was there before."""
         shown = self.peer.describe(bootstrap)
         if self.shown is not None:
             assert_same_cluster(shown, self.shown, one_version=self._is_one_version)
-        if self.coordinated is not None and side != OURS:
+        if self.coordinated is not None:
             found = list(unlike(self.coordinated, {name: shown[name] for name in COORDINATED}))
             assert not found, "\n".join(found)
 
-    def _note(self, bootstrap: str, side: str) -> None:
+    def _note(self, bootstrap: str) -> None:
         """What the next one has to show."""
         self.peer.settle(bootstrap)
         self.shown = self.peer.describe(bootstrap)
-        if side != OURS:
-            self.coordinated = {name: self.shown[name] for name in COORDINATED}
+        self.coordinated = {name: self.shown[name] for name in COORDINATED}

@@ -102,10 +102,10 @@ class Turn:
         self._peer = peer
         self._bootstrap = bootstrap
 
-    def play(self, data: Path, *, ours: bool, forgets: bool) -> None:
+    def play(self, data: Path, *, forgets: bool) -> None:
         """All of a turn.
 
-        `data`: the log directory. `ours`: whether this is Barnabas. `forgets`: it will be killed, so nothing is done
+        `data`: the log directory. `forgets`: it will be killed, so nothing is done
         that a broker only writes down at checkpoints.
         """
         if self.number == 0:
@@ -117,8 +117,7 @@ class Turn:
         self.work_on_acls()
         self.write(forgets=forgets)
         self.go_on()
-        if not ours:
-            self.coordinate()
+        self.coordinate()
         self.compact(data)
 
     def do(self, do: str, **more: object) -> Any:
