@@ -54,7 +54,7 @@ class ConsumerGroups:
     @property
     def rebalances(self) -> int:
         """How many epochs groups have begun here."""
-        return self._parts.updates.rebalances
+        return self._parts.updates.rebalances + self._parts.regexes.rebalances
 
     # ---- the consumer protocol
 

@@ -47,7 +47,11 @@ class RegexChange(Enum):
 
 
 class RegexSubscriptions:
-    """Patterns of all groups of a shard. `newest_topics` is the metadata offset at which topics were created last."""
+    """Patterns of all groups of a shard.
+
+    `newest_topics` is the metadata offset at which topics were created last, `rebalances` counts the epochs that have
+    begun because a pattern stands for other topics.
+    """
 
     def __init__(
         self, context: ShardContext, groups: Groups, settings: GroupSettings, hashes: TopicHashes
@@ -57,6 +61,7 @@ class RegexSubscriptions:
         self._settings = settings
         self._hashes = hashes
         self.newest_topics = -1
+        self.rebalances = 0
 
     def update(
         self,
@@ -125,6 +130,7 @@ class RegexSubscriptions:
             out.append(records.regular_expression(group_id, regex, resolved[regex]))
         metadata_hash = self._hashes.group_hash(after.topics, image)
         if has_changed or metadata_hash != group.metadata_hash:
+            self.rebalances += 1
             epoch = group.group_epoch + 1
             out.append(records.group_epoch(group_id, epoch, metadata_hash))
             logger.info("group %s: epoch %d, since its patterns stand for other topics", group_id, epoch)

@@ -44,6 +44,7 @@ def test_a_pattern_is_resolved_after_the_heartbeat(bench: ConsumerBench) -> None
     assert member.owned == ALL
     written = bench.last(ConsumerGroupRegularExpressionValue)
     assert (written.topics, written.version) == (["t1", "t2"], bench.shard_bench.image.offset)
+    assert bench.shard_bench.shard.consumers.rebalances == 1
 
 
 def test_names_and_patterns_add_up(bench: ConsumerBench) -> None:
