@@ -19,18 +19,19 @@ from protocol.messages.commits import (
 )
 from protocol.messages.groups import FindCoordinatorRequest
 from protocol.messages.topics import DeleteTopicsRequest
-from protocol.messages.transactions import TxnOffsetCommitRequest
+from protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest, TxnOffsetCommitRequest
 from protocol.wire import ZERO_UUID, Uuid
 from tests.broker.broker_fixture import InProcessBroker, Wait
 from tests.support.difference import Like
 
+SETTINGS = {"offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "1"}
 UNKNOWN_ID = b"unknown".ljust(16)
 UNKNOWN, UNKNOWN_TOPIC_ID = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[InProcessBroker]:
-    broker = InProcessBroker(tmp_path, {"offsets.topic.num.partitions": "3"})
+    broker = InProcessBroker(tmp_path, SETTINGS)
     asked = FindCoordinatorRequest(coordinator_keys=["g"])
     broker.client(version=4).ask(asked)
     yield broker
@@ -315,3 +316,24 @@ class TestTxnOffsetCommit:
 
     def test_nothing_of_it_exists(self, broker: InProcessBroker) -> None:
         assert broker.client(5) >> self.request(("t", 0, 5)) << committed(("t", 0, UNKNOWN))
+
+    def test_offsets_count_when_the_transaction_is_committed(self, broker: InProcessBroker) -> None:
+        broker.create_topic("t")
+        broker.client(9).ask(commit_of(("t", 0, 5)))
+        broker.client(version=4).ask(FindCoordinatorRequest(coordinator_keys=["x"], key_type=1))
+        given: Any = broker.client(5).ask(
+            InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
+        )
+        assert given.error_code == 0
+        who = {"producer_id": given.producer_id, "producer_epoch": given.producer_epoch}
+        assert broker.client(5) >> self.request(("t", 0, 50), **who) << committed(("t", 0, 0))
+        stable = fetch_of(("t", 0), require_stable=True)
+        code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+        unstable = Like(topics=[Like(partitions=[Like(committed_offset=-1, error_code=code)])])
+        assert broker.client(7) >> stable << unstable
+        assert offset(broker) == 5
+        ended = EndTxnRequest(transactional_id="x", committed=True, **who)
+        assert broker.client(5) >> ended << Like(error_code=0)
+        broker.timer.advance(1)
+        settled = Like(topics=[Like(partitions=[Like(committed_offset=50, error_code=0)])])
+        assert broker.client(7) >> stable << settled
