@@ -17,6 +17,7 @@ Source: CoordinatorRuntime.CoordinatorContext.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Hashable, Sequence
 from enum import Enum
 from functools import partial
@@ -54,6 +55,10 @@ R = TypeVar("R")
 Operation = Callable[[S], CoordinatorResult[R]]
 
 _rate_limit: Final = RateLimit()
+LOAD_BACKOFF_MAX_S: Final = 10.0
+LOSSES_FORGOTTEN_S: Final = 60.0
+"""How long it is remembered that records were lost, in s, and how long a load may be put off for it."""
+
 _GONE: Final = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
@@ -78,6 +83,8 @@ class ShardRunner(Generic[S]):
         self._timers = ShardTimers(parts.loop, self._due)
         self._queue = RecordQueue(parts, partition, self._lost)
         self._missed: list[tuple[MetadataImage, MetadataDelta]] = []
+        self._losses = 0
+        self._lost_at = -math.inf
 
     @property
     def shard(self) -> S | None:
@@ -181,7 +188,25 @@ class ShardRunner(Generic[S]):
             return
         logger.warning("records of %s were not written: %s; it is loaded again", self.name, error)
         self._fall(told, batch)
-        self._load()
+        self._load_after_loss()
+
+    def _load_after_loss(self) -> None:
+        """At once; but later and later where the log refuses what the shard does as soon as it is loaded, over and over
+        (the end of a transaction on a disk that is full)."""
+        loop = self._parts.loop
+        now = loop.time()
+        self._losses = self._losses + 1 if now < self._lost_at + LOSSES_FORGOTTEN_S else 1
+        self._lost_at = now
+        if self._losses == 1:
+            self._load()
+            return
+        self.state = ShardState.LOADING
+        delay_s = min(RETRY_BACKOFF_MS / 1000 * 2 ** (self._losses - 2), LOAD_BACKOFF_MAX_S)
+        loop.call_at(now + delay_s, self._load_if_awaited)
+
+    def _load_if_awaited(self) -> None:
+        if self.state is ShardState.LOADING and self._context is None:
+            self._load()
 
     def _reload(self) -> None:
         self._fall(errors.not_coordinator(self.name))

@@ -246,6 +246,42 @@ def test_after_an_append_that_fails_the_state_is_the_logs_again() -> None:
     assert look(bench).value == {"a": 1}
 
 
+def test_where_records_are_lost_over_and_over_the_load_is_put_off() -> None:
+    bench = Bench()
+    write(bench, lambda shard: shard.set("a", 1))
+    bench.end_pass()
+    bench.logs.failure = ErrorCode.NOT_ENOUGH_REPLICAS
+    for wait_s in (0, 0.5, 1, 2, 4, 8, 10, 10):
+        assert (
+            write(bench, lambda shard: shard.set("a", 2)).value is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        )
+        bench.end_pass()
+        if wait_s:
+            bench.clock.advance(wait_s - 0.001)
+            assert look(bench).value is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            bench.clock.advance(0.001)
+        assert look(bench).value == {"a": 1}
+    bench.logs.failure = None
+    bench.clock.advance(60)
+    assert write(bench, lambda shard: shard.set("a", 3)) is not None
+    bench.end_pass()
+    bench.logs.failure = ErrorCode.NOT_ENOUGH_REPLICAS
+    write(bench, lambda shard: shard.set("a", 4))
+    bench.end_pass()
+    assert look(bench).value == {"a": 3}
+
+
+def test_a_load_that_is_put_off_is_called_off_with_the_partition() -> None:
+    bench = Bench()
+    bench.logs.failure = ErrorCode.NOT_ENOUGH_REPLICAS
+    for _ in range(2):
+        write(bench, lambda shard: shard.set("a", 1))
+        bench.end_pass()
+    bench.runner.unload()
+    bench.clock.advance(60)
+    assert bench.runner.state is ShardState.CLOSED
+
+
 def test_a_commit_that_fails_takes_what_came_after_it_along() -> None:
     bench = Bench()
     bench.logs.holds = True
