@@ -100,10 +100,15 @@ class Partition:
         """The topic's min.insync.replicas, and never more than the partition has replicas."""
         return min(self.log.config.min_insync_replicas, len(self.replicas))
 
+    def check_online(self) -> None:
+        """Raises ApiError where the disk has failed."""
+        if self.offline:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory of {self} has failed.")
+
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
         """Raises ApiError unless this broker leads and the requester's leader epoch (if it names one) is ours."""
         if self.offline:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory of {self} has failed.")
+            self.check_online()
         if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
             older = current_leader_epoch < self.leader_epoch
             raise ApiError(

@@ -1,4 +1,7 @@
-"""DescribeProducers: which producers a partition remembers, and whose transaction is open (KIP-664)."""
+"""DescribeProducers: which producers a partition remembers, and whose transaction is open (KIP-664).
+
+Any replica answers for itself, the leader or not, so that one can be held against the other.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def _partition(broker: Broker, name: str, index: int) -> DescribeProducersRespon
     try:
         check_topic_name(name)
         partition = broker.replica_manager.partition(name, index)
-        partition.check_leader()
+        partition.check_online()
     except MAPPED_ERRORS as error:
         return DescribeProducersResponse.PartitionResponse(
             partition_index=index,

@@ -62,8 +62,15 @@ def test_producers_of_what_is_not_there(
     assert broker.client(version=0) >> asking(name, index) << refused
 
 
-def test_a_partition_that_somebody_else_leads(broker: InProcessBroker) -> None:
+def test_a_replica_that_does_not_lead_tells_what_it_knows(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     broker.replica_manager.partition("t", 0).leader_id = 2
-    refused = Like(topics=[Like(partitions=[Like(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)])])
+    told = Like(topics=[Like(partitions=[Like(error_code=ErrorCode.NONE, active_producers=[])])])
+    assert broker.client(version=0) >> asking("t", 0) << told
+
+
+def test_a_replica_whose_disk_has_failed(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    broker.replica_manager.partition("t", 0).offline = True
+    refused = Like(topics=[Like(partitions=[Like(error_code=ErrorCode.KAFKA_STORAGE_ERROR)])])
     assert broker.client(version=0) >> asking("t", 0) << refused
