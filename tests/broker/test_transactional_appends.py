@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -61,7 +61,11 @@ class House:
 
     def produce(self, *records: bytes, version: int = ABORTABLE, acks: int = -1) -> Heard:
         """Sends one batch to each partition from the first on."""
-        entries = [("t", index, ZERO_UUID, data) for index, data in enumerate(records)]
+        return self.produce_to(dict(enumerate(records)), version=version, acks=acks)
+
+    def produce_to(self, records: Mapping[int, bytes], version: int = ABORTABLE, acks: int = -1) -> Heard:
+        """Sends a batch to each of these partitions."""
+        entries = [("t", index, ZERO_UUID, data) for index, data in records.items()]
         return Heard(
             self.appends.append(
                 TransactionalProduce("tx", version, entries, acks, 1000, lambda topic, data: None)
