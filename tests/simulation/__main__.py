@@ -51,6 +51,7 @@ def _run(seeds: Sequence[int], options: argparse.Namespace) -> int:
     started = time.perf_counter()
     gc.disable()  # a third of the time otherwise
     lived = failed = steps = 0
+    failures: list[int] = []
     for seed in seeds:
         if time.perf_counter() - started > options.seconds:
             break
@@ -62,10 +63,13 @@ def _run(seeds: Sequence[int], options: argparse.Namespace) -> int:
             scenario.run()
         except (Exception, PowerCut):
             failed += 1
+            failures.append(seed)
             _show(scenario, options.steps, options.themes)
             if not options.go_on:
                 break
         steps += scenario.world.steps
+    if failed and options.go_on:
+        print("failed:", *failures)
     seconds, at_work = time.perf_counter() - started, time.process_time()
     print(
         f"{lived} seeds from {seeds[0]} on, {failed} failed; {steps} steps in {seconds:.1f} s, "
@@ -81,7 +85,7 @@ def _show(scenario: Scenario, steps: int, themes: str) -> None:
     about = ", ".join(scenario.themes)
     options = "" if themes == ",".join(THEMES) else f" --themes '{themes}'"
     print(
-        f"SEED {scenario.seed} FAILED ({about}); again: python -m tests.simulation {scenario.seed}{options}"
+        f"SEED {scenario.seed} FAILED ({about}); again: .venv/bin/python -m tests.simulation {scenario.seed}{options}"
     )
     sys.stdout.flush()
 

@@ -1,8 +1,8 @@
 """Seeds of the simulation: some with every run of the tests, many with the slow ones.
 
 Each is lived in a process whose order of sets is fixed, as `python -m tests.simulation` does it, so that a seed that
-fails here fails there. BARNABAS_SIMULATION_SEED names the one seed to live, BARNABAS_SIMULATION_SEEDS says how many the
-slow run lives, BARNABAS_SIMULATION_FROM the first of them.
+fails here fails there. BARNABAS_SIMULATION_SEED names the one seed to live. The slow run lives as many as its time lets
+it; BARNABAS_SIMULATION_SEEDS says how many instead, BARNABAS_SIMULATION_FROM the first of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from tests.simulation.telling import lines
 
 ROOT = Path(__file__).parents[2]
 FEW = 24
-MANY = 1500
+MANY = 4000
+"""More than there is time for on two processors."""
+
+SECONDS = 75
 PROCESSES = 2
 
 
@@ -50,9 +53,11 @@ def test_some_seeds() -> None:
 @pytest.mark.timeout(0)
 def test_many_seeds() -> None:
     first = int(os.environ.get("BARNABAS_SIMULATION_FROM", FEW))
-    count = int(os.environ.get("BARNABAS_SIMULATION_SEEDS", MANY))
+    wanted = os.environ.get("BARNABAS_SIMULATION_SEEDS")
+    count = int(wanted or MANY) // PROCESSES
+    bound = () if wanted else ("--seconds", str(SECONDS))
     processes = [
-        start("--from", str(first + number), "--stride", str(PROCESSES), "--count", str(count // PROCESSES))
+        start("--from", str(first + number), "--stride", str(PROCESSES), "--count", str(count), *bound)
         for number in range(PROCESSES)
     ]
     for process in processes:
