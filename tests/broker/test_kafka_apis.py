@@ -83,9 +83,10 @@ class Heart:
 def heart() -> Iterator[Heart]:
     handlers.register_all()
     heart = Heart()
+    served = REGISTRY.pop(ApiKey.HEARTBEAT)
     api(ApiKey.HEARTBEAT, versions=(0, 4))(heart.beat)
     yield heart
-    del REGISTRY[ApiKey.HEARTBEAT]
+    REGISTRY[ApiKey.HEARTBEAT] = served
 
 
 @pytest.fixture
