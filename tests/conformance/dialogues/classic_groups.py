@@ -287,10 +287,29 @@ def an_instance_of_an_id_that_was_given_out(client: Speaker) -> None:
         member.ask(request, client.version)
 
 
+def in_a_hurry(client: Speaker, first: Member, second: Member) -> None:
+    """Both join again, the leader first, and may take a second from now on to join and to ask."""
+    first.rebalance_ms = second.rebalance_ms = 1_000
+    first.begin_to_join()
+    awaits_state(client, first.group, "PreparingRebalance")
+    second.begin_to_join()
+    first.joined()
+    second.joined()
+
+
+def assigned(first: Member, second: Member) -> None:
+    """The leader, which is the first, gives each of the two something to do."""
+    second.begin_to_sync()
+    first.sync({first.id: b"1", second.id: b"2"})
+    second.synced()
+
+
 @dialogue(ApiKey.JOIN_GROUP, 9, 9)
 def who_does_not_join_in_time(client: Speaker) -> None:
     group = a_group(client, "g")
-    with pair(client, group, rebalance_ms=300) as (first, second):
+    with pair(client, group) as (first, second):
+        in_a_hurry(client, first, second)
+        assigned(first, second)
         second.protocols = OTHER
         second.begin_to_join()
         second.joined()
@@ -301,15 +320,12 @@ def who_does_not_join_in_time(client: Speaker) -> None:
 @dialogue(ApiKey.JOIN_GROUP, 9, 9)
 def a_static_leader_that_does_not_join_in_time(client: Speaker) -> None:
     group = a_group(client, "g")
-    with ExitStack() as stack:
-        first, second = (
-            stack.enter_context(Member(client, group, instance=name, rebalance_ms=300)) for name in "ab"
-        )
+    with Member(client, group, instance="a") as first, Member(client, group, instance="b") as second:
         first.join()
         bring_in(client, first, second)
-        second.begin_to_sync()
-        first.sync({first.id: b"1", second.id: b"2"})
-        second.synced()
+        assigned(first, second)
+        in_a_hurry(client, first, second)
+        assigned(first, second)
         second.protocols = OTHER
         second.begin_to_join()
         second.joined()
@@ -324,11 +340,8 @@ def a_static_leader_that_does_not_join_in_time(client: Speaker) -> None:
 @dialogue(ApiKey.SYNC_GROUP, 5, 5)
 def who_does_not_ask_in_time(client: Speaker) -> None:
     group = a_group(client, "g")
-    with pair(client, group, rebalance_ms=300) as (first, second):
-        first.begin_to_join()
-        second.begin_to_join()
-        first.joined()
-        second.joined()
+    with pair(client, group) as (first, second):
+        in_a_hurry(client, first, second)
         second.begin_to_sync()
         second.synced()  # the leader has not assigned
         described(client, group)
@@ -563,7 +576,7 @@ def listed(client: Speaker) -> None:
 def described_in_each_state(client: Speaker) -> None:
     group = a_group(client, "g")
     version = client.version
-    described(client, group, version)
+    described(client, group, version, is_there=False)
     with Member(client, group) as member, Member(client, group) as other:
         member.id = member.ask(member.join_request(), 9).member_id
         described(client, group, version)
@@ -603,7 +616,7 @@ def deleted(client: Speaker) -> None:
         client.ask(request)
         member.leave()
         client.ask(DeleteGroupsRequest(groups_names=[group, group]))
-        described(client, group)
+        described(client, group, is_there=False)
         client.ask(request)
         member.id = ""
         member.join()

@@ -185,8 +185,14 @@ class Member:
         return self._peer.hear(*self._asked)
 
 
-def described(client: Speaker, group: str, version: int = DESCRIBE) -> Any:
-    """DescribeGroups of one group, noted with its members in order."""
+def described(client: Speaker, group: str, version: int = DESCRIBE, *, is_there: bool = True) -> Any:
+    """DescribeGroups of one group, noted with its members in order.
+
+    Kafka tells a new member its id before the group's first record is committed; until then nobody sees the group.
+    """
+    if is_there:
+        seen = DescribeGroupsRequest(groups=[group])
+        client.until(seen, lambda answer: answer.groups[0].group_state != "Dead", 5)
 
     def in_their_order(answer: Any) -> Any:
         answer.groups[0].members.sort(key=by_id)
