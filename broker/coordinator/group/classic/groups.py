@@ -47,6 +47,7 @@ class ClassicGroups:
         self._joining = Joining(context, groups, self._rebalancing)
         self._syncing = Syncing(self._rebalancing)
         self._leaving = Leaving(self._rebalancing)
+        self._unfinished: set[str] = set()
         groups.make_classic = self._make
 
     @property
@@ -117,12 +118,18 @@ class ClassicGroups:
     # ---- loading and unloading
 
     def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
-        """Takes in a GroupMetadata record (key type 2)."""
+        """Takes in a GroupMetadata record (key type 2).
+
+        One with members and without a leader was a consumer group, and was to be assigned anew (consumer/migration.py).
+        """
+        self._unfinished.discard(key.group)
         if value is None:
             if self._rebalancing.find(key.group) is not None:  # or it is of another kind by now
                 self._groups.remove(key.group)
             return
         members = members_of(value)
+        if members and value.leader is None:
+            self._unfinished.add(key.group)
         group = self.new_group(
             key.group,
             state=State.STABLE if members else State.EMPTY,
@@ -150,6 +157,8 @@ class ClassicGroups:
         if len(group.members) > limit:
             reason = f"{len(group.members)} members were loaded, and {limit} may be in a group"
             self._rebalancing.prepare(group, reason)
+        elif group.group_id in self._unfinished:
+            self._rebalancing.prepare(group, "it was a consumer group and has not rebalanced since")
 
     def on_unloaded(self) -> None:
         """Members who wait in a join or a sync are told NOT_COORDINATOR."""

@@ -33,7 +33,7 @@ from broker.coordinator.group.groups import Groups
 from broker.coordinator.record import CoordinatorRecord
 from broker.coordinator.shard import CoordinatorResult, ShardContext
 from protocol.errors import ApiError, ErrorCode
-from protocol.messages.group_state import ConsumerGroupMemberMetadataValue
+from protocol.messages.group_state import ConsumerGroupMemberMetadataValue, GroupMetadataValue
 from protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 
 logger = logging.getLogger("barnabas.groups")
@@ -182,7 +182,7 @@ class Migration:
                 f"Group {group.group_id} cannot become a classic group: {error}.",
             ) from error
         out += _tombstones(group, leaving, joining)
-        out.append(group_record(classic, {member.member_id: member.assignment for member in classic}))
+        out.append(_record_of(classic, rebalances=rebalance_reason is not None))
         for member_id in group.members:
             self._timers.cancel(group.group_id, member_id)
         self._classic.adopt(classic)
@@ -283,6 +283,16 @@ def _tombstones(
         gone = {member.member_id for member in leaving}
         ids = [joining.member_id if member_id in gone else member_id for member_id in ids]
     return records.group_tombstones(group.group_id, ids, group.subscriptions.resolved)
+
+
+def _record_of(classic: ClassicGroup, *, rebalances: bool) -> CoordinatorRecord:
+    """The classic group. Without a leader where it rebalances: after a crash it would be stable else, and nobody would
+    have what those who left had. Kafka takes the first member for the leader of such a group."""
+    record = group_record(classic, {member.member_id: member.assignment for member in classic})
+    if rebalances:
+        assert isinstance(record.value, GroupMetadataValue)
+        record.value.leader = None
+    return record
 
 
 def _classic_member(member: ConsumerGroupMember) -> ClassicGroupMember:

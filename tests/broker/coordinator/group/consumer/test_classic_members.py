@@ -115,6 +115,23 @@ def test_when_the_last_consumer_leaves_the_group_is_classic_again(bench: Consume
     assert isinstance(bench.shard_bench.shard.groups.get("g"), ClassicGroup)
 
 
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_crash_after_the_last_consumer_left_does_not_keep_partitions_from_the_others(
+    bench: ConsumerBench, compacted: bool
+) -> None:
+    """Found by the simulation: the group was loaded as a stable one, with what the consumer had owned by nobody."""
+    new = bench.join("g", "new", "t")
+    old = ClassicConsumer(bench, "g", "t")
+    joins_again(old)
+    new.leave()
+    bench.restart(compacted=compacted)
+    assert old.heartbeat() == MUST_JOIN
+    group = bench.shard_bench.shard.groups.get("g")
+    assert isinstance(group, ClassicGroup)
+    assert group.state_name == "PreparingRebalance"
+    assert group.is_leader(old.id)
+
+
 def test_what_a_classic_member_has_not_given_up_is_nobody_elses_after_a_change_to_and_fro(
     bench: ConsumerBench,
 ) -> None:
