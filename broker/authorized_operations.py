@@ -10,12 +10,30 @@ from typing import Final
 from protocol.acls import AclOperation
 
 
-def operation_bits(*operations: AclOperation) -> int:
-    """Operations as the bits of a number."""
+def _bits(*operations: AclOperation) -> int:
     return sum(1 << operation for operation in operations)
 
 
-GROUP_OPERATIONS: Final = operation_bits(
+TOPIC_OPERATIONS: Final = _bits(
+    AclOperation.READ,
+    AclOperation.WRITE,
+    AclOperation.CREATE,
+    AclOperation.DELETE,
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+)
+CLUSTER_OPERATIONS: Final = _bits(
+    AclOperation.CREATE,
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.CLUSTER_ACTION,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+    AclOperation.IDEMPOTENT_WRITE,
+)
+GROUP_OPERATIONS: Final = _bits(
     AclOperation.READ,
     AclOperation.DELETE,
     AclOperation.DESCRIBE,

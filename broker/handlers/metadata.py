@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
+from broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from broker.auto_topic_creation import create_topics_on_demand
 from broker.controller.topic_admin import check_topic_name, is_internal
 from broker.metadata.image import MetadataImage
@@ -14,7 +15,6 @@ from broker.services import AUTHORIZED_OPERATIONS_OMITTED, Broker
 from broker.topic_answers import MakeTopic
 from config.catalogue.log import AUTO_CREATE_TOPICS_ENABLE
 from config.catalogue.server import MAX_REQUEST_PARTITION_SIZE_LIMIT
-from protocol.acls import AclOperation
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.metadata import (
@@ -30,31 +30,6 @@ from protocol.wire import ZERO_UUID, Encoded, EncodedArray, Uuid
 if TYPE_CHECKING:
     from protocol.messages.metadata import MetadataResponse as Response
 
-
-def _bits(*operations: AclOperation) -> int:
-    return sum(1 << operation for operation in operations)
-
-
-TOPIC_OPERATIONS: Final = _bits(
-    AclOperation.READ,
-    AclOperation.WRITE,
-    AclOperation.CREATE,
-    AclOperation.DELETE,
-    AclOperation.ALTER,
-    AclOperation.DESCRIBE,
-    AclOperation.DESCRIBE_CONFIGS,
-    AclOperation.ALTER_CONFIGS,
-)
-CLUSTER_OPERATIONS: Final = _bits(
-    AclOperation.CREATE,
-    AclOperation.ALTER,
-    AclOperation.DESCRIBE,
-    AclOperation.CLUSTER_ACTION,
-    AclOperation.DESCRIBE_CONFIGS,
-    AclOperation.ALTER_CONFIGS,
-    AclOperation.IDEMPOTENT_WRITE,
-)
-"""What may be done with a topic and with the cluster: without an authorizer, everything that there is."""
 
 _TOPIC_IDS_SINCE: Final = 12
 _BROKERS, _CONTROLLERS = 1, 2
