@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.coordinator.runtime_probe import RecentTimes
@@ -24,7 +25,6 @@ from broker.metrics import Metrics, Sample, quantiles
 
 if TYPE_CHECKING:
     from broker.coordinator.assembly import Coordinators
-    from broker.coordinator.group.group import Group
     from broker.coordinator.runtime import CoordinatorRuntime
     from broker.txn_verification import VerificationProbe
 
@@ -47,31 +47,32 @@ def add_coordinators(metrics: Metrics, coordinators: Coordinators) -> None:
 
 
 def _add_groups(metrics: Metrics, coordinators: Coordinators) -> None:
-    def groups(kind: str) -> Iterator[Group]:
-        return (
-            group
-            for shard in coordinators.group_runtime.shards()
-            for group in list(shard.groups)
-            if group.type == kind
-        )
+    """The groups are counted once for each scrape, with the first of these metrics."""
+    counts: Counter[tuple[str, str]] = Counter()
 
-    def in_state(kind: str, state: str) -> Callable[[], float]:
-        return lambda: sum(group.state_name == state for group in groups(kind))
+    def count() -> int:
+        counts.clear()
+        for shard in coordinators.group_runtime.shards():
+            counts.update((group.type.value, group.state_name) for group in shard.groups)
+        return of_type("classic")
 
-    metrics.add_value(f"{GROUP_MANAGER_PREFIX}_numgroups", lambda: sum(1 for _ in groups("classic")))
+    def of_type(kind: str) -> int:
+        return sum(number for (other, _), number in counts.items() if other == kind)
+
+    metrics.add_value(f"{GROUP_MANAGER_PREFIX}_numgroups", count)
     for state in _CLASSIC_STATES:
-        metrics.add_value(f"{GROUP_MANAGER_PREFIX}_numgroups{state.lower()}", in_state("classic", state))
-
-    def by_type() -> Iterable[Sample]:
-        kinds = ("classic", "consumer", "share", "streams")
-        return [((kind,), sum(1 for _ in groups(kind))) for kind in kinds]
-
-    def by_state() -> Iterable[Sample]:
-        counts = Counter(group.state_name for group in groups("consumer"))
-        return [((state,), counts[state]) for state in _CONSUMER_STATES]
-
-    metrics.add(f"{GROUP_COORDINATOR_PREFIX}_group_count", by_type)
-    metrics.add(f"{GROUP_COORDINATOR_PREFIX}_consumer_group_count", by_state)
+        metrics.add_value(
+            f"{GROUP_MANAGER_PREFIX}_numgroups{state.lower()}",
+            partial(counts.__getitem__, ("classic", state)),
+        )
+    metrics.add(
+        f"{GROUP_COORDINATOR_PREFIX}_group_count",
+        lambda: [((kind,), of_type(kind)) for kind in ("classic", "consumer", "share", "streams")],
+    )
+    metrics.add(
+        f"{GROUP_COORDINATOR_PREFIX}_consumer_group_count",
+        lambda: [((state,), counts["consumer", state]) for state in _CONSUMER_STATES],
+    )
 
 
 def _add_offsets(metrics: Metrics, coordinators: Coordinators) -> None:

@@ -49,6 +49,9 @@ class GroupLag:
         self._runtime = runtime
         self._replica_manager = replica_manager
         self._image = image
+        self.lags: list[Sample] = []
+        self.offset_sums: list[Sample] = []
+        self.lag_sums: list[Sample] = []
 
     def topics(self) -> Iterator[tuple[str, str, list[Position]]]:
         """(group, topic, positions in its partitions); what has been deleted meanwhile is left out."""
@@ -81,14 +84,19 @@ class GroupLag:
 
     # ---- samples
 
-    def each(self, read: Callable[[Position], float]) -> Iterator[Sample]:
+    def current_offsets(self) -> Iterator[Sample]:
+        """With what the other metrics are to say: they come after it in a scrape, and the way is long."""
+        lags: list[Sample] = []
+        offset_sums: list[Sample] = []
+        lag_sums: list[Sample] = []
         for group, topic, positions in self.topics():
             for position in positions:
-                yield (group, topic, str(position.partition)), read(position)
-
-    def sums(self, read: Callable[[Position], float]) -> Iterator[Sample]:
-        for group, topic, positions in self.topics():
-            yield (group, topic), sum(map(read, positions))
+                labels = (group, topic, str(position.partition))
+                lags.append((labels, position.lag))
+                yield labels, position.offset
+            offset_sums.append(((group, topic), sum(position.offset for position in positions)))
+            lag_sums.append(((group, topic), sum(max(position.lag, 0) for position in positions)))
+        self.lags, self.offset_sums, self.lag_sums = lags, offset_sums, lag_sums
 
     def members(self) -> Iterator[Sample]:
         for shard in self._runtime.shards():
@@ -104,10 +112,10 @@ def add_lag(
 ) -> None:
     """`image` gives the newest metadata."""
     lag = GroupLag(runtime, replica_manager, image)
-    metrics.add(f"{_GROUP}_current_offset", lambda: lag.each(lambda it: it.offset))
-    metrics.add(f"{_GROUP}_lag", lambda: lag.each(lambda it: it.lag))
-    metrics.add(f"{_GROUP}_current_offset_sum", lambda: lag.sums(lambda it: it.offset))
-    metrics.add(f"{_GROUP}_lag_sum", lambda: lag.sums(lambda it: max(it.lag, 0)))
+    metrics.add(f"{_GROUP}_current_offset", lag.current_offsets)
+    metrics.add(f"{_GROUP}_lag", lambda: lag.lags)
+    metrics.add(f"{_GROUP}_current_offset_sum", lambda: lag.offset_sums)
+    metrics.add(f"{_GROUP}_lag_sum", lambda: lag.lag_sums)
     metrics.add(f"{_GROUP}_members", lag.members)
     metrics.add(
         f"{_TOPIC}_partitions",

@@ -40,6 +40,8 @@ _LONG_AGO: Final = -(1 << 62)
 _MANY_RECORDS: Final = 10_000
 
 _MIN_TABLE_BYTES: Final = 4096
+_MAX_TABLE_BYTES: Final = 256 << 20
+"""Room for eleven million keys; the memory is taken as it is used."""
 
 
 class LoadCancelledError(Exception):
@@ -83,7 +85,8 @@ class ShardLoader:
 
     def _load(self, contents: Sequence[FileRecords], shard: CoordinatorShard) -> None:
         self.summary.size = sum(piece.size for piece in contents)
-        table = KeyTable(max(_MIN_TABLE_BYTES, self.summary.size * 3 // 4), os.urandom(16))
+        table_bytes = min(max(_MIN_TABLE_BYTES, self.summary.size * 3 // 4), _MAX_TABLE_BYTES)
+        table = KeyTable(table_bytes, os.urandom(16))
         mapper = KeyMapper(table, first_offset=0, end_offset=_NO_END, max_entries=table.slots - 1)
         self._walk(contents, lambda part: _note_keys(part, mapper))
         latest = RecordFilter(

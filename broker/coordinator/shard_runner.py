@@ -241,6 +241,8 @@ class ShardRunner(Generic[S]):
         answer: Answer[R],
     ) -> None:
         """Runs `operation` and has its records written in a batch of their own, in the producer's transaction."""
+        probe = self._parts.probe
+        began = probe.clock()
         self._queue.flush()
         result = self._decide(operation, answer)
         if result is None:
@@ -251,6 +253,7 @@ class ShardRunner(Generic[S]):
         except ApiError as error:
             _finish(result, answer, errors.as_coordinator(error))
             return
+        probe.processing.add(probe.clock() - began)
         self._queue.when_committed(partial(_finish, result, answer))
 
     def _write_batch(
