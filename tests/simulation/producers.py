@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.transactions import InitProducerIdRequest
 from protocol.records.builder import build_batch
@@ -190,7 +191,10 @@ class ChainMixin(Consumer):
     def set_up(self, target_topic: str, version: int) -> None:
         self.target_topic = target_topic
         self.transaction_version = version
-        self.needs = {**self.needs, **transactional_needs(version)}
+        stable_offsets = {
+            ApiKey.OFFSET_FETCH: (7, 10)
+        }  # before, nobody could ask to wait for transactions (KIP-447)
+        self.needs = {**stable_offsets, **self.needs, **transactional_needs(version)}
         self.late = transactional_lateness(version)
         self.timeout_s = self.rng.choice((4.0, 8.0, 30.0))
 
