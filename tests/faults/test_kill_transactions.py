@@ -58,6 +58,9 @@ SETTINGS = {
     "log.segment.delete.delay.ms": "200",
 }
 ENDED: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
+START_LIMIT_S = 120.0
+"""Nothing is flushed between kills, so there is more and more to recover."""
+
 PROGRESS_LIMIT_S = 60.0
 END_LIMIT_S = 60.0
 
@@ -100,7 +103,7 @@ def kill_and_count(broker: BrokerProcess, rounds: int, seed: int) -> None:
                 broker.spawn()
                 time.sleep(dice.uniform(0.0, 0.8))
                 broker.kill()
-            broker.start()
+            broker.start(START_LIMIT_S)
             watch.broker_is_there()
             assert "Traceback" not in broker.output, broker.output[-4000:]
         wait_for_progress(writers, copiers, 20)
