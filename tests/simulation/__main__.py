@@ -19,6 +19,7 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.telling import lines
 from tests.storage.fault_env import PowerCut
 
+ALL = ",".join(THEMES)
 HASH_SEED = "0"
 SEEDS_BETWEEN_COLLECTIONS = 10
 
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--count", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no seed after so many")
     parser.add_argument("--stride", type=int, default=1)
-    parser.add_argument("--themes", default=",".join(THEMES))
+    parser.add_argument("--themes", default=ALL)
     parser.add_argument("--go-on", action="store_true", help="after a failure too")
     options = parser.parse_args(arguments)
     if os.environ.get("PYTHONHASHSEED") != HASH_SEED:  # sets of strings have an order by it
@@ -68,6 +69,7 @@ def _run(seeds: Sequence[int], options: argparse.Namespace) -> int:
             if not options.go_on:
                 break
         steps += scenario.world.steps
+    gc.enable()
     if failed and options.go_on:
         print("failed:", *failures)
     seconds, at_work = time.perf_counter() - started, time.process_time()
@@ -81,12 +83,10 @@ def _run(seeds: Sequence[int], options: argparse.Namespace) -> int:
 def _show(scenario: Scenario, steps: int, themes: str) -> None:
     print(lines(scenario.world.lines, steps))
     traceback.print_exc(limit=-6, file=sys.stdout)
-    themes = ", ".join(scenario.themes)
     about = ", ".join(scenario.themes)
-    options = "" if themes == ",".join(THEMES) else f" --themes '{themes}'"
-    print(
-        f"SEED {scenario.seed} FAILED ({about}); again: .venv/bin/python -m tests.simulation {scenario.seed}{options}"
-    )
+    options = "" if themes == ALL else f" --themes '{themes}'"
+    again = f".venv/bin/python -m tests.simulation {scenario.seed}{options}"
+    print(f"SEED {scenario.seed} FAILED ({about}); again: {again}")
     sys.stdout.flush()
 
 

@@ -14,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.__main__ import HASH_SEED, main
+from tests.simulation.checks import ViolationError
 from tests.simulation.scenario import Scenario
 from tests.simulation.telling import lines
 
 ROOT = Path(__file__).parents[2]
-FEW = 24
+FEW = 20
 MANY = 4000
 """More than there is time for on two processors."""
 
@@ -31,7 +33,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "tests.simulation", *arguments],
         cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": "0"},
+        env={**os.environ, "PYTHONHASHSEED": HASH_SEED},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -71,3 +73,21 @@ def test_a_seed_decides_on_everything(seed: int) -> None:
     second.run()
     assert first.world.steps == second.world.steps
     assert lines(first.world.lines, 100_000) == lines(second.world.lines, 100_000)
+
+
+def test_a_seed_that_fails_says_how_to_live_it_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(self: Scenario) -> None:
+        self.world.trace("the moon", "falls")
+        raise ViolationError("two moons")
+
+    monkeypatch.setenv("PYTHONHASHSEED", HASH_SEED)
+    monkeypatch.setattr(Scenario, "run", run)
+    assert main(["4711"]) == 1
+    said = capsys.readouterr().out
+    assert "the moon falls" in said
+    assert "two moons" in said
+    assert "again: .venv/bin/python -m tests.simulation 4711\n" in said
+    assert main(["4711", "--themes", "eager"]) == 1
+    assert "again: .venv/bin/python -m tests.simulation 4711 --themes 'eager'\n" in capsys.readouterr().out
