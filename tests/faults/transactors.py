@@ -130,8 +130,8 @@ def settings_of_clients(bootstrap: str) -> dict[str, Any]:
 class LibrdkafkaTransactor(Transactor):
     """By librdkafka, whose transactions are those from before KIP-890's second part.
 
-    When it aborts what may have been written before a crash it goes on with the same sequence numbers, and when they are
-    out of order then it gives up: the next producer goes on, in a new epoch.
+    When it aborts what may have been written before a crash, it uses the sequence numbers again, and gives up when they
+    are out of order then: the next producer goes on, in a new epoch.
     """
 
     _producer: Producer | None = None
