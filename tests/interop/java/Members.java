@@ -81,14 +81,9 @@ public final class Members {
 
         @Override
         public void run() {
-            try (var closing = new KafkaConsumer<>(properties(), new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
-                consumer = closing;
-                closing.subscribe(List.of(topic), new Owned());
-                while (!leaves.get()) {
-                    ConsumerRecords<byte[], byte[]> records = closing.poll(Duration.ofMillis(100));
-                    if (!records.isEmpty())
-                        take(records);
-                }
+            try {
+                while (!leaves.get())
+                    live();
             } catch (Exception error) {
                 say("failed " + name + " " + error.toString().replace('\n', ' '));
                 return;
@@ -98,6 +93,19 @@ public final class Members {
             say("left " + name);
         }
 
+        /** Until it is to leave, or does not know where it is and has to begin anew. */
+        private void live() {
+            try (var closing = new KafkaConsumer<>(properties(), new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+                consumer = closing;
+                closing.subscribe(List.of(topic), new Owned());
+                boolean knows = true;
+                while (knows && !leaves.get()) {
+                    ConsumerRecords<byte[], byte[]> records = closing.poll(Duration.ofMillis(100));
+                    knows = records.isEmpty() || take(records);
+                }
+            }
+        }
+
         void handle(ConsumerRecords<byte[], byte[]> records, Map<TopicPartition, OffsetAndMetadata> ends) {
             consumer.commitSync(ends);
         }
@@ -105,7 +113,8 @@ public final class Members {
         void end() {
         }
 
-        private void take(ConsumerRecords<byte[], byte[]> records) {
+        /** False when it failed and cannot go back to what is committed either. */
+        private boolean take(ConsumerRecords<byte[], byte[]> records) {
             Map<TopicPartition, OffsetAndMetadata> ends = new HashMap<>();
             for (TopicPartition partition : records.partitions())
                 ends.put(partition, new OffsetAndMetadata(sayGot(partition.partition(), records.records(partition)) + 1));
@@ -113,20 +122,26 @@ public final class Members {
                 handle(records, ends);
             } catch (KafkaException error) {
                 say("uncommitted " + name + " " + error.toString().replace('\n', ' '));
-                goBack(records);
-                return;
+                return goBack(records);
             }
             ends.forEach((partition, end) -> say("committed " + name + " " + partition.partition() + " " + end.offset()));
+            return true;
         }
 
         /** To what is committed: a commit of which nothing was heard may have happened. */
-        private void goBack(ConsumerRecords<byte[], byte[]> records) {
+        private boolean goBack(ConsumerRecords<byte[], byte[]> records) {
             Set<TopicPartition> partitions = new HashSet<>(records.partitions());
             partitions.retainAll(consumer.assignment());
-            Map<TopicPartition, OffsetAndMetadata> committed = consumer.committed(partitions);
-            for (TopicPartition partition : partitions) {
-                OffsetAndMetadata there = committed.get(partition);
-                consumer.seek(partition, there != null ? there.offset() : records.records(partition).get(0).offset());
+            try {
+                Map<TopicPartition, OffsetAndMetadata> committed = consumer.committed(partitions);
+                for (TopicPartition partition : partitions) {
+                    OffsetAndMetadata there = committed.get(partition);
+                    long first = records.records(partition).get(0).offset();
+                    consumer.seek(partition, there != null ? there.offset() : first);
+                }
+                return true;
+            } catch (KafkaException error) {
+                return false;
             }
         }
 
