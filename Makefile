@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 PROPERTIES ?= config/server.properties
 # The plain kind of editable install: the other puts an import hook before everything, which costs each start 30 ms.
 EDITABLE := --config-settings editable_mode=compat --editable
+# How many tests of `make conformance` run side by side: they wait for processes much of the time.
+WORKERS ?= 2
 # The modules that are compiled where there is a C compiler: see setup.py.
 COMPILED := $(wildcard protocol/records/*.pxd)
 
@@ -33,7 +35,8 @@ test: $(VENV)/.test ## Proves that it works: units, properties, stock Python cli
 	$(BIN)/python -m pytest -m 'not slow and not conformance'
 
 conformance: $(VENV)/.test ## Holds Barnabas against Apache Kafka itself (needs Java 17 and Maven)
-	$(BIN)/python -m pytest --durations=25 --durations-min=5 -m 'slow or conformance'
+	$(BIN)/python -m tests.conformance.kafka_jars
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --durations=40 --durations-min=5 -m 'slow or conformance'
 
 check: lint types imports ## Lint, types and the import contract
 

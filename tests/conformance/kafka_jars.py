@@ -34,6 +34,15 @@ _LOG4J_2 = (
     f"org.apache.logging.log4j:log4j-1.2-api:{LOG4J_VERSION}",
 )
 
+_BESIDE_THE_BROKER = {
+    "shell": (f"org.apache.kafka:kafka-shell:{KAFKA_VERSION}",),
+    "streams": (f"org.apache.kafka:kafka-streams:{KAFKA_VERSION}", *_LOG4J_2),
+    "connect": tuple(
+        f"org.apache.kafka:connect-{part}:{KAFKA_VERSION}" for part in ("runtime", "file", "json")
+    ),
+}
+"""What else of Kafka's some tests need, each in a folder of its own."""
+
 _DEPENDENCY = """\
     <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>
 """
@@ -58,6 +67,9 @@ _POM = """\
   </build>
 </project>
 """
+
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+"""Which of pytest's workers this is: classes that one compiles are not to change under another that runs them."""
 
 
 class KafkaMissingError(Exception):
@@ -95,32 +107,42 @@ def require_classpath(version: str = KAFKA_VERSION) -> str:
 
 def require_shell() -> str:
     """The jars of Kafka's metadata shell, which is no part of the broker or its tools, on the same terms."""
-    return _require("shell", f"org.apache.kafka:kafka-shell:{KAFKA_VERSION}")
+    return _require("shell")
 
 
 def require_streams() -> str:
     """The jars of Kafka Streams with its clients, on the same terms."""
-    return _require("streams", f"org.apache.kafka:kafka-streams:{KAFKA_VERSION}", *_LOG4J_2)
+    return _require("streams")
 
 
 def require_connect() -> str:
     """The jars of Kafka Connect with the connectors for files, on the same terms."""
-    return _require(
-        "connect",
-        *(f"org.apache.kafka:connect-{part}:{KAFKA_VERSION}" for part in ("runtime", "file", "json")),
-    )
+    return _require("connect")
 
 
 @cache
-def _require(what: str, *wanted: str) -> str:
-    directory = BUILD / f"apache-kafka-{what}-{KAFKA_VERSION}"
+def _require(what: str) -> str:
     try:
         _need("java", "a Java 17 runtime")
-        if not directory.is_dir():
-            _install(directory, wanted)
+        directory = _beside_the_broker(what)
     except KafkaMissingError as error:
         _give_up(str(error))
     return os.pathsep.join(str(jar) for jar in sorted(directory.glob("*.jar")))
+
+
+def _beside_the_broker(what: str) -> Path:
+    directory = BUILD / f"apache-kafka-{what}-{KAFKA_VERSION}"
+    if not directory.is_dir():
+        _install(directory, _BESIDE_THE_BROKER[what])
+    return directory
+
+
+def bring_all() -> None:
+    """Has Maven fill every folder before tests side by side ask for them. Raises KafkaMissingError."""
+    for version in (KAFKA_VERSION, KAFKA_41, KAFKA_39):
+        jars_directory(version)
+    for what in _BESIDE_THE_BROKER:
+        _beside_the_broker(what)
 
 
 @cache
@@ -141,7 +163,7 @@ def require_compiled(source: Path, version: str = KAFKA_VERSION, jars: str | Non
         _need("javac", "a Java 17 compiler")
     except KafkaMissingError as error:
         _give_up(str(error))
-    target = BUILD / "conformance" / version / source.stem
+    target = BUILD / "conformance" / WORKER / version / source.stem
     target.mkdir(parents=True, exist_ok=True)
     beside = ["-sourcepath", str(source.parent)]
     _run(["javac", "-nowarn", "-cp", jars, *beside, "-d", str(target), str(source)])
@@ -182,3 +204,12 @@ def _run(command: list[str]) -> None:
     if ran.returncode != 0:
         tail = "\n".join((ran.stdout + ran.stderr).strip().splitlines()[-5:])
         raise KafkaMissingError(f"{command[0]} failed:\n{tail}")
+
+
+if __name__ == "__main__":
+    try:
+        bring_all()
+    except KafkaMissingError as error:
+        print(
+            f"no Apache Kafka to compare with: {error}"
+        )  # each test says so as well, and is skipped or fails

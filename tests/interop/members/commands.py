@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.kafka_jars import require_compiled
+from tests.conformance.kafka_jars import WORKER, require_compiled
 
 Command = Callable[[str], list[str]]
 """Takes host:port."""
@@ -29,7 +29,7 @@ def _java_classpath() -> str:
 def _go_program() -> Path:
     if shutil.which("go") is None:
         pytest.skip("there is no go")
-    program = HERE.parents[1] / "build" / "go-members"
+    program = HERE.parents[1] / "build" / WORKER / "go-members"
     built = subprocess.run(
         ["go", "build", "-o", str(program), "./members"],
         cwd=HERE / "go",
