@@ -105,6 +105,10 @@ class Speaker:
         """The id of a topic that create() made."""
         return next(topic_id for topic_id, known in self._ids.items() if known == f"id of {name}")
 
+    def has_created(self, name: str) -> bool:
+        """Whether create() made a topic of that name."""
+        return f"id of {name}" in self._ids.values()
+
     def known_as(self, topic_id: Uuid) -> str:
         """How transcripts put an id: the same for every broker, so that what has ids can be sorted by it."""
         return self._ids.setdefault(topic_id, f"id {len(self._ids)}")

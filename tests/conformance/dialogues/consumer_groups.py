@@ -11,6 +11,7 @@ from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.consumers import (
     Consumer,
     add_partitions,
+    awaits_topics,
     configure,
     delete_topic,
     described,
@@ -226,7 +227,7 @@ def a_group_with_settings_of_its_own(client: Speaker) -> None:
 @dialogue(HEARTBEAT, 1, 1)
 def regular_expressions(client: Speaker) -> None:
     topic, group = client.create("t", 2), a_group(client, "g")
-    client.create("u", 1)
+    awaits_topics(client, group, topic, client.create("u", 1))
     member = Consumer(client, group, "m")
     for wrong in ("(", "[z-a]", "a**", "(?=a)", "\\1", "x{1001}"):
         member.join(subscribed_topic_names=None, subscribed_topic_regex=wrong)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any, Final
 
+from broker.controller.internal_topics import partition_for
 from protocol.messages.configs import IncrementalAlterConfigsRequest
 from protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
@@ -17,6 +19,7 @@ HEARTBEAT, DESCRIBE = 1, 1
 """The newest versions, for what a dialogue is not about."""
 
 GROUP_RESOURCE: Final = 32
+_OFFSETS_PARTITIONS: Final = 50
 Owned = Mapping[str, Sequence[int]]
 
 
@@ -43,6 +46,33 @@ def configure(client: Speaker, group: str, settings: Mapping[str, str]) -> None:
     client.until(request, lambda answer: answer.responses[0].error_code == 0, 1)
 
 
+def awaits_topics(client: Speaker, group: str, *names: str) -> None:
+    """Waits until the group's coordinator has heard of topics: Kafka's hears of them a little later than its broker.
+
+    Another group of the same partition of __consumer_offsets asks; nothing is noted.
+    """
+    there = [name for name in names if client.has_created(name)]
+    if not there:
+        return
+    shard = partition_for(group, _OFFSETS_PARTITIONS)
+    probes = (f"{group}-probe-{number}" for number in count())
+    probe = next(name for name in probes if partition_for(name, _OFFSETS_PARTITIONS) == shard)
+    joining = Request(
+        group_id=probe,
+        member_id="probe",
+        rebalance_timeout_ms=30_000,
+        subscribed_topic_names=there,
+        topic_partitions=[],
+    )
+
+    def has_all(answer: Any) -> bool:
+        return answer.error_code == 0 and len(answer.assignment.topic_partitions) == len(there)
+
+    client.until(joining, has_all, HEARTBEAT)
+    leaving = Request(group_id=probe, member_id="probe", member_epoch=-1)
+    client.until(leaving, lambda answer: answer.error_code == 0, HEARTBEAT)
+
+
 class Consumer:
     """A member of `group`; `id` and `epoch` are what it was told last, `owned` what it has said that it owns."""
 
@@ -64,7 +94,8 @@ class Consumer:
         return Request(**{**base, **fields})
 
     def join(self, *topics: str, **fields: Any) -> Any:
-        """Joins, subscribed to `topics`; notes the answer."""
+        """Joins, subscribed to `topics`, once the coordinator knows those; notes the answer."""
+        awaits_topics(self._client, self.group, *topics)
         base: dict[str, Any] = {
             "member_epoch": 0,
             "rebalance_timeout_ms": 30_000,
