@@ -11,7 +11,7 @@ from broker.re2_syntax import Re2SyntaxError, check_syntax
 @lru_cache(maxsize=256)
 def full_matcher(pattern: str) -> Callable[[str], bool]:
     """Whether a whole text matches `pattern`. Raises Re2SyntaxError for what re2j, as Kafka has it, does not take."""
-    import re2  # type: ignore[import-untyped]  # not at every start: few brokers are ever asked
+    import re2  # not at every start: few brokers are ever asked
 
     check_syntax(pattern)
     options = re2.Options()

@@ -107,21 +107,22 @@ def require_classpath(version: str = KAFKA_VERSION) -> str:
 
 def require_shell() -> str:
     """The jars of Kafka's metadata shell, which is no part of the broker or its tools, on the same terms."""
-    return _require("shell")
+    return require_beside("shell")
 
 
 def require_streams() -> str:
     """The jars of Kafka Streams with its clients, on the same terms."""
-    return _require("streams")
+    return require_beside("streams")
 
 
 def require_connect() -> str:
     """The jars of Kafka Connect with the connectors for files, on the same terms."""
-    return _require("connect")
+    return require_beside("connect")
 
 
 @cache
-def _require(what: str) -> str:
+def require_beside(what: str) -> str:
+    """The jars of a part of Kafka that is no part of the broker, on the same terms."""
     try:
         _need("java", "a Java 17 runtime")
         directory = _beside_the_broker(what)

@@ -17,7 +17,7 @@ def _nothing_is_cached() -> Iterator[None]:
         kafka_jars.require_classpath,
         kafka_jars.require_jar,
         kafka_jars.require_compiled,
-        kafka_jars.require_shell,
+        kafka_jars.require_beside,
     )
     for function in cached:
         function.cache_clear()

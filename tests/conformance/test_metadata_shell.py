@@ -42,7 +42,7 @@ def left(peer: AdminPeer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     try:
         for number in range(2):
             broker.start()
-            Turn(cluster, number, peer, broker.bootstrap).play(directory.data, ours=True, forgets=False)
+            Turn(cluster, number, peer, broker.bootstrap).play(directory.data, forgets=False)
             peer.forget(broker.bootstrap)
             assert broker.stop() == broker.clean_status
         yield directory

@@ -48,7 +48,9 @@ class Inode:
         low, high = sorted((len(self.synced), len(self.data)))
         length = rng.choice((len(self.synced), len(self.data), rng.randint(low, high)))
         mixed = bytearray(length)
-        end = max(len(self.synced.rstrip(b"\0")), len(self.data.rstrip(b"\0")))  # indexes end in megabytes of zeros
+        end = max(
+            len(self.synced.rstrip(b"\0")), len(self.data.rstrip(b"\0"))
+        )  # indexes end in megabytes of zeros
         for start in range(0, min(length, end), BLOCK_BYTES):
             source = rng.choice((self.synced, self.data))[start : min(start + BLOCK_BYTES, length)]
             mixed[start : start + len(source)] = source

@@ -61,7 +61,7 @@ def sorted_results(answer: Any) -> object:
     )
 
 
-def _by_topic(topics: Iterable[Any]) -> list[object]:
+def _by_topic(topics: Iterable[Any]) -> list[tuple[Any, Any, Any]]:
     return sorted(
         (topic.name, result.partition_index, result.partition_error_code)
         for topic in topics
@@ -120,7 +120,7 @@ class Producer:
     def addition(
         self, partitions: Partitions, version: int = LAST_OF_CLIENTS, **fields: Any
     ) -> AddPartitionsToTxnRequest:
-        names = {
+        names: dict[str, Any] = {
             "transactional_id": self.transactional_id,
             "producer_id": self.id,
             "producer_epoch": self.epoch,
@@ -136,13 +136,13 @@ class Producer:
         self, partitions: Partitions, **fields: Any
     ) -> AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction:
         """What a broker says of one transaction."""
-        fields = {
+        said: dict[str, Any] = {
             "transactional_id": self.transactional_id,
             "producer_id": self.id,
             "producer_epoch": self.epoch,
             "verify_only": False,
         } | fields
-        return AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(topics=topics_of(partitions), **fields)
+        return AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(topics=topics_of(partitions), **said)
 
     def open(self, partitions: Partitions) -> None:
         """A transaction with these partitions; nothing of it is noted."""
@@ -160,12 +160,12 @@ class Producer:
         self.client.until(request, is_added, LAST_OF_CLIENTS)
 
     def end(self, *, committed: bool, version: int | None = None, **fields: Any) -> Any:
-        fields = {
+        said: dict[str, Any] = {
             "transactional_id": self.transactional_id,
             "producer_id": self.id,
             "producer_epoch": self.epoch,
         } | fields
-        answer = self.client.ask(EndTxnRequest(committed=committed, **fields), version)
+        answer = self.client.ask(EndTxnRequest(committed=committed, **said), version)
         if answer.error_code == 0 and answer.producer_epoch >= 0 and answer.producer_id >= 0:
             used = self.client.version if version is None else version
             if used >= WITH_EPOCH_BUMP:
