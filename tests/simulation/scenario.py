@@ -19,6 +19,10 @@ SETTLES_IN_S: Final = 90.0
 """How long, in virtual time, everything may take to come to rest once nothing disturbs it."""
 
 
+TROUBLED_S: Final = ((2, 6), (2, 6), (10, 25))
+"""How long there may be troubles, in seconds from and to: many short lives see more beginnings than few long ones."""
+
+
 class BugsLogged(logging.Handler):
     """What the broker logs as an error is one: nothing that is done to it here excuses any."""
 
@@ -74,7 +78,7 @@ class Scenario:
         world.weather.worsen()
         Life(world.clock, self._watch())
         troubles = Life(world.clock, self._troubles.live())
-        world.run_until(world.clock.now + self._rng.uniform(10, 25))
+        world.run_until(world.clock.now + self._rng.uniform(*self._rng.choice(TROUBLED_S)))
         troubles.end()
         self._make_peace()
         self._settle()
