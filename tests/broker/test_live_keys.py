@@ -17,6 +17,7 @@ import pytest
 from broker import node_storage
 from broker import server as server_module
 from broker.log_recovery import LogLoading
+from broker.coordinator.group.consumer.settings import GroupSettings
 from broker.server import Server
 from config.catalogue import BROKER_KEYS, TOPIC_KEYS
 from config.keys import DynamicMode
@@ -61,6 +62,11 @@ def of_quotas(key: str, text: str, field: str, seen: Any) -> Live:
     return Live(key, text, lambda server: getattr(server.socket_server.limits, field), seen)
 
 
+def assignment_interval_ms(server: Server) -> int:
+    """Of a group without settings of its own."""
+    return GroupSettings(server.config, lambda: server.controller.image).assignment_interval_ms("g")
+
+
 LIVE = [
     of_log("compression.gzip.level", "5", 5),
     of_log("compression.lz4.level", "5", 5),
@@ -87,6 +93,7 @@ LIVE = [
     of_log("log.segment.delete.delay.ms", "5", 5),
     of_log("message.max.bytes", "500", 500),
     Live("log.cleaner.backoff.ms", "500", lambda server: server.log_cleaner.backoff_s, 0.5),
+    Live("group.consumer.assignment.interval.ms", "2000", assignment_interval_ms, 2000),
     Live(
         "log.cleaner.dedupe.buffer.size",
         "8000000",
