@@ -16,8 +16,8 @@ import pytest
 
 from broker import node_storage
 from broker import server as server_module
-from broker.log_recovery import LogLoading
 from broker.coordinator.group.consumer.settings import GroupSettings
+from broker.log_recovery import LogLoading
 from broker.server import Server
 from config.catalogue import BROKER_KEYS, TOPIC_KEYS
 from config.keys import DynamicMode
