@@ -92,13 +92,41 @@ def behind(topic: str, offsets: dict[int, list[int]]) -> list[TopicPartition]:
 
 
 def commit(consumer: Consumer, member: Member, offsets: dict[int, list[int]]) -> None:
-    """And says what became of it."""
+    """And says what became of it; what was refused is read again, where that is still this member's."""
     try:
-        done = consumer.commit(offsets=behind(member.topic, offsets), asynchronous=False)
+        done = consumer.commit(offsets=behind(member.topic, offsets), asynchronous=False) or []
     except KafkaException as error:
         say("uncommitted", member.name, error)
+        go_back(consumer, member, offsets)
         return
-    say_committed(member.name, {one.partition: one.offset for one in done or () if one.error is None})
+    say_committed(member.name, {one.partition: one.offset for one in done if one.error is None})
+    refused = {one.partition: one.error for one in done if one.error is not None}
+    if refused:
+        say("uncommitted", member.name, refused)
+        go_back(consumer, member, {partition: offsets[partition] for partition in refused})
+
+
+def go_back(consumer: Consumer, member: Member, offsets: dict[int, list[int]]) -> None:
+    """To what is committed: a commit of which nothing was heard may have happened.
+
+    A cooperative member keeps its partitions, and its position in them, through a rebalance in which its commit was
+    refused. If it did not go back, the last records before a silence would stay uncommitted for good.
+    """
+    ends = found(consumer, behind(member.topic, offsets))
+    say_committed(member.name, ends)
+    for partition, handed in offsets.items():
+        start = max(ends.get(partition, 0), handed[0])
+        with contextlib.suppress(KafkaException):  # somebody else has the partition now
+            consumer.seek(TopicPartition(member.topic, partition, start))
+
+
+def found(consumer: Consumer, partitions: list[TopicPartition]) -> dict[int, int]:
+    """What is committed; nothing of partitions that have no commit, or when nobody answers."""
+    for _ in range(3):
+        with contextlib.suppress(KafkaException):
+            there = consumer.committed(partitions, 10)
+            return {one.partition: one.offset for one in there if one.error is None and one.offset >= 0}
+    return {}
 
 
 class Chain:
@@ -138,11 +166,7 @@ class Chain:
             self._producer.abort_transaction(10)
         except KafkaException:
             self._producer = self._start()
-        # What is committed counts: a commit of which nothing was heard may have happened.
-        with contextlib.suppress(KafkaException):  # somebody else has the partition now
-            for one in self._consumer.committed(behind(self._member.topic, offsets), 10):
-                first = offsets[one.partition][0]
-                self._consumer.seek(TopicPartition(one.topic, one.partition, max(one.offset, first)))
+        go_back(self._consumer, self._member, offsets)
 
     def _commit(self) -> None:
         for attempt in range(5):

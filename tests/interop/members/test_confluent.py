@@ -1,0 +1,89 @@
+"""What a member of confluent-kafka does when its commit is refused.
+
+Apache Kafka refuses commits of a cooperative member while its group rebalances, and the member keeps its partitions. A
+member that only goes on with the next records never commits the last ones before a silence.
+"""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from tests.interop.members import confluent
+from tests.interop.members.ledger import Ledger
+from tests.interop.members.lines import Member
+
+MEMBER = Member("a", "topic", "group", "cooperative")
+REFUSED = KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION))
+GONE = KafkaException(KafkaError(KafkaError._STATE))
+SILENT = KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+
+class Consumer:
+    """Refuses the first commit; `committed` is what the group has, None when nobody answers."""
+
+    def __init__(self, committed: dict[int, int] | None, *, lost: int | None = None) -> None:
+        self.positions: dict[int, int] = {}
+        self._committed = committed
+        self._lost = lost
+        self._refuses = True
+
+    def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
+        assert not asynchronous
+        if self._refuses:
+            self._refuses = False
+            raise REFUSED
+        return offsets
+
+    def committed(self, partitions: list[TopicPartition], _: float) -> list[TopicPartition]:
+        if self._committed is None:
+            raise SILENT
+        return [
+            TopicPartition(one.topic, one.partition, self._committed.get(one.partition, -1001))
+            for one in partitions
+        ]
+
+    def seek(self, to: TopicPartition) -> None:
+        if to.partition == self._lost:
+            raise GONE
+        self.positions[to.partition] = to.offset
+
+
+def handed(consumer: Consumer, offsets: dict[int, list[int]], capsys: pytest.CaptureFixture[str]) -> Ledger:
+    """What the member says to a commit that is refused."""
+    confluent.commit(consumer, MEMBER, offsets)  # type: ignore[arg-type]  # as much of a consumer as it takes
+    ledger = Ledger()
+    for line in capsys.readouterr().out.splitlines(keepends=True):
+        ledger.take(line)
+    assert len(ledger.refusals) == 1
+    return ledger
+
+
+def test_what_was_refused_is_read_again_and_committed(capsys: pytest.CaptureFixture[str]) -> None:
+    consumer = Consumer({0: 3, 1: 0})
+    ledger = handed(consumer, {0: [3, 4], 1: [0, 1], 2: [0]}, capsys)
+    assert consumer.positions == {0: 3, 1: 0, 2: 0}
+    assert ledger.end(0) == 3
+    confluent.commit(consumer, MEMBER, {0: [3, 4]})  # type: ignore[arg-type]
+    assert capsys.readouterr().out == "committed a 0 5\n"
+
+
+def test_a_commit_that_happened_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    consumer = Consumer({0: 5})
+    ledger = handed(consumer, {0: [3, 4]}, capsys)
+    assert consumer.positions == {0: 5}
+    assert ledger.end(0) == 5
+
+
+def test_a_partition_that_somebody_else_has_does_not_keep_the_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    consumer = Consumer({0: 3, 1: 3, 2: 3}, lost=0)
+    handed(consumer, {0: [3], 1: [3], 2: [3]}, capsys)
+    assert consumer.positions == {1: 3, 2: 3}
+
+
+def test_who_cannot_ask_reads_again(capsys: pytest.CaptureFixture[str]) -> None:
+    consumer = Consumer(None)
+    handed(consumer, {0: [3, 4]}, capsys)
+    assert consumer.positions == {0: 3}
