@@ -128,6 +128,21 @@ func sayCommitted(name string, records []*kgo.Record) {
 	}
 }
 
+// goBack has records handed out again, where their partitions are still this member's: a cooperative member keeps its
+// position through a rebalance in which its commit was refused.
+func goBack(client *kgo.Client, records []*kgo.Record) {
+	firsts := map[string]map[int32]kgo.EpochOffset{}
+	for _, record := range records {
+		if firsts[record.Topic] == nil {
+			firsts[record.Topic] = map[int32]kgo.EpochOffset{}
+		}
+		if _, there := firsts[record.Topic][record.Partition]; !there {
+			firsts[record.Topic][record.Partition] = kgo.EpochOffset{Epoch: -1, Offset: record.Offset}
+		}
+	}
+	client.SetOffsets(firsts)
+}
+
 func poll(client interface {
 	PollRecords(context.Context, int) kgo.Fetches
 }) []*kgo.Record {
@@ -157,6 +172,7 @@ func member(leave chan struct{}, name string, words []string) error {
 			sayGot(name, records)
 			if err := client.CommitRecords(context.Background(), records...); err != nil {
 				say("uncommitted", name, err)
+				goBack(client, records)
 			} else {
 				sayCommitted(name, records)
 			}
