@@ -58,7 +58,11 @@ WEIGHTS = {
 STEPS = list(WEIGHTS)
 LIFETIME = 300
 DEFAULT_STEPS = 40_000
-SEED = int(os.environ.get("BARNABAS_MODEL_SEED") or random.SystemRandom().randrange(1 << 32))
+SEED = int(
+    os.environ.get("BARNABAS_MODEL_SEED")
+    or random.Random(os.environ.get("PYTEST_XDIST_TESTRUNUID")).randrange(1 << 32)
+)
+"""Another with every run, and the same for all workers of one."""
 
 
 class LogMachine(RuleBasedStateMachine):
