@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -44,19 +45,24 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if outside and outside != "kafka":
         yield outside
         return
-    directory = tmp_path_factory.mktemp("interop")
-    broker: ApacheKafka | BrokerProcess
-    if outside:
-        classpath = require_classpath(os.environ.get("BARNABAS_TEST_KAFKA", KAFKA_VERSION))
-        broker = ApacheKafka(directory, classpath, OVERRIDES)
-    else:
-        broker = BrokerProcess(directory / "data", OVERRIDES)
+    broker = own_broker(tmp_path_factory.mktemp("interop"), OVERRIDES)
     broker.start()
     try:
         yield broker.bootstrap
         assert broker.stop() == broker.clean_status
     finally:
         broker.kill()
+
+
+def own_broker(directory: Path, overrides: Mapping[str, str]) -> ApacheKafka | BrokerProcess:
+    """One that a test starts, kills and stops as it likes; the test is skipped where an outside broker is named."""
+    outside = os.environ.get("BARNABAS_TEST_BOOTSTRAP")
+    if not outside:
+        return BrokerProcess(directory / "data", overrides)
+    if outside != "kafka":
+        pytest.skip("this one starts and kills its broker")
+    classpath = require_classpath(os.environ.get("BARNABAS_TEST_KAFKA", KAFKA_VERSION))
+    return ApacheKafka(directory, classpath, overrides)
 
 
 @pytest.fixture(scope="session")
