@@ -125,6 +125,7 @@ def _group_parts(
         linger_ms=lambda: config[GROUP_COORDINATOR_APPEND_LINGER_MS],
         compression=lambda: CompressionType(config[OFFSETS_TOPIC_COMPRESSION_CODEC]),
         is_needed=_is_needed,
+        base_sequence=0,
         new_uuid=around.new_uuid,
     )
 

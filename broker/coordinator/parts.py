@@ -17,6 +17,7 @@ from broker.metadata.image import MetadataImage
 from broker.timer import Timer
 from config.broker_config import BrokerConfig
 from protocol.records.compression import CompressionType
+from protocol.records.layout import NO_SEQUENCE
 
 S = TypeVar("S", bound=CoordinatorShard)
 
@@ -31,7 +32,8 @@ class RuntimeParts(Generic[S]):
     """The surroundings of shards.
 
     `linger_ms`: how long records are gathered, -1 for the pass of the loop. `is_needed`: whether a record is to be
-    written on a disk that is full for clients. `runner` loads; times are in ms.
+    written on a disk that is full for clients. `base_sequence` is what batches say of their first record, which
+    nobody checks: Kafka's group coordinator writes 0. `runner` loads; times are in ms.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class RuntimeParts(Generic[S]):
         linger_ms: Callable[[], int] = lambda: -1,
         compression: Callable[[], CompressionType] = lambda: CompressionType.NONE,
         is_needed: Callable[[CoordinatorRecord], bool] = lambda _: True,
+        base_sequence: int = NO_SEQUENCE,
         new_uuid: Callable[[], UUID] = uuid4,
         probe: RuntimeProbe | None = None,
     ) -> None:
@@ -68,5 +71,6 @@ class RuntimeParts(Generic[S]):
         self.linger_ms = linger_ms
         self.compression = compression
         self.is_needed = is_needed
+        self.base_sequence = base_sequence
         self.new_uuid = new_uuid
         self.probe = probe or RuntimeProbe()

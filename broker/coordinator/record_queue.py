@@ -106,7 +106,11 @@ class RecordQueue(Generic[S]):
         began = probe.clock()
         probe.linger.add(began - batch.began)
         try:
-            data = build_batch(batch.records, compression=self._parts.compression())
+            data = build_batch(
+                batch.records,
+                compression=self._parts.compression(),
+                base_sequence=self._parts.base_sequence,
+            )
         except Exception:
             logger.exception("a batch of %s cannot be built", self.name)
             self._lost(batch, errors.bug(self.name))

@@ -268,6 +268,7 @@ class ShardRunner(Generic[S]):
             compression=parts.compression(),
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
+            base_sequence=parts.base_sequence,
             is_transactional=True,
         )
         parts.logs.check_batch(self.partition, data, guard)

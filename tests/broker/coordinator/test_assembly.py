@@ -21,6 +21,7 @@ from protocol.messages.group_state import OffsetCommitKey, OffsetCommitValue
 from protocol.messages.groups import FindCoordinatorRequest, JoinGroupRequest, JoinGroupResponse
 from protocol.messages.headers import RequestHeader
 from protocol.messages.topics import CreatePartitionsRequest, DeleteTopicsRequest
+from protocol.records.batch import batches
 from protocol.schema import Message
 from storage.env import RealFile
 from tests.broker.broker_fixture import WAITS, InProcessBroker, Wait
@@ -98,6 +99,16 @@ def test_offsets_that_were_compressed_come_back(tmp_path: Path) -> None:
     assert segment.file.pread(1, 22)[0] & 7 == 4
     broker.stop()
     assert committed(InProcessBroker(tmp_path, settings)) == 7
+
+
+def test_batches_of_groups_count_from_0_as_those_of_kafka_do(tmp_path: Path) -> None:
+    broker = begun(InProcessBroker(tmp_path, ONE))
+    broker.create_topic("t")
+    for offset in (7, 8):
+        assert broker.client(8) >> commit_request(offset) << answered(ErrorCode.NONE)
+    (segment,) = broker.replica_manager.partition("__consumer_offsets", 0).log.segments
+    written = list(batches(segment.file.pread(segment.size, 0)))
+    assert [(batch.producer_id, batch.base_sequence) for batch in written] == [(-1, 0), (-1, 0)]
 
 
 def test_while_a_partition_is_loaded_clients_are_told_so(tmp_path: Path) -> None:
