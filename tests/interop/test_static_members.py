@@ -11,6 +11,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.interop.conftest import TopicFactory
+from tests.interop.members.commands import java
+from tests.interop.members.host import Programs
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(120)]
 
@@ -120,3 +122,29 @@ def test_who_comes_back_goes_on_and_a_twin_is_fenced(members: Members) -> None:
     members.wait(lambda: winner.owned == owned)
     assert not winner.fenced
     assert stays.told == told
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("protocol", ["eager", "consumer"])
+def test_java(bootstrap: str, topic: TopicFactory, protocol: str) -> None:
+    name, group = topic(PARTITIONS), f"static-{uuid.uuid4().hex[:8]}"
+    with Programs(java(bootstrap)) as programs:
+        host, ledger = programs.start(), programs.ledger
+        for instance in ("stays", "goes"):
+            host.join(instance, name, group, protocol, instance=instance)
+        programs.wait(lambda it: [*map(len, it.owned.values())] == [2, 2], "both settle")
+        tellings, owned = ledger.tellings["stays"], set(ledger.owned["goes"])
+
+        host.leave("goes")
+        programs.wait(lambda it: "goes" in it.left, "one goes")
+        host.join("back", name, group, protocol, instance="goes")
+        programs.wait(lambda it: it.owned.get("back") == owned, "it comes back")
+
+        host.join("twin", name, group, protocol, instance="goes")
+        programs.wait(lambda it: it.failures, "of the twins one is fenced")
+        loser, error = (
+            ("twin", "UnreleasedInstanceId") if protocol == "consumer" else ("back", "FencedInstanceId")
+        )
+        assert ledger.failures[0].startswith(loser), ledger.failures
+        assert error in ledger.failures[0], ledger.failures
+        assert ledger.tellings["stays"] == tellings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -33,6 +34,8 @@ class Ledger:
         self.told: dict[int, dict[str, list[Told]]] = {}
         """By partition and member, in order."""
         self.owned: dict[str, set[int]] = {}
+        self.tellings: Counter[str] = Counter()
+        """How often each member has said what it owns."""
         self.left: set[str] = set()
         self.failures: list[str] = []
         self.refusals: list[str] = []
@@ -43,6 +46,7 @@ class Ledger:
         kind, name, *words = line.split(maxsplit=2)
         rest = words[0] if words else ""
         if kind == "assigned":
+            self.tellings[name] += 1
             self.owned[name] = {int(number) for number in rest.split(",") if number}
         elif kind == "got":
             partition, _, run = rest.partition(" ")
