@@ -19,7 +19,8 @@ SETTLES_IN_S: Final = 90.0
 """How long, in virtual time, everything may take to come to rest once nothing disturbs it."""
 
 
-TROUBLED_S: Final = ((2, 6), (2, 6), (10, 25))
+LONG: Final = (10, 25)
+TROUBLED_S: Final = ((2, 6), (2, 6), LONG)
 """How long there may be troubles, in seconds from and to: many short lives see more beginnings than few long ones."""
 
 
@@ -41,10 +42,15 @@ class Scenario:
     """A world, set up as the seed will have it."""
 
     def __init__(
-        self, seed: int, themes: Sequence[str] = THEMES, troubles: Sequence[str] | None = None
+        self,
+        seed: int,
+        themes: Sequence[str] = THEMES,
+        troubles: Sequence[str] | None = None,
+        troubled_s: tuple[int, int] | None = None,
     ) -> None:
-        """`troubles` are the names of those that may come; by default any."""
+        """`troubles` are the names of those that may come, by default any; `troubled_s` as in TROUBLED_S."""
         self.seed = seed
+        self._troubled_s = troubled_s
         self._rng = rng = Random(f"{seed}/scenario")
         flushes = rng.random() < 0.3
         settings = {"group.coordinator.append.linger.ms": rng.choice(("0", "5", "-1"))}
@@ -78,7 +84,9 @@ class Scenario:
         world.weather.worsen()
         Life(world.clock, self._watch())
         troubles = Life(world.clock, self._troubles.live())
-        world.run_until(world.clock.now + self._rng.uniform(*self._rng.choice(TROUBLED_S)))
+        world.run_until(
+            world.clock.now + self._rng.uniform(*(self._troubled_s or self._rng.choice(TROUBLED_S)))
+        )
         troubles.end()
         self._make_peace()
         self._settle()

@@ -21,7 +21,7 @@ from broker.txn_markers import TxnMarkerWriter
 from protocol.errors import ErrorCode
 from storage.local_log import LocalLog
 from tests.simulation import scenario
-from tests.simulation.scenario import Scenario
+from tests.simulation.scenario import LONG, Scenario
 
 SEEDS = range(60)
 PAUSES = ("freeze", "one_more", "lose_member")
@@ -32,7 +32,7 @@ def found(themes: Sequence[str], *troubles: str) -> str:
     """What the first seed that notices has to say; fails where none does."""
     for seed in SEEDS:
         try:
-            Scenario(seed, themes, troubles or None).run()
+            Scenario(seed, themes, troubles or None, LONG).run()
         except AssertionError as violation:
             print(f"seed {seed}: {violation}")
             return str(violation)
