@@ -38,16 +38,18 @@ class DisconnectedError(Exception):
 
 
 class Weather:
-    """How bad the network is; probabilities are for each request."""
+    """How bad the network is; probabilities are for each request. Who wants to be slow is so only while `is_bad`."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
+        self.is_bad = False
         self.lost_requests = self.lost_responses = self.slow = 0.0
         self.slowest_s = 3.0
 
     def worsen(self) -> None:
         """Any kind of weather, as the seed will have it."""
         rng = self._rng
+        self.is_bad = True
         self.lost_requests = rng.choice((0.0, 0.01, 0.05))
         self.lost_responses = rng.choice((0.0, 0.01, 0.05))
         self.slow = rng.choice((0.0, 0.02, 0.1))
@@ -55,6 +57,7 @@ class Weather:
 
     def clear(self) -> None:
         """Nothing gets lost from here on, and nothing takes long."""
+        self.is_bad = False
         self.lost_requests = self.lost_responses = self.slow = 0.0
 
     def loses_request(self) -> bool:

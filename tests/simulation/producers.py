@@ -242,10 +242,12 @@ class ChainMixin(Consumer):
             values = [f"{partition[0]}-{partition[1]}@{one.offset}".encode() for one in records]
             place = (self.target_topic, partition[1] % found[1])
             await producer.send(place, self.world.chain_values(self, values), found[0])
-        if self.rng.random() < 0.05:
+        if self.rng.random() < 0.05 and self.world.weather.is_bad:
             await self.sleep(self.timeout_s * self.rng.choice((0.5, 1.2)))
         await producer.send_offsets(self, {partition: after}, member)
-        if self.rng.random() < 0.08:  # long enough to lose its place in the group
+        if (
+            self.rng.random() < 0.08 and self.world.weather.is_bad
+        ):  # long enough to lose its place in the group
             await self.sleep(self.timeout_s * self.rng.choice((0.5, 0.7, 1.2)))
         if self.rng.random() < 0.05:
             raise AbortableError("so it wants")
