@@ -75,7 +75,6 @@ func options(name, topic, group, protocol string) []kgo.Opt {
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.FetchMaxWait(100 * time.Millisecond),
 		kgo.DisableAutoCommit(),
-		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(o.assigned),
 		kgo.OnPartitionsRevoked(o.gone),
 		kgo.OnPartitionsLost(o.gone),
@@ -153,7 +152,7 @@ func poll(client interface {
 
 // member reads, and commits what it has read, until it is told to leave.
 func member(leave chan struct{}, name string, words []string) error {
-	all := options(name, words[0], words[1], words[2])
+	all := append(options(name, words[0], words[1], words[2]), kgo.BlockRebalanceOnPoll())
 	if len(words) > 3 {
 		all = append(all, kgo.InstanceID(words[3]))
 	}
@@ -182,6 +181,9 @@ func member(leave chan struct{}, name string, words []string) error {
 }
 
 // chain copies by transactions.
+//
+// It does not hold up rebalances: the session itself sees to it that what was taken away in the meantime is not committed,
+// and its end would wait for a heartbeat that waits for the rebalance.
 func chain(leave chan struct{}, name string, words []string) error {
 	every, err := strconv.Atoi(words[4])
 	if err != nil {
@@ -207,7 +209,6 @@ func chain(leave chan struct{}, name string, words []string) error {
 		}
 		records := poll(session)
 		if len(records) == 0 {
-			session.AllowRebalance()
 			count--
 			continue
 		}
@@ -222,7 +223,6 @@ func chain(leave chan struct{}, name string, words []string) error {
 		failed := promise.Err() != nil
 		onPurpose := every > 0 && count%every == 0
 		committed, err := session.End(context.Background(), kgo.TransactionEndTry(!failed && !onPurpose))
-		session.AllowRebalance()
 		if err != nil {
 			return err
 		}
