@@ -13,7 +13,7 @@ from broker.coordinator.group.shard import GroupCoordinatorShard
 from broker.coordinator.partition_log import ReplicaLogs
 from broker.coordinator.parts import CoordinatorLoop, RuntimeParts
 from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.record_types import GROUP_RECORDS, TRANSACTION_RECORDS
+from broker.coordinator.record_types import GROUP_RECORDS, OFFSET_KEY_TYPES, TRANSACTION_RECORDS
 from broker.coordinator.runtime import CoordinatorRuntime
 from broker.coordinator.transaction.coordinator import TransactionCoordinator
 from broker.coordinator.transaction.shard import TransactionCoordinatorShard
@@ -31,13 +31,10 @@ from config.catalogue.groups import (
     OFFSETS_TOPIC_COMPRESSION_CODEC,
 )
 from config.catalogue.transactions import TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE
-from protocol.messages.group_state import LegacyOffsetCommitKey, OffsetCommitKey
 from protocol.records.compression import CompressionType
 
 TRANSACTION_WRITE_TIMEOUT_MS: Final = 60_000
 """How long a transaction's record may wait to be committed; as long as a transaction lasts by default."""
-
-_OFFSET_KEYS: Final = (LegacyOffsetCommitKey.api_key, OffsetCommitKey.api_key)
 
 
 class CoordinatorSurroundings:
@@ -152,4 +149,4 @@ def _transaction_parts(
 
 def _is_needed(record: CoordinatorRecord) -> bool:
     """On a full disk groups go on, and what makes room; offsets come again with the next commit."""
-    return record.value is None or record.key.api_key not in _OFFSET_KEYS
+    return record.value is None or record.key.api_key not in OFFSET_KEY_TYPES

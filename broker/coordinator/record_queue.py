@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from broker.coordinator import errors
 from broker.coordinator.batches import Batch, Committed, Encoded, tell
+from broker.coordinator.partition_log import LogLimits
 from broker.coordinator.parts import RuntimeParts
 from broker.coordinator.shard import CoordinatorShard
 from broker.partition_io import AppendResult
@@ -54,25 +55,27 @@ class RecordQueue(Generic[S]):
 
         On a disk that is full for clients only what `is_needed` can.
         """
+        limits = self._limits(size, is_needed=is_needed)
+        batch = Batch(limits.next_offset, limits.max_batch_bytes)
+        batch.began = self._parts.probe.clock()
+        return batch
+
+    def _limits(self, size: int, *, is_needed: bool) -> LogLimits:
         limits = self._parts.logs.check(self._partition, is_needed=is_needed)
         if RECORD_BATCH_OVERHEAD + size > limits.max_batch_bytes:
             raise ApiError(
                 ErrorCode.MESSAGE_TOO_LARGE,
                 f"Records of {size} bytes for {self.name}, which takes {limits.max_batch_bytes} at a time.",
             )
-        batch = Batch(limits.next_offset, limits.max_batch_bytes)
-        batch.began = self._parts.probe.clock()
-        return batch
+        return limits
 
     def batch_for(self, size: int, *, is_needed: bool) -> Batch:
         """The same, or the batch that is gathered where that has room."""
-        batch = self.new_batch(size, is_needed=is_needed)
         pending = self._pending
-        if pending is None:
-            return batch
-        if pending.size + size <= batch.max_bytes:
-            return pending
-        self.flush()
+        if pending is not None:
+            if pending.size + size <= self._limits(size, is_needed=is_needed).max_batch_bytes:
+                return pending
+            self.flush()
         return self.new_batch(size, is_needed=is_needed)
 
     def add(self, batch: Batch, records: Sequence[Encoded]) -> None:

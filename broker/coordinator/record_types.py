@@ -27,4 +27,9 @@ def _records_of(*modules: ModuleType) -> RecordTypes:
 
 
 GROUP_RECORDS: Final = _records_of(group_state, share_group_state, streams_group_state)
+OFFSET_KEY_TYPES: Final = frozenset(
+    {group_state.LegacyOffsetCommitKey.api_key, group_state.OffsetCommitKey.api_key}
+)
+"""Key types of committed offsets; all others of __consumer_offsets are of groups."""
+
 TRANSACTION_RECORDS: Final = _records_of(transaction_state)

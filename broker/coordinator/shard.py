@@ -12,7 +12,7 @@ Source: org.apache.kafka.coordinator.common.runtime: CoordinatorShard, Coordinat
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID, uuid4
 
 from broker.coordinator.record import CoordinatorRecord
@@ -22,8 +22,6 @@ from config.broker_config import BrokerConfig
 from protocol.errors import ApiError
 
 R_co = TypeVar("R_co", covariant=True)
-NO_PRODUCER_ID: Final = -1
-NO_PRODUCER_EPOCH: Final = -1
 
 
 class CoordinatorResult(Generic[R_co]):

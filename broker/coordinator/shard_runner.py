@@ -29,8 +29,6 @@ from broker.coordinator.loading import LoadCancelledError, ShardLoader
 from broker.coordinator.parts import RuntimeParts
 from broker.coordinator.record_queue import RecordQueue
 from broker.coordinator.shard import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
     CoordinatorResult,
     CoordinatorShard,
     ShardContext,
@@ -45,6 +43,7 @@ from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.builder import build_batch
 from protocol.records.control import end_transaction_marker
+from protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from storage.offsets import FileRecords
 from storage.verification import VerificationGuard
 

@@ -7,7 +7,6 @@ Source: kafka.server.KafkaApis (handleOffsetCommitRequest, handleOffsetFetchRequ
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.coordinator.group.offsets.commit import (
@@ -21,7 +20,7 @@ from broker.coordinator.group.offsets.commit import (
 from broker.coordinator.txn import TransactionalProducer
 from broker.metadata.image import MetadataImage
 from broker.metadata.topics import TopicImage
-from broker.request import Pending, RequestContext, api
+from broker.request import Pending, RequestContext, all_of, api
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.commits import (
@@ -238,7 +237,7 @@ def offset_fetch(
 ) -> Pending[OffsetFetchResponse]:
     version = context.api_version
     fetches = [_Fetch(group, version, request.require_stable) for group in _groups(request, version)]
-    return _all([fetch.ask(broker) for fetch in fetches]).then(
+    return all_of([fetch.ask(broker) for fetch in fetches]).then(
         lambda groups: (
             OffsetFetchResponse(groups=groups)
             if version >= _MANY_GROUPS_SINCE
@@ -388,23 +387,3 @@ def _with_ids(image: MetadataImage, topics: Sequence[TopicResponse]) -> list[Top
             topic.topic_id = there.topic_id
             found.append(topic)
     return found
-
-
-def _all(pending: Sequence[Pending[GroupResponse]]) -> Pending[list[GroupResponse]]:
-    """All results in their order, once the last of them is there."""
-    combined: Pending[list[GroupResponse]] = Pending()
-    results: list[Any] = [None] * len(pending)
-    missing = len(pending)
-
-    def arrived(index: int, result: GroupResponse) -> None:
-        nonlocal missing
-        results[index] = result
-        missing -= 1
-        if not missing:
-            combined.complete(results)
-
-    if not pending:
-        combined.complete([])
-    for index, one in enumerate(pending):
-        one.add_done_callback(partial(arrived, index))
-    return combined

@@ -7,9 +7,9 @@ Source: ShareGroup and StreamsGroup in org.apache.kafka.coordinator.group.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from broker.coordinator.group.group import GroupType
 from broker.coordinator.group.groups import Groups
@@ -30,6 +30,8 @@ class _ForeignGroup:
     """A group that is what its records say. `records` by key type and member ("" where a record is of no member)."""
 
     type: GroupType
+    member_key: ClassVar[KeyType]
+    """The record that each member has."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -48,9 +50,18 @@ class _ForeignGroup:
         assert key_type.api_key is not None
         return self.records.get((key_type.api_key, member_id), (None, None))[1]
 
-    def members(self, key_type: KeyType) -> Iterator[str]:
-        """The ids of the members that have a record of this type."""
-        return (member_id for kind, member_id in self.records if kind == key_type.api_key)
+    @property
+    def members(self) -> list[str]:
+        """The ids of its members."""
+        return [member_id for kind, member_id in self.records if kind == self.member_key.api_key]
+
+    @property
+    def member_count(self) -> int:
+        return len(self.members)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
 
     @property
     def protocol_type(self) -> str:
@@ -67,14 +78,7 @@ class ShareGroup(_ForeignGroup):
     """A share group: its offsets are not in __consumer_offsets, and nobody commits to it."""
 
     type = GroupType.SHARE
-
-    @property
-    def member_count(self) -> int:
-        return sum(1 for _ in self.members(share.ShareGroupMemberMetadataKey))
-
-    @property
-    def is_empty(self) -> bool:
-        return self.member_count == 0
+    member_key = share.ShareGroupMemberMetadataKey
 
     @property
     def state_name(self) -> str:
@@ -114,8 +118,7 @@ class ShareGroup(_ForeignGroup):
             )
 
     def is_subscribed_to(self, topic: str) -> bool:
-        members = self.members(share.ShareGroupMemberMetadataKey)
-        said = (self.find(share.ShareGroupMemberMetadataKey, member_id) for member_id in members)
+        said = (self.find(self.member_key, member_id) for member_id in self.members)
         return any(topic in value.subscribed_topic_names for value in said)
 
     def offset_expires_from(self, commit_timestamp_ms: int, now_ms: int) -> int | None:
@@ -126,14 +129,7 @@ class StreamsGroup(_ForeignGroup):
     """A streams group; its members commit offsets as those of consumer groups do."""
 
     type = GroupType.STREAMS
-
-    @property
-    def member_count(self) -> int:
-        return sum(1 for _ in self.members(streams.StreamsGroupMemberMetadataKey))
-
-    @property
-    def is_empty(self) -> bool:
-        return self.member_count == 0
+    member_key = streams.StreamsGroupMemberMetadataKey
 
     @property
     def state_name(self) -> str:
@@ -147,8 +143,9 @@ class StreamsGroup(_ForeignGroup):
             return "NotReady"
         if group.epoch > assigned:
             return "Assigning"
-        members = self.members(streams.StreamsGroupMemberMetadataKey)
-        return "Stable" if all(self._is_reconciled(each, assigned) for each in members) else "Reconciling"
+        return (
+            "Stable" if all(self._is_reconciled(each, assigned) for each in self.members) else "Reconciling"
+        )
 
     def _is_reconciled(self, member_id: str, assignment_epoch: int) -> bool:
         current = self.find(streams.StreamsGroupCurrentMemberAssignmentKey, member_id)

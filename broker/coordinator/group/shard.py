@@ -5,7 +5,6 @@ Each record goes to whom it belongs to. Source: org.apache.kafka.coordinator.gro
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -16,13 +15,12 @@ from broker.coordinator.group.groups import Groups
 from broker.coordinator.group.offsets.manager import OffsetManager
 from broker.coordinator.group.offsets.removal import OffsetRemoval
 from broker.coordinator.record import CoordinatorRecord
+from broker.coordinator.record_types import OFFSET_KEY_TYPES
 from broker.coordinator.shard import ShardContext
 from broker.metadata.image import MetadataDelta, MetadataImage
 
-logger = logging.getLogger("barnabas.groups")
-
-LEGACY_OFFSET, OFFSET, CLASSIC_GROUP = 0, 1, 2
-_OFFSETS: Final = frozenset({LEGACY_OFFSET, OFFSET})
+_CLASSIC_GROUP: Final = 2
+"""The key type of GroupMetadata."""
 
 
 class GroupCoordinatorShard:
@@ -36,7 +34,7 @@ class GroupCoordinatorShard:
         self.classic = ClassicGroups(context, self.groups, self.offsets)
         self.consumers = ConsumerGroups(context, self.groups, self.offsets, self.classic)
         self._replayers: dict[int, Callable[[Any, Any], None]] = {
-            CLASSIC_GROUP: self.classic.replay,
+            _CLASSIC_GROUP: self.classic.replay,
             **self.consumers.replayers(),
             **ForeignGroups(self.groups).replayers(),
         }
@@ -44,7 +42,7 @@ class GroupCoordinatorShard:
     def replay(self, offset: int, producer_id: int, producer_epoch: int, record: CoordinatorRecord) -> None:
         kind = record.key.api_key
         assert kind is not None
-        if kind in _OFFSETS:
+        if kind in OFFSET_KEY_TYPES:
             self.offsets.replay(offset, producer_id, producer_epoch, record.key, record.value)
         else:
             self._replayers[kind](record.key, record.value)

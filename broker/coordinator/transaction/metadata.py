@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from broker.coordinator.java_order import SMALLEST_TABLE, table_after_adding, table_for_copy
-from broker.coordinator.shard import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from broker.coordinator.transaction.state import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -24,6 +23,7 @@ from broker.coordinator.transaction.state import (
     TransactionState,
 )
 from broker.coordinator.txn import TopicPartition
+from protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 MAX_EPOCH: Final = 32767
 """The highest epoch of a producer id: never given to a client, so that each can be fenced with a higher one."""

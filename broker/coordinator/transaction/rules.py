@@ -11,7 +11,6 @@ import enum
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from broker.coordinator.shard import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from broker.coordinator.transaction.metadata import (
     MAX_EPOCH,
     TV_0,
@@ -27,6 +26,7 @@ from broker.coordinator.transaction.state import (
 )
 from broker.coordinator.txn import TopicPartition
 from protocol.errors import ApiError, ErrorCode
+from protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 
 class NewIdNeeded(enum.Enum):

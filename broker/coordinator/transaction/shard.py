@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
 from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.shard import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, CoordinatorResult, ShardContext
+from broker.coordinator.shard import CoordinatorResult, ShardContext
 from broker.coordinator.transaction import rules
 from broker.coordinator.transaction.java_order import in_java_order
 from broker.coordinator.transaction.markers import PendingMarkers
@@ -35,6 +35,7 @@ from config.catalogue.transactions import (
 )
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.transaction_state import TransactionLogKey, TransactionLogValue
+from protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 logger = logging.getLogger("barnabas.transactions")
 

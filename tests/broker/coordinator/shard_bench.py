@@ -16,8 +16,6 @@ from uuid import UUID
 
 from broker.coordinator.record import CoordinatorRecord
 from broker.coordinator.shard import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
     CoordinatorResult,
     CoordinatorShard,
     ShardContext,
@@ -28,6 +26,7 @@ from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.request import Pending
 from config.broker_config import BrokerConfig
 from protocol.errors import ApiError
+from protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from protocol.schema import Message
 from tests.broker.fakes import ManualTimer
 from tests.broker.logs import START_MS

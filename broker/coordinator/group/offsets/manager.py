@@ -25,10 +25,11 @@ from broker.coordinator.group.offsets.store import (
     PendingOffsets,
 )
 from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.shard import NO_PRODUCER_ID, CoordinatorResult, ShardContext
+from broker.coordinator.shard import CoordinatorResult, ShardContext
 from config.catalogue.groups import OFFSET_METADATA_MAX_BYTES
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.group_state import LegacyOffsetCommitValue
+from protocol.records.layout import NO_PRODUCER_ID
 from protocol.wire import ZERO_UUID, Uuid
 
 logger = logging.getLogger("barnabas.groups")

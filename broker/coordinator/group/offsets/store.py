@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from protocol.wire import ZERO_UUID, Uuid
+from storage.offsets import NO_LEADER_EPOCH
 
 NO_EXPIRATION: Final = -1
-NO_LEADER_EPOCH: Final = -1
 
 
 class CommittedOffset(NamedTuple):
