@@ -24,6 +24,9 @@ class File(Protocol):
     def size(self) -> int:
         """Its length in bytes."""
 
+    def fileno(self) -> int | None:
+        """The descriptor, for sendfile; None where there is none, or no longer."""
+
     def pread(self, length: int, position: int) -> bytes:
         """Up to `length` bytes from `position`; fewer at the end of the file."""
 
@@ -128,6 +131,9 @@ class RealFile:
 
     def size(self) -> int:
         return os.fstat(self.fd).st_size
+
+    def fileno(self) -> int | None:
+        return self.fd if self.fd >= 0 else None
 
     def pread(self, length: int, position: int) -> bytes:
         return os.pread(self.fd, length, position)

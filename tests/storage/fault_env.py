@@ -161,6 +161,9 @@ class FaultFile:
         self._do("pread")
         return bytes(self.inode.data[position : position + length])
 
+    def fileno(self) -> int | None:
+        return None
+
     def pread_into(self, buffer: memoryview, position: int) -> int:
         self._do("pread")
         data = self.inode.data[position : position + len(buffer)]
