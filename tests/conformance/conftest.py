@@ -1,14 +1,42 @@
-"""What several modules hold against Apache Kafka: one directory that each of its versions has written."""
+"""What several modules hold against Apache Kafka: directories that it has written, its tools, both brokers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from tests.conformance.admin_cli import Tools
+from tests.conformance.admin_peer import AdminPeer
 from tests.conformance.handover import kafka_side
-from tests.conformance.kafka_jars import KAFKA_39, KAFKA_VERSION
+from tests.conformance.kafka_jars import KAFKA_39, KAFKA_VERSION, require_classpath
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.broker_process import BrokerProcess
 
 
 @pytest.fixture(scope="session", params=[KAFKA_VERSION, KAFKA_39])
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> kafka_side.Written:
     """Written by Apache Kafka, once for each version; copy a directory before you change it."""
     return kafka_side.write(tmp_path_factory.mktemp(f"kafka-{request.param}"), request.param)
+
+
+@pytest.fixture(scope="module")
+def peer() -> Iterator[AdminPeer]:
+    """One JVM with Kafka's clients and tools, for whichever brokers a module looks at."""
+    running = AdminPeer()
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module", params=["kafka", "barnabas"])
+def tools(
+    request: pytest.FixtureRequest, peer: AdminPeer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Tools]:
+    """Both sets of tools on either broker, which has the OVERRIDES of the module that asks."""
+    directory, overrides = tmp_path_factory.mktemp(request.param), request.module.OVERRIDES
+    if request.param == "kafka":
+        with ApacheKafka(directory, require_classpath(), overrides) as broker:
+            yield Tools(peer, broker.bootstrap)
+    else:
+        with BrokerProcess(directory, overrides) as broker:
+            yield Tools(peer, broker.bootstrap)

@@ -30,9 +30,6 @@ from tests.conformance.admin_cli import (
 )
 from tests.conformance.admin_cli import topics as described
 from tests.conformance.admin_peer import AdminPeer
-from tests.conformance.kafka_jars import require_classpath
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.conformance
 
@@ -43,26 +40,6 @@ OVERRIDES = {
     "offsets.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
-
-
-@pytest.fixture(scope="module")
-def peer() -> Iterator[AdminPeer]:
-    peer = AdminPeer()
-    yield peer
-    peer.close()
-
-
-@pytest.fixture(scope="module", params=["kafka", "barnabas"])
-def tools(
-    request: pytest.FixtureRequest, peer: AdminPeer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Tools]:
-    directory = tmp_path_factory.mktemp(request.param)
-    if request.param == "kafka":
-        with ApacheKafka(directory, require_classpath(), OVERRIDES) as broker:
-            yield Tools(peer, broker.bootstrap)
-    else:
-        with BrokerProcess(directory, OVERRIDES) as broker:
-            yield Tools(peer, broker.bootstrap)
 
 
 def test_topics(tools: Tools) -> None:

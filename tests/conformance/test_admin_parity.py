@@ -5,7 +5,6 @@ What stays different is a row of docs/differences.md, with its reason; a row tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,14 +18,6 @@ from tests.conformance.parity.transcript import Place, Transcript
 pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(600)]
 
 TELLERS = (by_java, by_tools, by_confluent, by_kafka_python, by_groups)
-
-
-@pytest.fixture(scope="module")
-def peer() -> Iterator[AdminPeer]:
-    """One JVM with Kafka's client and tools for both brokers."""
-    running = AdminPeer()
-    yield running
-    running.close()
 
 
 def told(place: Path, side: str, peer: AdminPeer) -> Transcript:

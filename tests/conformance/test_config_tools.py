@@ -77,14 +77,6 @@ _ERROR = re.compile(r"errors\.(\w+)")
 
 
 @pytest.fixture(scope="module")
-def peer() -> Iterator[AdminPeer]:
-    """Kafka's tools in one JVM."""
-    running = AdminPeer()
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
     with ApacheKafka(tmp_path_factory.mktemp("kafka"), require_classpath(), SETTINGS) as running:
         yield running

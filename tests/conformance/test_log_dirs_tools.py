@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,13 +22,6 @@ pytestmark = [pytest.mark.conformance, pytest.mark.timeout(200)]
 
 TOPIC = "tool"
 LIMIT_S = 60.0
-
-
-@pytest.fixture(scope="module")
-def tools() -> Iterator[AdminPeer]:
-    running = AdminPeer()
-    yield running
-    running.close()
 
 
 def told(broker: ApacheKafka | BrokerProcess, parent: Path, tools: AdminPeer) -> list[object]:
@@ -99,15 +91,15 @@ def in_order(text: str) -> object:
     return [ordered(json.loads(line)) if line.startswith("{") else line for line in text.splitlines()]
 
 
-def test_the_tools_say_the_same(tmp_path: Path, tools: AdminPeer) -> None:
+def test_the_tools_say_the_same(tmp_path: Path, peer: AdminPeer) -> None:
     for name in ("kafka", "ours"):
         (tmp_path / name).mkdir()
     settings = {"node.id": "1"}
     kafka_dir, our_dir = tmp_path / "kafka", tmp_path / "ours"
     kafka = told(
-        ApacheKafka(kafka_dir, require_classpath(), settings | three_dirs(kafka_dir)), kafka_dir, tools
+        ApacheKafka(kafka_dir, require_classpath(), settings | three_dirs(kafka_dir)), kafka_dir, peer
     )
     profile = {"barnabas.profile": "kafka"}
-    ours = told(BrokerProcess(our_dir, {**settings, **profile, **three_dirs(our_dir)}), our_dir, tools)
+    ours = told(BrokerProcess(our_dir, {**settings, **profile, **three_dirs(our_dir)}), our_dir, peer)
     for our_line, line in zip(ours, kafka, strict=True):
         assert our_line == line

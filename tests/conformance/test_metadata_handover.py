@@ -26,14 +26,6 @@ SEEDS = int(os.environ.get("BARNABAS_HANDOVER_SEEDS", "1"))
 STOP, KILL = "stop", "kill"
 
 
-@pytest.fixture(scope="module")
-def peer() -> Iterator[AdminPeer]:
-    """One JVM with Kafka's clients for all that is looked at."""
-    running = AdminPeer()
-    yield running
-    running.close()
-
-
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Directory]:
     """The directory that goes round."""

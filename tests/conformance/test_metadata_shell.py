@@ -25,14 +25,6 @@ MANY_SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "5000"}
 
 
 @pytest.fixture(scope="module")
-def peer() -> Iterator[AdminPeer]:
-    """Kafka's reading of metadata, and its dump tool."""
-    running = AdminPeer()
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
 def left(peer: AdminPeer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Directory]:
     """A directory that Barnabas has worked in for two starts, with snapshots as it went along."""
     directory = Directory(tmp_path_factory.mktemp("ours"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -106,13 +105,6 @@ def _plain(path: Path) -> list[str]:
         if isinstance(record, UserScramCredentialRecord) and len(record.salt) > 4:
             record.salt = record.stored_key = record.server_key = b"drawn"
     return [repr(record) for record in records]
-
-
-@pytest.fixture(scope="module")
-def peer() -> Iterator[AdminPeer]:
-    running = AdminPeer()
-    yield running
-    running.close()
 
 
 def ours(place: Place, words: tuple[str, ...]) -> Outcome:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,12 +14,8 @@ from confluent_kafka import Producer
 
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from tests.conformance.admin_cli import Tools, View
-from tests.conformance.admin_peer import AdminPeer
-from tests.conformance.kafka_jars import require_classpath
 from tests.conformance.peer import Peer
 from tests.conformance.speaker import batch
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.conformance
 
@@ -34,26 +29,6 @@ OVERRIDES = {
 HALF_AN_HOUR_MS = 30 * 60 * 1000
 STRANGERS = (2**40, 2**40 + 1)
 """Producers that no coordinator knows."""
-
-
-@pytest.fixture(scope="module")
-def peer() -> Iterator[AdminPeer]:
-    peer = AdminPeer()
-    yield peer
-    peer.close()
-
-
-@pytest.fixture(scope="module", params=["kafka", "barnabas"])
-def tools(
-    request: pytest.FixtureRequest, peer: AdminPeer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Tools]:
-    directory = tmp_path_factory.mktemp(request.param)
-    if request.param == "kafka":
-        with ApacheKafka(directory, require_classpath(), OVERRIDES) as broker:
-            yield Tools(peer, broker.bootstrap)
-    else:
-        with BrokerProcess(directory, OVERRIDES) as broker:
-            yield Tools(peer, broker.bootstrap)
 
 
 @pytest.fixture(scope="module")

@@ -278,9 +278,6 @@ class OffsetManager:
 
     # What others ask.
 
-    def has_offsets(self, group_id: str) -> bool:
-        return self.committed.group(group_id) is not None
-
     def has_pending_transactions(self, group_id: str) -> bool:
         return self.pending.has_open(group_id)
 
