@@ -1,4 +1,4 @@
-"""Writes what is derived: docs/configuration.md, docs/apis.md, docs/cli.md and the table in README.md.
+"""Writes what is derived: docs/configuration.md, docs/apis.md, docs/cli.md, docs/performance.md and README.md's tables.
 
 python docs/generate.py           writes them
 python docs/generate.py --check   exits with 1 and says which differ; the tests do this
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from bench import results
 from broker import handlers
 from broker.admin.reference import render as render_commands
 from broker.request import REGISTRY
@@ -105,6 +106,7 @@ def documents() -> dict[Path, str]:
         ROOT / "docs" / "apis.md": api_document(),
         ROOT / "docs" / "cli.md": render_commands(),
         ROOT / "docs" / "configuration.md": render(),
+        ROOT / "docs" / "performance.md": results.render(),
     }
 
 

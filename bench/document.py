@@ -1,0 +1,87 @@
+"""docs/performance.md, from results that are stored: figures come out of runs, and the prose is the benchmarks' own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from bench.results import Section, Table
+
+ORDER: Final = (
+    "targets",
+    "produce",
+    "consume",
+    "latency",
+    "processes",
+    "soak",
+    "startup",
+    "recovery",
+    "opening",
+    "partitions",
+    "groups",
+    "group-loading",
+    "lookup",
+    "compaction",
+    "moves",
+    "metadata",
+    "storage",
+    "records",
+    "codec",
+    "plain-python",
+)
+"""Sections in the order of the document; others come behind, by name."""
+
+_HEAD: Final = """\
+# What it costs, beside Apache Kafka
+
+Written by `python -m bench` from the results that the benchmarks left in `docs/performance/`; `make docs` writes it
+again from the same, and nothing in it is typed by hand. Client and brokers share one machine. Figures of one machine on
+one day: the ratio is what they are good for. Each section says when and on what it was measured, and by which command.
+"""
+
+
+def render(sections: Iterable[Section]) -> str:
+    """The whole document, of sections in any order."""
+    ordered = sorted(sections, key=lambda section: place_of(section.name))
+    return "\n".join([_HEAD, *map(render_section, ordered)])
+
+
+def place_of(name: str) -> tuple[int, str]:
+    """Sorts names of sections."""
+    return (ORDER.index(name) if name in ORDER else len(ORDER), name)
+
+
+def render_section(section: Section) -> str:
+    """A heading, prose, tables, and what was measured when and how."""
+    blocks = [f"## {section.title}", *section.prose]
+    for table in section.tables:
+        blocks += [f"**{table.title}**"] if table.title else []
+        blocks.append(render_table(table))
+    blocks += [*section.remarks, _measured(section)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def render_table(table: Table) -> str:
+    """As GitHub's Markdown has it."""
+    rule = ["---"] + ["---:"] * (len(table.heads) - 1)
+    return "\n".join(
+        f"| {' | '.join(cells)} |" for cells in (_escaped(table.heads), rule, *map(_escaped, table.rows))
+    )
+
+
+def _escaped(cells: Sequence[str]) -> list[str]:
+    return [cell.replace("|", "\\|") for cell in cells]
+
+
+def _measured(section: Section) -> str:
+    facts = dict(section.facts)
+    words = [f"Measured {facts.pop('date', 'on a day that nobody wrote down')}"]
+    words += [_fact(name, value) for name, value in facts.items()]
+    words += [f"{name}: {value}" for name, value in section.options.items()]
+    return f"*{'; '.join(words)}.*"
+
+
+def _fact(name: str, value: str) -> str:
+    """Some values say themselves what they are."""
+    return {"barnabas": f"Barnabas {value}", "command": f"`{value}`"}.get(name, value)

@@ -1,0 +1,74 @@
+"""Where and with what a benchmark was run: the facts that stand beside its figures."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import confluent_kafka
+
+from broker.version import VERSION
+from protocol.records.record import COMPILED
+from tests.conformance.kafka_jars import BUILD, KAFKA_VERSION
+
+_ROOT = Path(__file__).parents[1]
+
+
+@cache
+def facts() -> dict[str, str]:
+    """Date, machine and versions, in the order in which they are shown."""
+    found = {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "machine": f"{processor()}, {cores()} cores, {memory_gib()} GiB",
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "barnabas": f"{VERSION}{commit()}, loops {'compiled' if COMPILED else 'not compiled'}",
+        "clients": f"librdkafka {confluent_kafka.libversion()[0]}",
+    }
+    if (BUILD / f"apache-kafka-{KAFKA_VERSION}").is_dir() and (java := java_version()):
+        found["kafka"] = f"Apache Kafka {KAFKA_VERSION} on Java {java}"
+    return found
+
+
+def processor() -> str:
+    """The processor's name."""
+    try:
+        names = re.findall(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        names = []
+    return names[0] if names else platform.machine()
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory_gib() -> int:
+    """Memory of the machine, rounded."""
+    return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30))
+
+
+def commit() -> str:
+    """` at abc1234` where this is a checkout."""
+    command = ["git", "-C", str(_ROOT), "rev-parse", "--short=7", "HEAD"]
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return f" at {ran.stdout.strip()}" if ran.returncode == 0 else ""
+
+
+def java_version() -> str | None:
+    """What `java -version` says, None where there is no Java."""
+    if shutil.which("java") is None:
+        return None
+    ran = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "([^"]+)"', ran.stderr)
+    return found[1] if found else None

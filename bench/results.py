@@ -1,0 +1,171 @@
+"""What benchmarks hand over, where it is kept, and the arguments that all of them have in common.
+
+A benchmark makes a `Section` and publishes it:
+
+    parser = results.arguments(__doc__)                 # --quick, --no-kafka, --results
+    options = parser.parse_args(argv)
+    section = Section(
+        name="lookup",                                  # docs/performance/lookup.json
+        title="Lookups in a log of 101 segments",
+        prose=["What is measured and how, in whole sentences."],
+        tables=[Table(["us", "Barnabas"], [["by timestamp", number(84.2)]])],
+        figures={"by timestamp us": 84.2},              # numbers for whoever quotes them: README, docs/multicore.md
+        options={"segments": "100"},
+    )
+    results.publish(section, options)
+
+That prints it, stores it with the facts of the machine and the day, and renders docs/performance.md from all that is
+stored. Quick runs keep theirs in build/performance: nobody should quote them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from rich import box
+from rich import table as rich_table
+from rich.console import Console
+
+from bench import document, machine
+
+ROOT: Final = Path(__file__).parents[1]
+STORE: Final = ROOT / "docs" / "performance"
+QUICK_STORE: Final = ROOT / "build" / "performance"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells are text: `number()` writes one. The first column is aligned to the left."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            assert len(row) == len(self.heads), f"{len(row)} cells under {len(self.heads)} heads: {row}"
+
+
+@dataclass(frozen=True)
+class Section:
+    """One heading of docs/performance.md with all that is below it."""
+
+    name: str
+    title: str
+    prose: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    figures: Mapping[str, float] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """Left empty by benchmarks: `publish` asks the machine."""
+    remarks: Sequence[str] = ()
+    """Below the tables: what somebody has to know who reads them."""
+
+
+def number(value: float | None, digits: int | None = None) -> str:
+    """A figure for people: three digits or so where nobody says how many behind the point; `-` where there is none."""
+    if value is None or math.isnan(value):
+        return "-"
+    if digits is None:
+        size = abs(value)
+        digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 0.1 else 3
+    return f"{value:,.{digits}f}"
+
+
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """A parser with what every benchmark understands."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="seconds instead of minutes, and figures that say nothing"
+    )
+    parser.add_argument(
+        "--no-kafka", action="store_true", help="leaves Apache Kafka out even where Java is there"
+    )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        help="where the results are kept; docs/performance, or build/performance when --quick",
+    )
+    return parser
+
+
+def store_of(options: argparse.Namespace) -> Path:
+    """The directory that the options name."""
+    if options.results is not None:
+        return Path(options.results)
+    return QUICK_STORE if options.quick else STORE
+
+
+def publish(section: Section, options: argparse.Namespace) -> Section:
+    """Prints a section, stores it and renders the document that it is a part of; returns it with its facts."""
+    said = {**section.options, **({"quick": "yes, so these figures say nothing"} if options.quick else {})}
+    section = dataclasses.replace(section, options=said, facts=section.facts or _facts())
+    show(section)
+    directory = store_of(options)
+    store(section, directory)
+    write_document(directory)
+    return section
+
+
+def _facts() -> dict[str, str]:
+    return {**machine.facts(), "command": f"python {shlex.join(sys.orig_argv[1:])}"}
+
+
+def show(section: Section) -> None:
+    """On the terminal."""
+    console = Console(soft_wrap=True)
+    console.print(f"\n[bold]{section.title}[/bold]")
+    for table in section.tables:
+        shown = rich_table.Table(title=table.title or None, title_justify="left", box=box.SIMPLE_HEAD)
+        for position, head in enumerate(table.heads):
+            shown.add_column(head, justify="left" if position == 0 else "right")
+        for row in table.rows:
+            shown.add_row(*row)
+        console.print(shown)
+    for remark in section.remarks:
+        console.print(remark)
+
+
+def store(section: Section, directory: Path = STORE) -> None:
+    """As JSON that a diff can be read of."""
+    directory.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(dataclasses.asdict(section), indent=1, ensure_ascii=False)
+    (directory / f"{section.name}.json").write_text(text + "\n")
+
+
+def load(name: str, directory: Path = STORE) -> Section:
+    """The section as it was stored. FileNotFoundError where it never was."""
+    return parse(json.loads((directory / f"{name}.json").read_text()))
+
+
+def load_all(directory: Path = STORE) -> list[Section]:
+    """All that is stored."""
+    return [load(path.stem, directory) for path in sorted(directory.glob("*.json"))]
+
+
+def render(directory: Path = STORE) -> str:
+    """The document of all that is stored."""
+    return document.render(load_all(directory))
+
+
+def write_document(directory: Path = STORE) -> Path:
+    """Renders what the directory holds into the file beside it: docs/performance.md."""
+    path = directory.with_suffix(".md")
+    path.write_text(render(directory))
+    return path
+
+
+def parse(stored: Mapping[str, Any]) -> Section:
+    """A section from its JSON."""
+    return Section(**{**stored, "tables": [Table(**table) for table in stored["tables"]]})

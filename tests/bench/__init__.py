@@ -1,0 +1,1 @@
+"""The benchmarks themselves: what can be tested of them without measuring anything."""
