@@ -11,6 +11,7 @@ that the version cannot carry raises ValueError, for it is ours.
 from __future__ import annotations
 
 import struct
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from protocol.errors import ProtocolError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from protocol.schema import Struct
     from protocol.wire import Chunk
 
-    Decoder = Callable[[bytes, int, int], tuple[Message, int]]
+    Decoder = Callable[[bytes | memoryview, int, int], tuple[Message, int]]
     Encoder = Callable[[Any, list[Chunk]], None]
 
 M = TypeVar("M", bound=Message)
@@ -35,16 +36,17 @@ _decoders: dict[tuple[type[Message], int], Decoder] = {}
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 
 
-def decoder(message_type: type[M], version: int) -> Callable[[bytes, int, int], tuple[M, int]]:
+def decoder(message_type: type[M], version: int) -> Callable[[bytes | memoryview, int, int], tuple[M, int]]:
     """The function (buffer, position, end) -> (message, position after it).
 
-    A records field of the message is a memoryview of the buffer, everything else a copy. The function raises
-    ProtocolError for bytes that are no such message. Raises ValueError for a version that there is not.
+    The buffer is bytes, or a memoryview of bytes. A records field of the message is a memoryview of the
+    buffer, everything else a copy. The function raises ProtocolError for bytes that are no such message.
+    Raises ValueError for a version that there is not.
     """
     found = _decoders.get((message_type, version))
     if found is None:
         found = _decoders[message_type, version] = _compile_decoder(message_type, version)
-    return cast("Callable[[bytes, int, int], tuple[M, int]]", found)
+    return cast("Callable[[bytes | memoryview, int, int], tuple[M, int]]", found)
 
 
 def encoder(message_type: type[M], version: int) -> Callable[[M, list[Chunk]], None]:
@@ -83,7 +85,7 @@ def element_encoder(
 
 def decode(message_type: type[M], version: int, data: bytes | bytearray | memoryview) -> M:
     """The message that all of `data` is. Raises ProtocolError where it is none, or more follows it."""
-    buffer = data if type(data) is bytes else bytes(data)
+    buffer = bytes(data) if isinstance(data, bytearray) else data
     message, position = decoder(message_type, version)(buffer, 0, len(buffer))
     if position != len(buffer):
         excess = len(buffer) - position
@@ -126,20 +128,23 @@ def _compile_decoder(message_type: type[Message], version: int) -> Decoder:
 
     title = f"{message_type.__name__} v{version}"
 
-    def compiled(*, lenient: bool) -> Callable[[bytes, int, int], tuple[Message, int]]:
-        source = ReaderSource(layout(message_type, version), lenient=lenient)
+    @cache
+    def compiled(*, lenient: bool, views: bool) -> Decoder:
+        source = ReaderSource(layout(message_type, version), lenient=lenient, views=views)
         return source.compiled("read", f"decoder of {title}", _READING)
 
-    read = compiled(lenient=False)
+    read_bytes = compiled(lenient=False, views=False)
 
-    def decode_at(buffer: bytes, position: int, end: int) -> tuple[Message, int]:
+    def decode_at(buffer: bytes | memoryview, position: int, end: int) -> tuple[Message, int]:
         if end != len(buffer):
             buffer = buffer[:end]  # the generated code relies on the buffer ending where the message must
+        views = type(buffer) is memoryview
+        read = compiled(lenient=False, views=True) if views else read_bytes
         try:
             try:
                 return read(buffer, position, end)
             except UnicodeDecodeError:
-                return compiled(lenient=True)(buffer, position, end)
+                return compiled(lenient=True, views=views)(buffer, position, end)
         except (IndexError, struct.error) as error:
             raise ProtocolError(f"{title} is cut off: {end - position} bytes are too few") from error
         except ProtocolError as error:
@@ -182,7 +187,7 @@ def _explained(message: Message, version: int, error: Exception) -> ValueError:
 # What the generated decoders call when something is not the usual case.
 
 
-def _long_varint(buffer: bytes, position: int, first: int) -> tuple[int, int]:
+def _long_varint(buffer: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
     """The varint whose first byte, already read, was `first`, and which goes on at `position`."""
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
@@ -226,14 +231,14 @@ def _misplaced_tag(tag: int) -> ProtocolError:
     return ProtocolError(f"tag {tag} does not belong to this version")
 
 
-def _tag_count(buffer: bytes, position: int, end: int) -> tuple[int, int]:
+def _tag_count(buffer: bytes | memoryview, position: int, end: int) -> tuple[int, int]:
     count, position = read_unsigned_varint(buffer, position)
     if count * 2 > end - position:
         raise _too_many("tagged fields", count, end - position)
     return count, position
 
 
-def _tag_header(buffer: bytes, position: int, end: int) -> tuple[int, int, int]:
+def _tag_header(buffer: bytes | memoryview, position: int, end: int) -> tuple[int, int, int]:
     """The tag, where its value begins and where it ends."""
     tag, position = read_unsigned_varint(buffer, position)
     size, position = read_unsigned_varint(buffer, position)
@@ -242,12 +247,12 @@ def _tag_header(buffer: bytes, position: int, end: int) -> tuple[int, int, int]:
     return tag, position, position + size
 
 
-def _unknown_tags(buffer: bytes, position: int, end: int) -> tuple[dict[int, bytes], int]:
+def _unknown_tags(buffer: bytes | memoryview, position: int, end: int) -> tuple[dict[int, bytes], int]:
     unknown = {}
     count, position = _tag_count(buffer, position, end)
     for _ in range(count):
         tag, position, stop = _tag_header(buffer, position, end)
-        unknown[tag] = buffer[position:stop]
+        unknown[tag] = bytes(buffer[position:stop])
         position = stop
     return unknown, position
 

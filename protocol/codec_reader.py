@@ -64,12 +64,15 @@ class ReaderSource(Source):
     The variables of the code: `buf` the bytes, `p` the position, `end` where the bytes end, `view` a
     memoryview of them, `n` the last length or count (plus one while it is compact), `q` where the last
     string or bytes end. `lenient` code puts U+FFFD where text is not UTF-8, for which the other raises
-    UnicodeDecodeError: it is slower, and only used when that has happened.
+    UnicodeDecodeError: it is slower, and only used when that has happened. Code for `views` takes a
+    memoryview for `buf`, the other bytes, whose slices are ready for use.
     """
 
-    def __init__(self, layout: StructOf, *, lenient: bool = False) -> None:
+    def __init__(self, layout: StructOf, *, lenient: bool = False, views: bool = False) -> None:
         super().__init__()
-        self._text = 'decode("utf-8", "replace")' if lenient else "decode()"
+        arguments = '"utf-8", "replace"' if lenient else '"utf-8"' if views else ""
+        self._text = f"str({{}}, {arguments})" if views else f"{{}}.decode({arguments})"
+        self._bytes = "bytes({})" if views else "{}"
         self._run: list[tuple[str, str]] = []
         self._reads_records = False
         self.function("def read(buf, p, end):", lambda: self._message(layout))
@@ -152,9 +155,9 @@ class ReaderSource(Source):
             self._reads_records = True
             self.put(f"{target} = view[p:q]")
         elif isinstance(value, KafkaBytes):
-            self.put(f"{target} = buf[p:q]")
+            self.put(f"{target} = {self._bytes.format('buf[p:q]')}")
         else:
-            self.put(f"{target} = buf[p:q].{self._text}")
+            self.put(f"{target} = {self._text.format('buf[p:q]')}")
         self.put("p = q")
         self.depth -= indent
 
@@ -178,7 +181,8 @@ class ReaderSource(Source):
     def _fixed_array(self, target: str, fixed: str, size: int) -> None:
         self.put(f"q = p + n * {size}")
         if fixed.endswith("s"):
-            self.put(f"{target} = [buf[i : i + {size}] for i in range(p, q, {size})]")
+            item = self._bytes.format(f"buf[i : i + {size}]")
+            self.put(f"{target} = [{item} for i in range(p, q, {size})]")
         else:
             key = f"unpacks of {fixed}"
             unpacks = self.constant("unpacks", [item.unpack_from for item in small_packings(fixed)], key)
@@ -242,6 +246,6 @@ class ReaderSource(Source):
             branch = "elif"
         if tagged.misplaced:
             self.put(f"{branch} tag in {set(tagged.misplaced)!r}:", "    raise misplaced_tag(tag)")
-        self.put("else:", "    unknown[tag] = buf[p:stop]", "    p = stop")
+        self.put("else:", "    unknown[tag] = bytes(buf[p:stop])", "    p = stop")
         self.depth -= 1
         self.put("m.unknown_tagged_fields = unknown or None", "return p")

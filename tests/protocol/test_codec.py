@@ -31,7 +31,7 @@ from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.produce import ProduceRequest
 from protocol.messages.quotas import AlterClientQuotasRequest
 from protocol.messages.transaction_state import TransactionLogValue
-from protocol.schema import Message
+from protocol.schema import Message, Struct
 from protocol.wire import Chunk, Encoded, EncodedArray
 from tests.protocol.samples import every_version, random_message, version_id
 from tests.protocol.strategies import messages, messages_of
@@ -47,10 +47,24 @@ def assert_parity(message: Message, version: int) -> None:
     data = encode(message, version)
     assert data == reference.build(message, version)
     assert decode(type(message), version, data) == message
+    viewed = decode(type(message), version, memoryview(data))
+    assert viewed == message
+    assert_no_view_of_the_frame(viewed)
     assert reference.parse(type(message), version, data) == message
 
 
-def outcome(read: Any, message_type: type[Message], version: int, data: bytes) -> Message | None:
+def assert_no_view_of_the_frame(struct: Struct) -> None:
+    """Records are a slice of the frame and nothing else is, for UUIDs are keys and messages outlive their frames."""
+    assert all(type(value) is bytes for value in (struct.unknown_tagged_fields or {}).values())
+    for field in struct.fields:
+        value = getattr(struct, field.name)
+        for element in value if isinstance(value, list) else [value]:
+            assert isinstance(element, memoryview) == (field.type == "records" and element is not None)
+            if isinstance(element, Struct):
+                assert_no_view_of_the_frame(element)
+
+
+def outcome(read: Any, message_type: type[Message], version: int, data: bytes | memoryview) -> Message | None:
     """What a codec makes of bytes: a message, or None for a ProtocolError."""
     try:
         message: Message = read(message_type, version, data)
@@ -64,6 +78,8 @@ def assert_same_outcome(message_type: type[Message], version: int, data: bytes) 
     compiled = outcome(decode, message_type, version, data)
     interpreted = outcome(reference.parse, message_type, version, data)
     assert compiled == interpreted or repr(compiled) == repr(interpreted), data
+    viewed = outcome(decode, message_type, version, memoryview(data))
+    assert viewed == interpreted or repr(viewed) == repr(interpreted), data
 
 
 # The construct is the oracle.
@@ -357,6 +373,20 @@ def test_records_are_read_without_a_copy() -> None:
     assert isinstance(records, memoryview)
     assert records.obj is data
     assert bytes(records) == b"batch"
+
+
+def test_records_of_a_frame_that_is_a_view_are_slices_of_it() -> None:
+    partition = ProduceRequest.PartitionProduceData(index=1, records=b"batch")
+    topic = ProduceRequest.TopicProduceData(name="t", partition_data=[partition])
+    frame = bytearray(b"??" + encode(ProduceRequest(topic_data=[topic]), 9) + b"!!")
+    view = memoryview(frame)
+    request, position = decoder(ProduceRequest, 9)(view, 2, len(frame) - 2)
+    assert position == len(frame) - 2
+    records = request.topic_data[0].partition_data[0].records
+    assert isinstance(records, memoryview)
+    assert records.obj is frame
+    assert bytes(records) == b"batch"
+    assert type(request.topic_data[0].name) is str
 
 
 @pytest.mark.parametrize("version", [4, 11, 12])
