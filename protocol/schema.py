@@ -18,7 +18,7 @@ called, equality field by field. What is on the wire for a version is in `protoc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, ParamSpec, TypeVar, dataclass_transform
 
 from protocol.wire import ZERO_UUID
 
@@ -244,6 +244,8 @@ class StructMeta(type):
 
 
 _S = TypeVar("_S", bound="Struct")
+_P = ParamSpec("_P")
+_Made = TypeVar("_Made")
 
 
 class Struct(metaclass=StructMeta):
@@ -258,12 +260,24 @@ class Struct(metaclass=StructMeta):
     if TYPE_CHECKING:
         fields: ClassVar[tuple[Field, ...]]
         unknown_tagged_fields: dict[int, bytes] | None = None
+
+        @classmethod
+        def make(cls: Callable[_P, _Made], *args: _P.args, **values: _P.kwargs) -> _Made:
+            """The same as the constructor for half its time: a plain function, where a call of a class first
+            makes a dict of the keywords. For handlers, which make many.
+            """
     else:
 
         def __init__(self, **values: Any) -> None:
             cls = type(self)
             cls.__init__ = _compile_constructor(cls)
             cls.__init__(self, **values)
+
+        @classmethod
+        def make(cls, **values: Any) -> Any:
+            made = _compile_maker(cls)
+            cls.make = staticmethod(made)
+            return made(**values)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Struct) or other.fields is not self.fields:
@@ -342,6 +356,19 @@ def _refuse_change(self: Struct, name: str, value: object) -> None:
 
 def _compile_constructor(cls: type[Struct]) -> Callable[..., None]:
     """A keyword constructor as if written by hand; made at the first call, since most classes see none."""
+    parameters, lines, scope = _assignments(cls)
+    return _compiled("__init__", f"self, *, {parameters}", lines, scope, cls)
+
+
+def _compile_maker(cls: type[Struct]) -> Callable[..., Any]:
+    """`Struct.make` of one class: what the constructor does, as a function that is not told the object."""
+    parameters, lines, scope = _assignments(cls)
+    scope |= {"_new": object.__new__, "_cls": cls}
+    return _compiled("make", parameters, ["self = _new(_cls)", *lines, "return self"], scope, cls)
+
+
+def _assignments(cls: type[Struct]) -> tuple[str, list[str], dict[str, Any]]:
+    """The parameters of a constructor, its body, and what the two refer to."""
     parameters, lines = [], []
     scope: dict[str, Any] = {"_unset": UNSET}
     for field in cls.fields:
@@ -355,7 +382,13 @@ def _compile_constructor(cls: type[Struct]) -> Callable[..., None]:
             lines.append(f"self.{field.name} = {field.name}")
     parameters.append("unknown_tagged_fields=None")
     lines.append("self.unknown_tagged_fields = unknown_tagged_fields")
-    source = f"def __init__(self, *, {', '.join(parameters)}):\n    " + "\n    ".join(lines)
-    exec(compile(source, f"<constructor of {cls.__qualname__}>", "exec"), scope)
-    constructor: Callable[..., None] = scope["__init__"]
-    return constructor
+    return ", ".join(parameters), lines, scope
+
+
+def _compiled(
+    name: str, parameters: str, lines: list[str], scope: dict[str, Any], cls: type[Struct]
+) -> Callable[..., Any]:
+    source = f"def {name}({parameters}):\n    " + "\n    ".join(lines)
+    exec(compile(source, f"<{name} of {cls.__qualname__}>", "exec"), scope)
+    function: Callable[..., Any] = scope[name]
+    return function

@@ -169,3 +169,14 @@ def test_constructors_are_compiled_once() -> None:
     constructor = ProduceRequest.__init__
     ProduceRequest(acks=-1)
     assert ProduceRequest.__init__ is constructor
+
+
+def test_make_is_the_constructor_in_another_form() -> None:
+    given: dict[str, Any] = {"number": 5, "points": [Sample.Point(x=1)], "unknown_tagged_fields": {9: b"!"}}
+    assert Sample.make() == Sample()
+    assert Sample.make(**given) == Sample(**given)
+    assert type(Sample.make(**given)) is Sample
+    assert Sample.make().numbers is not Sample.make().numbers
+    assert Sample.Point.make(x=3, name="a") == Sample.Point(x=3, name="a")
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        Sample.make(nothing=1)  # type: ignore[call-arg]
