@@ -1,8 +1,10 @@
 """Where requests wait: for enough bytes, enough replicas, an fsync, or the end of their patience.
 
 An operation waits under keys (partitions, groups); whoever changes what a key stands for has the operations
-under it look again. Nothing polls, and a waiting request costs no task: only a place under each key, and one
-timer.
+under it look again. Nothing polls, and a waiting request costs no task: only a place under each key, and an
+entry among the deadlines.
+
+Besides operations a `Watcher` may stand under a key: what is to hear of a change whether somebody waits for it or not.
 
 Source: Kafka's DelayedOperation and DelayedOperationPurgatory. All happens on the event loop, so there are
 no locks, and a completed operation can leave all its keys at once instead of being purged later (see
@@ -12,13 +14,26 @@ no locks, and a completed operation can leave all its keys at once instead of be
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from typing import Protocol
 
-from broker.timer import Timer, TimerHandle
+from broker.timer import DeadlineQueue, Timer
 
 DEFAULT_PURGE_INTERVAL = 1000
 
-Watchers = dict["DelayedOperation", None]
-"""The operations under one key, in the order in which they came: a set that keeps its order.
+
+class Watcher(Protocol):
+    """What stands under a key and hears of changes."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request waits for the change, so that the place counts."""
+
+    def look(self) -> int:
+        """Something has changed: looks whether what was waited for is there; returns how many operations completed."""
+
+
+Watchers = dict[Watcher, None]
+"""The watchers under one key, in the order in which they came: a set that keeps its order.
 
 An operation that completes under one key leaves the thousand others without a search and without hashing
 their names again. That costs about what a later purge of lists would, and keeps nothing alive; what is left
@@ -35,8 +50,14 @@ class DelayedOperation:
     def __init__(self, delay_ms: int) -> None:
         self.delay_ms = delay_ms
         self.is_completed = False
-        self._timeout: TimerHandle | None = None
         self._watchers: list[Watchers] = []
+
+    @property
+    def is_waiting(self) -> bool:
+        return not self.is_completed
+
+    def look(self) -> int:
+        return not self.is_completed and self.try_complete()
 
     def try_complete(self) -> bool:
         """Looks whether the condition is met now, and if so returns force_complete()."""
@@ -69,12 +90,9 @@ class DelayedOperation:
 
     def _leave(self) -> None:
         self.is_completed = True
-        if self._timeout is not None:
-            self._timeout.cancel()
-            self._timeout = None
-        watchers, self._watchers = self._watchers, []
-        for watcher in watchers:
-            watcher.pop(self, None)
+        for watchers in self._watchers:
+            watchers.pop(self, None)
+        self._watchers = []
 
 
 class DelayedOperationPurgatory:
@@ -82,11 +100,11 @@ class DelayedOperationPurgatory:
 
     def __init__(self, name: str, timer: Timer, purge_interval: int = DEFAULT_PURGE_INTERVAL) -> None:
         self.name = name
-        self._timer = timer
+        self._deadlines = DeadlineQueue(timer)
         self._purge_interval = purge_interval
-        self._watched_since_purge = 0
+        self._keys_since_purge = 0
         self._watchers: dict[Hashable, Watchers] = {}
-        self._delayed: Watchers = {}
+        self._delayed: dict[DelayedOperation, None] = {}
 
     @property
     def num_delayed(self) -> int:
@@ -98,52 +116,56 @@ class DelayedOperationPurgatory:
         """Places taken under all keys together (`PurgatorySize`): an operation counts once for each of its
         keys.
         """
-        return sum(map(len, self._watchers.values()))
+        return sum(watcher.is_waiting for watchers in self._watchers.values() for watcher in watchers)
 
-    def try_complete_else_watch(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> bool:
+    def try_complete_else_watch(
+        self, operation: DelayedOperation, keys: Iterable[Hashable], *also: Watchers
+    ) -> bool:
         """Completes `operation` if that can be done now, else has it wait under `keys`, `delay_ms` long at
-        most.
+        most. It is entered in `also` as well, for as long as it waits.
         """
         if operation.try_complete():
             return True
-        mine = operation._watchers
-        all_watchers = self._watchers
+        places = operation._watchers
         for key in keys:
-            watchers = all_watchers.get(key)
-            if watchers is None:
-                watchers = all_watchers[key] = {}
+            places.append(self.watch(key, operation))
+        for watchers in also:
             watchers[operation] = None
-            mine.append(watchers)
+            places.append(watchers)
         self._delayed[operation] = None
-        mine.append(self._delayed)
-        operation._timeout = self._timer.call_at(
-            self._timer.time() + operation.delay_ms / 1000, operation.expire
-        )
-        self._maybe_purge()
+        places.append(self._delayed)  # type: ignore[arg-type]  # it only ever leaves them
+        self._deadlines.add(operation.delay_ms, operation)
         return False
 
+    def watch(self, key: Hashable, watcher: Watcher) -> Watchers:
+        """Puts `watcher` under `key`; it leaves by taking itself out of what this returns."""
+        watchers = self._watchers.get(key)
+        if watchers is None:
+            self._maybe_purge()
+            watchers = self._watchers[key] = {}
+        watchers[watcher] = None
+        return watchers
+
     def check_and_complete(self, key: Hashable) -> int:
-        """Has the operations under `key` look again; returns how many completed."""
+        """Has the watchers under `key` look again; returns how many operations completed."""
         watchers = self._watchers.get(key)
         if not watchers:
             return 0
-        completed = 0
-        for operation in list(watchers):
-            if not operation.is_completed and operation.try_complete():
-                completed += 1
-        return completed
+        if len(watchers) == 1:  # the usual case, without a copy
+            (watcher,) = watchers
+            return watcher.look()
+        return sum([watcher.look() for watcher in list(watchers)])
 
     def expire_all(self) -> None:
         """Ends every wait now as if its time were over: the broker is about to stop."""
+        self._deadlines.clear()
         for operation in list(self._delayed):
             operation.expire()
 
     def _maybe_purge(self) -> None:
-        """Every so many operations, forgets the keys under which nobody waits (deleted topics, clients
-        gone).
-        """
-        self._watched_since_purge += 1
-        if self._watched_since_purge < self._purge_interval:
+        """Every so many new keys, forgets those under which nobody stands (deleted topics, clients gone)."""
+        self._keys_since_purge += 1
+        if self._keys_since_purge < self._purge_interval:
             return
-        self._watched_since_purge = 0
+        self._keys_since_purge = 0
         self._watchers = {key: watchers for key, watchers in self._watchers.items() if watchers}

@@ -1,0 +1,142 @@
+"""Many deadlines on one timer: each expires when a timer of its own would have had it expire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.timer import MIN_DEADLINES, DeadlineQueue
+from tests.broker.fakes import ManualTimer
+
+
+class Item:
+    """Waits until it is completed, or writes down when it expired."""
+
+    def __init__(self, number: int, expired: Callable[[int], object]) -> None:
+        self.number = number
+        self.is_completed = False
+        self._expired = expired
+
+    def expire(self) -> None:
+        assert not self.is_completed
+        self.is_completed = True
+        self._expired(self.number)
+
+
+class Waits:
+    """A DeadlineQueue, and what has expired in it, with the time in milliseconds."""
+
+    def __init__(self) -> None:
+        self.timer = ManualTimer(0.0)
+        self.queue = DeadlineQueue(self.timer)
+        self.expired: list[tuple[int, int]] = []
+        self.items: list[Item] = []
+
+    def add(self, delay_ms: int) -> Item:
+        item = Item(
+            len(self.items), lambda number: self.expired.append((round(self.timer.now * 1000), number))
+        )
+        self.items.append(item)
+        self.queue.add(delay_ms, item)
+        return item
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.integers(0, 30)),
+        st.tuples(st.just("complete"), st.integers(0, 200)),
+        st.tuples(st.just("advance"), st.integers(0, 20)),
+    ),
+    max_size=200,
+)
+
+
+@given(STEPS)
+def test_each_expires_when_a_timer_of_its_own_would_have_it(steps: list[tuple[str, int]]) -> None:
+    waits, model = Waits(), ManualTimer(0.0)
+    expected: list[tuple[int, int]] = []
+    handles = []
+    for step, number in steps:
+        if step == "add":
+            at = len(waits.items)
+            waits.add(number)
+            due = round(model.now * 1000) + number
+            handles.append(model.call_at(due / 1000, partial(expected.append, (due, at))))
+        elif step == "complete" and number < len(handles):
+            waits.items[number].is_completed = True
+            handles[number].cancel()
+        elif step == "advance":
+            waits.timer.advance(number / 1000)
+            model.advance(number / 1000)
+        assert waits.expired == expected
+        assert waits.timer.scheduled <= 1
+    waits.timer.advance(1)
+    model.advance(1)
+    assert waits.expired == expected
+    assert (len(waits.queue), waits.timer.scheduled) == (0, 0)
+
+
+def test_what_is_completed_is_not_kept_for_long() -> None:
+    waits = Waits()
+    waiting = waits.add(500)
+    for _ in range(10 * MIN_DEADLINES):
+        waits.add(500).is_completed = True
+    assert len(waits.queue) <= MIN_DEADLINES + 1
+    waits.timer.advance(0.5)
+    assert waits.expired == [(500, waiting.number)]
+
+
+def test_whoever_waits_is_kept() -> None:
+    waits = Waits()
+    for _ in range(3 * MIN_DEADLINES):
+        waits.add(500)
+    waits.timer.advance(0.5)
+    assert [number for _, number in waits.expired] == list(range(3 * MIN_DEADLINES))
+
+
+def test_one_that_raises_does_not_keep_the_others_waiting() -> None:
+    waits = Waits()
+
+    def fail(number: int) -> None:
+        raise ValueError(number)
+
+    waits.queue.add(5, Item(0, fail))
+    waits.add(5)
+    with pytest.raises(ValueError, match="0"):
+        waits.timer.advance(0.005)
+    waits.timer.advance(0)
+    assert waits.expired == [(5, 0)]
+
+
+def test_an_expiration_may_bring_a_new_deadline() -> None:
+    waits = Waits()
+    waits.queue.add(5, Item(0, lambda _: waits.queue.add(0, Item(1, lambda _: waits.add(7)))))
+    waits.timer.advance(0.012)
+    assert waits.expired == [(12, 0)]
+
+
+def test_a_clock_that_goes_in_milliseconds_does_not_have_it_set_the_timer_again_for_a_rounding_error() -> (
+    None
+):
+    waits = Waits()
+    waits.timer.now = 0.1
+    waits.add(200)  # 0.1 + 0.2 is a little more than 0.3
+    waits.queue._set(0.3)
+    waits.timer.advance(0.2)
+    assert (waits.expired, waits.timer.scheduled) == ([(300, 0)], 0)
+
+
+def test_nobody_is_left_after_clear() -> None:
+    waits = Waits()
+    waits.add(5)
+    waits.queue.clear()
+    assert (len(waits.queue), waits.timer.scheduled) == (0, 0)
+    waits.queue.clear()
+    waits.timer.advance(1)
+    waits.add(5)
+    waits.timer.advance(0.005)
+    assert waits.expired == [(1005, 1)]
