@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from broker.fetch_session import FetchPartition
 from broker.partition import ACKS_ALL, Partition
-from broker.partition_io import AppendResult, DeletionResult, FetchParams
+from broker.partition_io import AppendError, AppendResult, DeletionResult, FetchParams, Unacknowledged
 from broker.purgatory import DelayedOperation
 from protocol.errors import ApiError, ErrorCode
 from storage.offsets import FetchIsolation, LogOffsetMetadata
@@ -21,17 +21,21 @@ class DelayedProduce(DelayedOperation):
     A. The partition is gone, offline or led by another: its answer is that error.
     B. acks=all: the high watermark has reached the end of what was appended.
     C. A flush policy asked for an fsync: the recovery point has reached the end of what was appended.
+
+    What fails takes its place in `results`.
     """
 
     def __init__(
         self,
         delay_ms: int,
-        waiting: Sequence[tuple[Partition, AppendResult]],
+        waiting: Sequence[Unacknowledged],
+        results: list[AppendResult],
         required_acks: int,
         respond: Callable[[], None],
     ) -> None:
         super().__init__(delay_ms)
-        self._waiting = list(waiting)
+        self._waiting = waiting
+        self._results = results
         self._needs_replicas = required_acks == ACKS_ALL
         self._respond = respond
 
@@ -39,21 +43,22 @@ class DelayedProduce(DelayedOperation):
         self._waiting = [item for item in self._waiting if self._still_waits(*item)]
         return not self._waiting and self.force_complete()
 
-    def _still_waits(self, partition: Partition, result: AppendResult) -> bool:
+    def _still_waits(self, partition: Partition, at: int, required_offset: int, needs_flush: bool) -> bool:
         try:
             partition.check_leader()
         except ApiError as error:
-            result.fail(error.code, error.message)
+            self._results[at] = AppendError(error.code, error.message)
             return False  # case A
-        assert result.info is not None
-        required_offset = result.required_offset
-        if self._needs_replicas and partition.log.high_watermark < required_offset:
+        log = partition.log
+        if self._needs_replicas and log.high_watermark < required_offset:
             return True  # case B
-        return result.needs_flush and partition.log.recovery_point < required_offset  # case C
+        return needs_flush and log.recovery_point < required_offset  # case C
 
     def on_expiration(self) -> None:
-        for partition, result in self._waiting:
-            result.fail(ErrorCode.REQUEST_TIMED_OUT, f"{partition} was not replicated or flushed in time.")
+        for partition, at, _, _ in self._waiting:
+            self._results[at] = AppendError(
+                ErrorCode.REQUEST_TIMED_OUT, f"{partition} was not replicated or flushed in time."
+            )
 
     def on_complete(self) -> None:
         self._respond()

@@ -48,8 +48,10 @@ class Partition:
 
     __slots__ = (
         "_followers",
+        "_in_sync_followers",
         "index",
         "isr",
+        "key",
         "leader_epoch",
         "leader_id",
         "local_node_id",
@@ -68,6 +70,7 @@ class Partition:
         self.topic = topic
         self.topic_id = topic_id
         self.index = image.partition
+        self.key = (topic, image.partition)
         self.local_node_id = local_node_id
         self.log = log
         self.mirror: Callable[[], None] | None = None  # has another log follow each append, in the same step
@@ -87,6 +90,7 @@ class Partition:
         self.partition_epoch = image.partition_epoch
         others = set(image.replicas) - {self.local_node_id}
         self._followers = {node: self._followers.get(node) or FollowerState() for node in others}
+        self._in_sync_followers = [self._followers[node] for node in image.isr if node in others]
         if self.is_leader:
             self.log.assign_epoch_start_offset(self.leader_epoch, self.log.log_end_offset)
             self.maybe_advance_high_watermark()
@@ -118,6 +122,14 @@ class Partition:
         if self.leader_id != self.local_node_id:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self} is led by node {self.leader_id}.")
 
+    def check_in_sync(self) -> None:
+        """Raises ApiError where fewer replicas are in sync than acks=all asks for."""
+        if len(self.isr) < self.min_insync_replicas:
+            raise ApiError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self} has {len(self.isr)} replicas in sync; min.insync.replicas is {self.min_insync_replicas}.",
+            )
+
     def append_as_leader(
         self,
         records: bytes | memoryview,
@@ -132,11 +144,8 @@ class Partition:
         Raises ApiError (not leader, too few in-sync replicas) and what UnifiedLog.append_as_leader raises.
         """
         self.check_leader()
-        if required_acks == ACKS_ALL and len(self.isr) < self.min_insync_replicas:
-            raise ApiError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{self} has {len(self.isr)} replicas in sync; min.insync.replicas is {self.min_insync_replicas}.",
-            )
+        if required_acks == ACKS_ALL and len(self.isr) < len(self.replicas):
+            self.check_in_sync()
         info = self.log.append_as_leader(
             records,
             self.leader_epoch,
@@ -224,13 +233,13 @@ class Partition:
 
     def maybe_advance_high_watermark(self) -> bool:
         """Raises the high watermark to the lowest log end offset of the ISR; says whether it moved."""
-        committed = self.log.log_end_offset
-        for node in self.isr:
-            if node != self.local_node_id:
-                committed = min(committed, self._followers[node].log_end_offset)
-        if committed <= self.log.high_watermark:
+        log = self.log
+        committed = log.log_end_offset
+        for follower in self._in_sync_followers:
+            committed = min(committed, follower.log_end_offset)
+        if committed <= log.high_watermark:
             return False
-        self.log.update_high_watermark(committed)
+        log.update_high_watermark(committed)
         return True
 
     def __str__(self) -> str:

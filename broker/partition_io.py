@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from protocol.errors import ErrorCode
-from storage.offsets import AppendOrigin, EpochEndOffset, FetchDataInfo, FetchIsolation, LogAppendInfo
-from storage.verification import VerificationGuard
+from protocol.wire import Uuid
+from storage.offsets import EpochEndOffset, FetchDataInfo, FetchIsolation, LogAppendInfo
+
+if TYPE_CHECKING:
+    from broker.partition import Partition
 
 WITHOUT_LOG_START: Final = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -19,43 +22,51 @@ WITHOUT_LOG_START: Final = (
 """Failed appends that are answered without the log's start offset, as Kafka does it."""
 
 
-class AppendTerms(NamedTuple):
-    """On what terms records are appended; `guards` by topic and index, for transactions that were verified."""
+AppendEntry = tuple[str | None, int, Uuid, bytes | memoryview, Exception | None]
+"""What is to be appended to one partition: topic, partition, topic id, records, refusal.
 
-    required_acks: int
-    origin: AppendOrigin
-    guards: Mapping[tuple[str, int], VerificationGuard] | None
-    transaction_version: int
+The topic is None where the metadata know none of that id, which is ZERO_UUID where the topic is named. A refusal
+(one of the MAPPED_ERRORS) says why the records are not to be appended; a partition that is not here is told before it.
+"""
 
 
-class AppendResult:
-    """What became of one partition's records. `required_offset` is the log's end (exclusive) right behind them."""
+class AppendError:
+    """Why one partition's records were not appended, or are not as safe as was asked for."""
 
-    __slots__ = (
-        "error",
-        "error_message",
-        "info",
-        "log_start_offset",
-        "needs_flush",
-        "record_errors",
-        "required_offset",
-    )
+    __slots__ = ("error", "error_message", "log_start_offset", "record_errors")
 
-    def __init__(self) -> None:
-        self.error = ErrorCode.NONE
-        self.error_message: str | None = None
-        self.info: LogAppendInfo | None = None
-        self.record_errors: Sequence[tuple[int, str]] = ()
-        self.log_start_offset = -1
-        self.required_offset = -1
-        self.needs_flush = False
-
-    def fail(
-        self, code: ErrorCode, message: str | None, record_errors: Sequence[tuple[int, str]] = ()
+    def __init__(
+        self,
+        error: ErrorCode,
+        error_message: str | None,
+        record_errors: Sequence[tuple[int, str]] = (),
+        log_start_offset: int = -1,
     ) -> None:
-        self.error = code
-        self.error_message = message
+        self.error = error
+        self.error_message = error_message
         self.record_errors = record_errors
+        self.log_start_offset = log_start_offset
+
+
+AppendResult = LogAppendInfo | AppendError
+"""What became of one partition's records."""
+
+
+def append_error_of(result: AppendResult) -> ErrorCode:
+    """NONE where the records are in the log."""
+    return result.error if isinstance(result, AppendError) else ErrorCode.NONE
+
+
+class Unacknowledged(NamedTuple):
+    """An append that is answered when all before `required_offset` is replicated, and with `needs_flush` on the disk.
+
+    `at` is its place among the results of its request.
+    """
+
+    partition: Partition
+    at: int
+    required_offset: int
+    needs_flush: bool
 
 
 class DeletionResult:

@@ -23,12 +23,14 @@ from broker.new_logs import new_logs, refusal_of_new_logs, run_all
 from broker.partition import ACKS_ALL, Partition
 from broker.partition_io import (
     WITHOUT_LOG_START,
+    AppendEntry,
+    AppendError,
     AppendResult,
-    AppendTerms,
     DeletionResult,
     FetchParams,
     FetchResult,
     TopicProbe,
+    Unacknowledged,
 )
 from broker.purgatory import DelayedOperationPurgatory
 from broker.replica_reader import NOBODYS_FAULT, ReplicaReader, log_dir_of
@@ -37,7 +39,7 @@ from protocol.errors import ApiError, ErrorCode
 from protocol.wire import ZERO_UUID, Uuid, uuid_to_string
 from storage.errors import InconsistentTopicIdError, KafkaStorageError
 from storage.log_manager import LogManager
-from storage.offsets import AppendOrigin
+from storage.offsets import AppendOrigin, LogAppendInfo
 from storage.unified_log import UnifiedLog
 from storage.verification import VerificationGuard
 
@@ -110,7 +112,7 @@ class ReplicaManager:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"This broker has no partition {index} of topic '{topic}'.",
             )
-        if topic_id not in (ZERO_UUID, partition.topic_id):
+        if topic_id is not ZERO_UUID and topic_id not in (partition.topic_id, ZERO_UUID):
             raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{partition} belongs to another topic id.")
         return partition
 
@@ -229,89 +231,96 @@ class ReplicaManager:
 
     def append_records(
         self,
-        entries: Sequence[tuple[str | None, int, Uuid, bytes | memoryview]],
+        entries: Sequence[AppendEntry],
         required_acks: int,
         timeout_ms: int,
-        check: Callable[[str, bytes | memoryview], None] | None = None,
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guards: Mapping[PartitionId, VerificationGuard] | None = None,
         transaction_version: int = 0,
     ) -> list[AppendResult] | Pending[list[AppendResult]]:
-        """Appends each (topic or None, index, topic id or ZERO_UUID, records) and answers in the same order.
+        """Appends each entry and answers in the same order.
 
-        `check` looks at each topic and its records first and raises one of the MAPPED_ERRORS if they are not to be
-        appended. `guards` are those of the transactions that were verified (see broker.txn_verification);
+        `guards` are those of the transactions that were verified (see broker.txn_verification);
         `transaction_version` is that of the transaction which a marker ends.
         The answer is pending while acks=all waits for replicas, or a flush policy for the disk.
         """
-        terms = AppendTerms(required_acks, origin, guards, transaction_version)
         results: list[AppendResult] = []
-        waiting: list[tuple[Partition, AppendResult]] = []
-        for topic, index, topic_id, records in entries:
-            result = AppendResult()
-            results.append(result)
+        waiting: list[Unacknowledged] = []
+        appended: list[Partition] = []
+        produced = self._probe.produced
+        for topic, index, topic_id, records, refusal in entries:
             try:
                 partition = self.partition(topic, index, topic_id)
-                if check is not None:
-                    check(partition.topic, records)
-            except MAPPED_ERRORS as error:
-                self._refused(topic or "", error, len(records), result)
+            except ApiError as error:
+                results.append(self._refused(topic or "", error, len(records)))
                 continue
-            if not self._append(partition, records, result, terms):
+            if refusal is not None:
+                results.append(self._refused(partition.topic, refusal, len(records)))
+                continue
+            guard = guards.get(partition.key) if guards else None
+            try:
+                info = partition.append_as_leader(records, required_acks, origin, guard, transaction_version)
+            except MAPPED_ERRORS as error:
+                results.append(self._append_failed(partition, error, len(records)))
                 continue
             log = partition.log
-            if result.needs_flush or (
-                required_acks == ACKS_ALL and log.high_watermark < result.required_offset
-            ):
-                waiting.append((partition, result))
+            needs_flush = (log.needs_flush() or info.duplicate) and self._flush_appended(log, info)
+            if needs_flush or (required_acks == ACKS_ALL and log.high_watermark <= info.last_offset):
+                waiting.append(Unacknowledged(partition, len(results), info.last_offset + 1, needs_flush))
+            if not info.duplicate:
+                produced(partition.topic, info.record_count, len(records))
+                if info.conversion_count:
+                    self._probe.converted(partition.topic, info.conversion_count)
+            results.append(info)
+            appended.append(partition)
+        for partition in appended:  # not before all are there: who reads many partitions gets them together
+            self.fetch_purgatory.check_and_complete(partition.key)
         if not waiting or required_acks == 0:
             return results
+        return self._when_acknowledged(waiting, results, required_acks, timeout_ms)
+
+    def _flush_appended(self, log: UnifiedLog, info: LogAppendInfo) -> bool:
+        """Has the log flushed if that is due; whether the append is to be acknowledged after an fsync only."""
+        if log.needs_flush():
+            self.flusher.flush(log)
+            # After a roll the old segment is synced as well, but nobody waits for that.
+            return log.unflushed_messages >= log.config.flush_messages
+        # The first copy's acknowledgement may still wait for the disk; the second must not overtake it.
+        return info.duplicate and self.flusher.is_flushing(log) and log.recovery_point <= info.last_offset
+
+    def _when_acknowledged(
+        self,
+        waiting: Sequence[Unacknowledged],
+        results: list[AppendResult],
+        required_acks: int,
+        timeout_ms: int,
+    ) -> Pending[list[AppendResult]]:
         pending: Pending[list[AppendResult]] = Pending()
-        operation = DelayedProduce(timeout_ms, waiting, required_acks, lambda: pending.complete(results))
-        keys = [(partition.topic, partition.index) for partition, _ in waiting]
+        operation = DelayedProduce(
+            timeout_ms, waiting, results, required_acks, lambda: pending.complete(results)
+        )
+        keys = [item.partition.key for item in waiting]
         self.produce_purgatory.try_complete_else_watch(operation, keys)
         return pending
 
-    def _append(
-        self, partition: Partition, records: bytes | memoryview, result: AppendResult, terms: AppendTerms
-    ) -> bool:
-        log = partition.log
-        required_acks, origin, guards, transaction_version = terms
-        guard = guards.get((partition.topic, partition.index)) if guards else None
-        try:
-            info = partition.append_as_leader(records, required_acks, origin, guard, transaction_version)
-        except MAPPED_ERRORS as error:
-            self._refused(partition.topic, error, len(records), result)
-            if isinstance(error, KafkaStorageError) and not isinstance(error, NOBODYS_FAULT):
-                logger.error("append to %s failed, its log directory is taken offline: %s", partition, error)
-                self.log_dir_failed(log_dir_of(log))
-            if result.error not in WITHOUT_LOG_START:
-                result.log_start_offset = log.log_start_offset
-            return False
-        result.info = info
-        result.required_offset = info.last_offset + 1
-        if log.needs_flush():
-            # After a roll the old segment is synced as well, but nobody waits for that.
-            result.needs_flush = log.unflushed_messages >= log.config.flush_messages
-            self.flusher.flush(log)
-        elif info.duplicate and self.flusher.is_flushing(log):
-            # The first copy's acknowledgement may still wait for the disk; the second must not overtake it.
-            result.needs_flush = log.recovery_point < result.required_offset
-        if not info.duplicate:
-            self._probe.produced(partition.topic, info.record_count, len(records))
-            if info.conversion_count:
-                self._probe.converted(partition.topic, info.conversion_count)
-        self.fetch_purgatory.check_and_complete((partition.topic, partition.index))
-        return True
-
-    def _refused(self, topic: str, error: Exception, size: int, result: AppendResult) -> None:
+    def _refused(self, topic: str, error: Exception, size: int) -> AppendError:
         code = error_code_of(error)
-        message = error.message if isinstance(error, ApiError) else str(error)
-        result.fail(code, message, getattr(error, "record_errors", ()))
         self._probe.produce_failed(topic, code, size)
         if code is ErrorCode.INVALID_RECORD:
             self._probe.batch_invalid(topic, error)
+        message = error.message if isinstance(error, ApiError) else str(error)
+        return AppendError(code, message, getattr(error, "record_errors", ()))
+
+    def _append_failed(self, partition: Partition, error: Exception, size: int) -> AppendError:
+        log = partition.log
+        failure = self._refused(partition.topic, error, size)
+        if isinstance(error, KafkaStorageError) and not isinstance(error, NOBODYS_FAULT):
+            logger.error("append to %s failed, its log directory is taken offline: %s", partition, error)
+            self.log_dir_failed(log_dir_of(log))
+        if failure.error not in WITHOUT_LOG_START:
+            failure.log_start_offset = log.log_start_offset
+        return failure
 
     # ---- deleting records
 
@@ -339,7 +348,7 @@ class ReplicaManager:
             return results
         pending: Pending[list[DeletionResult]] = Pending()
         operation = DelayedDeleteRecords(timeout_ms, waiting, lambda: pending.complete(results))
-        keys = [(partition.topic, partition.index) for partition, _ in waiting]
+        keys = [partition.key for partition, _ in waiting]
         self.delete_records_purgatory.try_complete_else_watch(operation, keys)
         return pending
 
@@ -377,7 +386,7 @@ class ReplicaManager:
     def log_replaced(self, partition: Partition, log: UnifiedLog) -> None:
         """The partition has moved to another log directory: `log` holds what its log held."""
         partition.log = log
-        self.complete_waiting((partition.topic, partition.index))
+        self.complete_waiting(partition.key)
 
     # ---- reading
 

@@ -10,23 +10,25 @@ Source: kafka.server.ReplicaManager (handleProduceAppend, maybeSendPartitionsToT
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.coordinator.txn import TopicPartition, TransactionalProducer, TransactionVerifier
-from broker.error_map import MAPPED_ERRORS
-from broker.partition_io import AppendResult
+from broker.coordinator.txn import (
+    TopicPartition,
+    TransactionalProducer,
+    TransactionVerifier,
+    asks_coordinator,
+)
+from broker.partition_io import AppendEntry, AppendError, AppendResult
 from broker.request import Pending
 from broker.timer import Timer
 from config.catalogue.server import REQUEST_TIMEOUT_MS
 from config.catalogue.transactions import (
     ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS,
     ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS,
-    TRANSACTION_PARTITION_VERIFICATION_ENABLE,
 )
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.batch import RecordBatch
-from protocol.wire import Uuid
 from storage.verification import VerificationGuard
 
 if TYPE_CHECKING:
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
     from broker.replica_manager import ReplicaManager
     from config.broker_config import BrokerConfig
 
-Records = bytes | memoryview
-Entry = tuple[str | None, int, Uuid, Records]
 Results = list[AppendResult]
 
 _ABORTABLE_SINCE: Final = 11
@@ -60,10 +60,9 @@ class TransactionalProduce(NamedTuple):
 
     transactional_id: str
     api_version: int
-    entries: Sequence[Entry]
+    entries: Sequence[AppendEntry]
     required_acks: int
     timeout_ms: int
-    check: Callable[[str, Records], None]
 
     @property
     def supports_epoch_bump(self) -> bool:
@@ -118,7 +117,7 @@ class TransactionalAppends:
                 ErrorCode.INVALID_PRODUCER_ID_MAPPING,
                 "The transactional records are of more than one producer.",
             )
-        if not producers or not self._verifies(produce):
+        if not producers or not asks_coordinator(self._config, produce.supports_epoch_bump):
             return self._append(produce, {}, {})
         (producer_id, producer_epoch) = producers.pop()
         attempt = _Attempt(
@@ -135,22 +134,20 @@ class TransactionalAppends:
         waiting.append(attempt)
         return attempt.pending
 
-    def _verifies(self, produce: TransactionalProduce) -> bool:
-        return produce.supports_epoch_bump or self._config[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
-
     def _batches(self, produce: TransactionalProduce) -> dict[TopicPartition, tuple[Partition, RecordBatch]]:
         """The transactional batches that are worth asking for; what is wrong with others is told when they are
         appended."""
         found = {}
-        for topic, index, topic_id, records in produce.entries:
+        for topic, index, topic_id, records, refusal in produce.entries:
+            if refusal is not None:
+                continue
             try:
                 partition = self._replica_manager.partition(topic, index, topic_id)
-                produce.check(partition.topic, records)
-            except MAPPED_ERRORS:
+            except ApiError:
                 continue
             batch = RecordBatch(records)
             if batch.is_transactional and batch.producer_id >= 0:
-                found[partition.topic, index] = partition, batch
+                found[partition.key] = partition, batch
         return found
 
     def _start(self, attempt: _Attempt) -> Results | Pending[Results]:
@@ -219,19 +216,24 @@ class TransactionalAppends:
         errors: Mapping[TopicPartition, ErrorCode],
     ) -> Results | Pending[Results]:
         """Appends all but the partitions in `errors`; the answers of those are put in where they belong."""
-        refused = [_refusal(errors.get((entry[0] or "", entry[1])), produce) for entry in produce.entries]
-        results = self._replica_manager.append_records(
-            [entry for entry, refusal in zip(produce.entries, refused, strict=True) if refusal is None],
-            produce.required_acks,
-            produce.timeout_ms,
-            produce.check,
-            guards=guards,
-        )
         if not errors:
-            return results
+            return self._append_records(produce, produce.entries, guards)
+        refused = [_refusal(errors.get((entry[0] or "", entry[1])), produce) for entry in produce.entries]
+        others = [entry for entry, refusal in zip(produce.entries, refused, strict=True) if refusal is None]
+        results = self._append_records(produce, others, guards)
         if isinstance(results, Pending):
             return results.then(lambda appended: _merged(refused, appended))
         return _merged(refused, results)
+
+    def _append_records(
+        self,
+        produce: TransactionalProduce,
+        entries: Sequence[AppendEntry],
+        guards: Mapping[TopicPartition, VerificationGuard],
+    ) -> Results | Pending[Results]:
+        return self._replica_manager.append_records(
+            entries, produce.required_acks, produce.timeout_ms, guards=guards
+        )
 
 
 def _guards(
@@ -258,12 +260,8 @@ def _guards(
     return guards, errors
 
 
-def _refusal(code: ErrorCode | None, produce: TransactionalProduce) -> AppendResult | None:
-    if code is None:
-        return None
-    refusal = AppendResult()
-    refusal.fail(*_answer_of(code, produce.api_version))
-    return refusal
+def _refusal(code: ErrorCode | None, produce: TransactionalProduce) -> AppendError | None:
+    return None if code is None else AppendError(*_answer_of(code, produce.api_version))
 
 
 def _answer_of(code: ErrorCode, api_version: int) -> tuple[ErrorCode, str | None]:
@@ -281,7 +279,7 @@ def _answer_of(code: ErrorCode, api_version: int) -> tuple[ErrorCode, str | None
     return code, None
 
 
-def _merged(refused: Sequence[AppendResult | None], appended: Results) -> Results:
+def _merged(refused: Sequence[AppendError | None], appended: Results) -> Results:
     """The results of all entries, in their order."""
     remaining = iter(appended)
     return [next(remaining) if refusal is None else refusal for refusal in refused]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from broker.controller.internal_topics import CONSUMER_OFFSETS
 from broker.coordinator.txn import TopicPartition, TransactionMarker
 from broker.partition import ACKS_ALL
-from broker.partition_io import AppendResult
+from broker.partition_io import AppendResult, append_error_of
 from broker.request import Pending
 from config.catalogue.server import REQUEST_TIMEOUT_MS
 from protocol.errors import ApiError, ErrorCode
@@ -102,10 +102,10 @@ class TxnMarkerWriter:
 
         def appended(results: list[AppendResult]) -> None:
             for partition, result in zip(partitions, results, strict=True):
-                answers.put(partition, result.error)
+                answers.put(partition, append_error_of(result))
 
         results = self._replica_manager.append_records(
-            [(topic, index, ZERO_UUID, records) for topic, index in partitions],
+            [(topic, index, ZERO_UUID, records, None) for topic, index in partitions],
             ACKS_ALL,
             self._config[REQUEST_TIMEOUT_MS],
             origin=AppendOrigin.COORDINATOR,

@@ -49,7 +49,7 @@ class PartitionLogs(Protocol):
         guard: VerificationGuard | None = None,
         transaction_version: int = 0,
     ) -> AppendResult | Pending[AppendResult]:
-        """Appends a batch. Pending until it is committed; where it was not even written, the result has no `info`."""
+        """Appends a batch. Pending until it is committed; what is not, or was not even written, is an AppendError."""
 
     def start_verification(
         self, partition: int, producer_id: int, epoch: int, *, supports_epoch_bump: bool
@@ -99,7 +99,7 @@ class ReplicaLogs:
         transaction_version: int = 0,
     ) -> AppendResult | Pending[AppendResult]:
         answer = self._replica_manager.append_records(
-            [(self._topic, partition, ZERO_UUID, batch)],
+            [(self._topic, partition, ZERO_UUID, batch, None)],
             ACKS_ALL,
             _NO_TIMEOUT_MS,
             origin=AppendOrigin.COORDINATOR,

@@ -17,7 +17,7 @@ from broker.coordinator.batches import Batch, Committed, Encoded, tell
 from broker.coordinator.partition_log import LogLimits
 from broker.coordinator.parts import RuntimeParts
 from broker.coordinator.shard import CoordinatorShard
-from broker.partition_io import AppendResult
+from broker.partition_io import AppendError, AppendResult
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.builder import build_batch
@@ -136,14 +136,14 @@ class RecordQueue(Generic[S]):
             return
         if batch in self._written:
             self._written.remove(batch)
-        if result.error is not ErrorCode.NONE:
+        if isinstance(result, AppendError):
             self._lost(batch, ApiError(result.error, result.error_message))
-        elif result.info is not None and result.info.first_offset != batch.first_offset:
+        elif result.first_offset != batch.first_offset:
             logger.error(
                 "%s expected offset %d and was given %d: somebody else writes there",
                 self.name,
                 batch.first_offset,
-                result.info.first_offset,
+                result.first_offset,
             )
             self._lost(batch, errors.not_coordinator(self.name))
         else:

@@ -20,10 +20,10 @@ from broker.coordinator.txn import (
     TransactionalProducer,
     TransactionMarker,
     TransactionVerifier,
+    asks_coordinator,
 )
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.request import Pending
-from config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from protocol.errors import ApiError, ErrorCode
 from storage.verification import VerificationGuard
 
@@ -214,10 +214,7 @@ class CoordinatorRuntime(Generic[S]):
     ) -> None:
         """Asks the transaction's coordinator, where the log does not know that the transaction is open here."""
         place: TopicPartition = (self.topic, partition)
-        if (
-            not producer.supports_epoch_bump
-            and not self._parts.config[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
-        ):
+        if not asks_coordinator(self._parts.config, producer.supports_epoch_bump):
             verified(None)
             return
         try:

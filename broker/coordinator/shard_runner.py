@@ -38,7 +38,7 @@ from broker.coordinator.timers import RETRY_BACKOFF_MS, ShardTimers
 from broker.coordinator.txn import TransactionalProducer, TransactionMarker
 from broker.log_setup import RateLimit
 from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.partition_io import AppendResult
+from broker.partition_io import AppendError, AppendResult
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.builder import build_batch
@@ -313,7 +313,7 @@ class ShardRunner(Generic[S]):
             timestamp=parts.now_ms(),
         )
         result = parts.logs.append(self.partition, data, transaction_version=marker.transaction_version)
-        if not isinstance(result, Pending) and result.error is not ErrorCode.NONE:
+        if isinstance(result, AppendError):
             raise ApiError(result.error, result.error_message)
         if self._shard is not None:
             self._replay_marker(self._shard, marker)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from broker.request import Pending
+from config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from config.broker_config import BrokerConfig
 
 TopicPartition = tuple[str, int]
 
@@ -18,6 +22,11 @@ class TransactionalProducer(NamedTuple):
     producer_id: int
     producer_epoch: int
     supports_epoch_bump: bool
+
+
+def asks_coordinator(config: BrokerConfig, supports_epoch_bump: bool) -> bool:
+    """Whether a producer's records wait for its coordinator's word before they begin a transaction in a partition."""
+    return supports_epoch_bump or config[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
 
 
 class TransactionMarker(NamedTuple):

@@ -6,10 +6,11 @@ librdkafka takes their absence as a reason not to compress (KAFKA-18659). From v
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Final
 
-from broker.controller.topic_admin import is_internal
-from broker.partition_io import AppendResult
+from broker.controller.topic_admin import INTERNAL_TOPICS
+from broker.partition_io import AppendEntry, AppendError, AppendResult
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, NoResponse, Pending, RequestContext, api
 from broker.transactional_appends import TransactionalProduce
 from protocol.api_keys import ApiKey
@@ -25,76 +26,118 @@ from protocol.records.layout import (
     MAGIC_V2,
     TRANSACTIONAL_MASK,
 )
-from protocol.wire import ZERO_UUID, Uuid
+from protocol.wire import ZERO_UUID
 
 if TYPE_CHECKING:
     from broker.services import Broker
 
 Records = bytes | memoryview
-PartitionData = tuple[str | None, int, Uuid, Records]
 
+_BY_ID_SINCE: Final = 13
 _ZSTD_SINCE: Final = 7
+_ACKS: Final = (-1, 0, 1)
 _ADMIN_CLIENT_ID: Final = "__admin_client"
 """By this client id Apache Kafka's own tools may write to the broker's topics (AdminUtils)."""
 
 _LENGTH, _MAGIC, _ATTRIBUTES_LOW = 8, 16, ATTRIBUTES_POSITION + 1
 """Where a batch has its length, its format, and the bits of its attributes (the low byte of two)."""
 
+_unpack_header: Final = struct.Struct(">8xi4xB5xB38x").unpack_from
+"""These three, from something that is as long as a whole header."""
+
 
 @api(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13))
 def produce(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Pending[ProduceResponse | NoResponse] | NoResponse:
-    version = context.api_version
-    entries = _entries(broker, request, by_id=version >= 13)
-    is_transactional = any(_is_transactional(records) for _, _, _, records in entries)
-    if is_transactional and request.transactional_id is None:
-        return _refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    check = _check_batch if version >= _ZSTD_SINCE else _check_batch_without_zstd
-    if request.acks not in (-1, 0, 1):
-        check = _check_acks
-
-    def check_all(topic: str, records: Records) -> None:
-        check(records)
-        if is_internal(topic) and context.client_id != _ADMIN_CLIENT_ID:
-            raise ApiError(
-                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to '{topic}', it is the broker's."
-            )
-
+    entries, is_transactional = _entries(broker, context, request)
     if is_transactional:
-        assert request.transactional_id is not None
-        produced = TransactionalProduce(
-            request.transactional_id, version, entries, request.acks, request.timeout_ms, check_all
-        )
         try:
-            results = broker.txn_appends.append(produced)
+            results = _append_transactional(broker, context, request, entries)
         except ApiError as error:
             return _refused(request, error.code)
     else:
-        results = broker.replica_manager.append_records(entries, request.acks, request.timeout_ms, check_all)
+        results = broker.replica_manager.append_records(entries, request.acks, request.timeout_ms)
     if isinstance(results, Pending):
         return results.then(lambda appended: _answer(broker, request, appended))
     return _answer(broker, request, results)
+
+
+def _append_transactional(
+    broker: Broker, context: RequestContext, request: ProduceRequest, entries: list[AppendEntry]
+) -> list[AppendResult] | Pending[list[AppendResult]]:
+    """Raises ApiError where the request as a whole cannot be what it says."""
+    if request.transactional_id is None:
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return broker.txn_appends.append(
+        TransactionalProduce(
+            request.transactional_id, context.api_version, entries, request.acks, request.timeout_ms
+        )
+    )
 
 
 def _answer(
     broker: Broker, request: ProduceRequest, results: list[AppendResult]
 ) -> ProduceResponse | NoResponse:
     if request.acks == 0:
-        failed = any(result.error is not ErrorCode.NONE for result in results)
+        failed = any(isinstance(result, AppendError) for result in results)
         return CLOSE_CONNECTION if failed else NO_RESPONSE
     return _response(broker, request, results)
 
 
-def _entries(broker: Broker, request: ProduceRequest, *, by_id: bool) -> list[PartitionData]:
-    """One entry for each partition of the request, in its order; a topic id that is unknown has no name."""
-    entries: list[PartitionData] = []
+def _entries(
+    broker: Broker, context: RequestContext, request: ProduceRequest
+) -> tuple[list[AppendEntry], bool]:
+    """One entry for each partition of the request, in its order, and whether any has records of a transaction.
+
+    What a producer's batch nearly always is (one whole batch of format v2, by its header) is told from one look at
+    it; `_fault_of` has the rules.
+    """
+    by_id = context.api_version >= _BY_ID_SINCE
     names = broker.image.topic_names
+    takes_any_batch = context.api_version >= _ZSTD_SINCE and request.acks in _ACKS
+    entries: list[AppendEntry] = []
+    transactional = 0
     for topic in request.topic_data:
-        name = names.get(topic.topic_id) if by_id else topic.name
         topic_id = topic.topic_id if by_id else ZERO_UUID
-        entries.extend((name, data.index, topic_id, data.records or b"") for data in topic.partition_data)
-    return entries
+        name = names.get(topic_id) if by_id else topic.name
+        takes_whole_batches = takes_any_batch and name not in INTERNAL_TOPICS
+        for data in topic.partition_data:
+            records = data.records or b""
+            fault = None
+            try:
+                length, magic, attributes = _unpack_header(records)
+            except struct.error:  # too short for a header
+                length, magic, attributes = -1, 0, 0
+            if magic == MAGIC_V2 and length == len(records) - LOG_OVERHEAD and takes_whole_batches:
+                transactional |= attributes & TRANSACTIONAL_MASK
+            else:
+                transactional |= _is_transactional(records)
+                fault = _fault_of(name, records, context, request.acks)
+            entries.append((name, data.index, topic_id, records, fault))
+    return entries, transactional != 0
+
+
+def _fault_of(
+    topic: str | None, records: Records, context: RequestContext, acks: int
+) -> CorruptRecordError | InvalidRecordError | UnsupportedCompressionError | ApiError | None:
+    """Why these records are not to be appended, whatever the partition says.
+
+    What is wrong with the batch comes first; only then acks that mean nothing.
+    """
+    try:
+        _check_batch(records)
+        if acks not in _ACKS:
+            raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, "acks are 0, 1 or -1 (all).")
+        if context.api_version < _ZSTD_SINCE:
+            _check_codec(records)
+    except (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError, ApiError) as error:
+        return error
+    if topic in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT_ID:
+        return ApiError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to '{topic}', it is the broker's."
+        )
+    return None
 
 
 def _check_batch(records: Records) -> None:
@@ -109,17 +152,10 @@ def _check_batch(records: Records) -> None:
         raise InvalidRecordError("A producer sends one batch for each partition, not several.")
 
 
-def _check_batch_without_zstd(records: Records) -> None:
-    """The same for versions whose consumers need not know zstd. Raises UnsupportedCompressionError as well."""
-    _check_batch(records)
+def _check_codec(records: Records) -> None:
+    """For versions whose consumers need not know zstd. Raises UnsupportedCompressionError."""
     if records[_ATTRIBUTES_LOW] & COMPRESSION_MASK == CompressionType.ZSTD:
         raise UnsupportedCompressionError(f"Batches compressed with zstd come from version {_ZSTD_SINCE} on.")
-
-
-def _check_acks(records: Records) -> None:
-    """For a request whose acks mean nothing: what is wrong with a partition's batch comes first, and then this."""
-    _check_batch(records)
-    raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, "acks are 0, 1 or -1 (all).")
 
 
 def _end_of_batch(records: Records, position: int) -> int | None:
@@ -146,52 +182,47 @@ def _is_transactional(records: Records) -> bool:
 
 
 def _response(broker: Broker, request: ProduceRequest, results: list[AppendResult]) -> ProduceResponse:
-    for result in results:
-        if result.error is not ErrorCode.NONE:
-            broker.error_probe.request_failed(ApiKey.PRODUCE.name, result.error.name)
     remaining = iter(results)
-    return ProduceResponse(
-        responses=[
-            ProduceResponse.TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[
-                    _partition_response(data.index, next(remaining)) for data in topic.partition_data
-                ],
-            )
-            for topic in request.topic_data
-            if topic.partition_data
+    topics = []
+    for topic in request.topic_data:
+        partitions = [
+            _partition_response(broker, data.index, result)
+            for data, result in zip(topic.partition_data, remaining, strict=False)
         ]
-    )
+        if partitions:
+            topics.append(
+                ProduceResponse.TopicProduceResponse(
+                    name=topic.name, topic_id=topic.topic_id, partition_responses=partitions
+                )
+            )
+    return ProduceResponse(responses=topics)
 
 
-def _partition_response(index: int, result: AppendResult) -> ProduceResponse.PartitionProduceResponse:
-    info = result.info
-    if result.error is not ErrorCode.NONE or info is None:
-        return _error(index, result.error, result)
-    return ProduceResponse.PartitionProduceResponse(
-        index=index,
-        error_code=ErrorCode.NONE,
-        base_offset=info.first_offset,
-        log_append_time_ms=info.log_append_time_ms,
-        log_start_offset=info.log_start_offset,
-    )
-
-
-def _error(
-    index: int, code: ErrorCode, result: AppendResult | None = None
+def _partition_response(
+    broker: Broker, index: int, result: AppendResult
 ) -> ProduceResponse.PartitionProduceResponse:
-    errors = result.record_errors if result is not None else ()
+    if isinstance(result, AppendError):
+        broker.error_probe.request_failed(ApiKey.PRODUCE.name, result.error.name)
+        return _error(index, result)
     return ProduceResponse.PartitionProduceResponse(
         index=index,
-        error_code=code,
+        base_offset=result.first_offset,
+        log_append_time_ms=result.log_append_time_ms,
+        log_start_offset=result.log_start_offset,
+    )
+
+
+def _error(index: int, error: AppendError) -> ProduceResponse.PartitionProduceResponse:
+    return ProduceResponse.PartitionProduceResponse(
+        index=index,
+        error_code=error.error,
         base_offset=-1,
-        log_start_offset=result.log_start_offset if result is not None else -1,
+        log_start_offset=error.log_start_offset,
         record_errors=[
             ProduceResponse.BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
-            for at, message in errors
+            for at, message in error.record_errors
         ],
-        error_message=result.error_message if result is not None else None,
+        error_message=error.error_message,
     )
 
 
@@ -199,12 +230,13 @@ def _refused(request: ProduceRequest, code: ErrorCode) -> ProduceResponse | NoRe
     """The same error for every partition."""
     if request.acks == 0:
         return CLOSE_CONNECTION
+    error = AppendError(code, None)
     return ProduceResponse(
         responses=[
             ProduceResponse.TopicProduceResponse(
                 name=topic.name,
                 topic_id=topic.topic_id,
-                partition_responses=[_error(data.index, code) for data in topic.partition_data],
+                partition_responses=[_error(data.index, error) for data in topic.partition_data],
             )
             for topic in request.topic_data
         ]

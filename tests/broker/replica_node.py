@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ from broker.fetch_session import FetchPartition
 from broker.metadata.image import MetadataImage
 from broker.metadata.topics import PartitionImage
 from broker.partition import ACKS_ALL
-from broker.partition_io import AppendResult, FetchParams, FetchResult
+from broker.partition_io import AppendResult, FetchParams, FetchResult, append_error_of
 from broker.purgatory import DelayedOperationPurgatory
 from broker.replica_manager import ReplicaManager
 from broker.request import Pending
@@ -177,11 +177,11 @@ class Node:
         *entries: tuple[str | None, int, bytes],
         acks: int = ACKS_ALL,
         topic_id: Uuid = ZERO_UUID,
-        check: Callable[[str, bytes | memoryview], None] = lambda topic, records: None,
+        refusal: Exception | None = None,
     ) -> Pending[list[AppendResult]]:
         """Appends to each (topic, partition), and waits 500 ms at most."""
-        wanted = [(topic, index, topic_id, records) for topic, index, records in entries]
-        return pending(self.manager.append_records(wanted, acks, 500, check))
+        wanted = [(topic, index, topic_id, records, refusal) for topic, index, records in entries]
+        return pending(self.manager.append_records(wanted, acks, 500))
 
     def log(self, topic: str = "t", index: int = 0) -> tuple[int, int]:
         """The high watermark and the end of a partition's log."""
@@ -253,4 +253,4 @@ def wanted(
 
 
 def errors(answer: Pending[list[AppendResult]]) -> list[ErrorCode]:
-    return [each.error for each in result(answer)]
+    return [append_error_of(each) for each in result(answer)]

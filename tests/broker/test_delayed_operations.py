@@ -10,7 +10,7 @@ from broker.delayed_operations import DelayedFetch, DelayedProduce
 from broker.fetch_session import FetchPartition
 from broker.metadata.topics import PartitionImage
 from broker.partition import ACKS_ALL, Partition
-from broker.partition_io import AppendResult, FetchParams
+from broker.partition_io import AppendError, AppendResult, FetchParams, Unacknowledged, append_error_of
 from broker.purgatory import DelayedOperationPurgatory
 from config.log_config import LogConfig
 from protocol.errors import ErrorCode
@@ -42,10 +42,15 @@ class Waiting:
         self.timer = ManualTimer()
         self.purgatory = DelayedOperationPurgatory("test", self.timer)
         self.answers = 0
-        self.result = AppendResult()
+        self.results: list[AppendResult] = []
 
     def answered(self) -> None:
         self.answers += 1
+
+    @property
+    def error(self) -> ErrorCode:
+        """What became of the append."""
+        return append_error_of(self.results[0])
 
     def look(self) -> int:
         """Something has happened to the partition."""
@@ -56,10 +61,10 @@ class Waiting:
 
     def produce(self, *values: str, acks: int = ACKS_ALL, needs_flush: bool = False) -> None:
         """Appends, and has the acknowledgement wait 500 ms at most."""
-        self.result.info = self.partition.append_as_leader(batch(*values), acks)
-        self.result.required_offset = self.result.info.last_offset + 1
-        self.result.needs_flush = needs_flush
-        operation = DelayedProduce(500, [(self.partition, self.result)], acks, self.answered)
+        info = self.partition.append_as_leader(batch(*values), acks)
+        self.results.append(info)
+        waiting = [Unacknowledged(self.partition, 0, info.last_offset + 1, needs_flush)]
+        operation = DelayedProduce(500, waiting, self.results, acks, self.answered)
         self.purgatory.try_complete_else_watch(operation, [KEY])
 
     # ---- long polls
@@ -112,7 +117,7 @@ def test_acks_of_all_wait_for_the_high_watermark(led: Waiting) -> None:
     assert led.look() == 0  # case B
     led.partition.follower_fetched(ELSEWHERE, 2, 0, 0)
     assert led.look() == 1
-    assert led.result.error is ErrorCode.NONE
+    assert led.error is ErrorCode.NONE
 
 
 def test_what_is_replicated_already_does_not_wait(alone: Waiting) -> None:
@@ -126,7 +131,7 @@ def test_a_flush_policy_waits_for_the_recovery_point(alone: Waiting, acks: int) 
     assert alone.look() == 0  # case C
     alone.partition.log.flush()
     assert alone.look() == 1
-    assert alone.result.error is ErrorCode.NONE
+    assert alone.error is ErrorCode.NONE
 
 
 def test_acks_of_one_do_not_wait_for_replicas(led: Waiting) -> None:
@@ -148,22 +153,24 @@ def test_a_partition_that_another_leads_answers_so(led: Waiting) -> None:
     led.produce("a")
     led.partition.update(partition_image(replicas=(HERE, ELSEWHERE), leader=ELSEWHERE, leader_epoch=1))
     assert led.look() == 1  # case A
-    assert led.result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert led.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_disk_that_failed_answers_so(alone: Waiting) -> None:
     alone.produce("a", needs_flush=True)
     alone.partition.offline = True
     assert alone.look() == 1
-    assert alone.result.error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert alone.error is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_time_that_is_over_is_an_error_of_those_that_still_waited(led: Waiting) -> None:
     led.produce("a")
     led.timer.advance(0.5)
     assert led.answers == 1
-    assert led.result.error is ErrorCode.REQUEST_TIMED_OUT
-    assert led.result.error_message
+    assert led.error is ErrorCode.REQUEST_TIMED_OUT
+    (error,) = led.results
+    assert isinstance(error, AppendError)
+    assert error.error_message
 
 
 # ---- DelayedFetch

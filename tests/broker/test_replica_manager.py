@@ -11,13 +11,13 @@ import pytest
 
 from broker.fetch_session import FetchPartition
 from broker.partition import ACKS_ALL
-from broker.partition_io import FetchResult
+from broker.partition_io import AppendError, FetchResult, append_error_of
 from broker.request import Pending
 from config.log_config import LogConfig
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import PartitionChangeRecord, RemoveTopicRecord
 from protocol.records.errors import InvalidRecordError
-from storage.offsets import EpochEndOffset
+from storage.offsets import EpochEndOffset, LogAppendInfo
 from tests.broker.logs import batch, partition_image
 from tests.broker.replica_node import (
     BOTH,
@@ -161,13 +161,13 @@ def test_topics_may_come_and_go_in_one_step(node: Node, tmp_path: Path) -> None:
 
 def test_every_partition_is_answered_in_its_place(node: Node) -> None:
     node.create("t", T, partition_image(), partition_image(partition=1))
-    answers = result(node.append(("t", 1, batch("a", "b")), ("u", 0, batch("c")), ("t", 0, batch("d"))))
-    assert [answer.error for answer in answers] == [
-        ErrorCode.NONE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NONE,
-    ]
-    assert [answer.info and answer.info.last_offset for answer in answers] == [1, None, 0]
+    appended, failed, last = result(
+        node.append(("t", 1, batch("a", "b")), ("u", 0, batch("c")), ("t", 0, batch("d")))
+    )
+    assert isinstance(appended, LogAppendInfo)
+    assert isinstance(last, LogAppendInfo)
+    assert (appended.last_offset, last.last_offset) == (1, 0)
+    assert append_error_of(failed) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert node.probe.lines == ["t +2", "u UNKNOWN_TOPIC_OR_PARTITION", "t +1"]
 
 
@@ -175,16 +175,22 @@ def test_an_unknown_id_is_answered_as_such(node: Node) -> None:
     assert errors(node.append((None, 0, batch("a")), topic_id=T)) == [ErrorCode.UNKNOWN_TOPIC_ID]
 
 
-def test_what_the_check_refuses_is_not_appended(node: Node) -> None:
-    def check(topic: str, records: bytes | memoryview) -> None:
-        raise InvalidRecordError("no", [(0, "not this one")])
-
+def test_what_was_refused_before_is_not_appended(node: Node) -> None:
     node.create()
-    (answer,) = result(node.append(("t", 0, batch("a")), check=check))
+    refusal = InvalidRecordError("no", [(0, "not this one")])
+    (answer,) = result(node.append(("t", 0, batch("a")), refusal=refusal))
+    assert isinstance(answer, AppendError)
     assert (answer.error, answer.error_message) == (ErrorCode.INVALID_RECORD, "no")
     assert answer.record_errors == [(0, "not this one")]
     assert answer.log_start_offset == -1
     assert node.log() == (0, 0)
+    assert node.probe.lines == ["t INVALID_RECORD", "t InvalidRecordError"]
+
+
+def test_a_partition_that_is_not_here_is_told_before_what_is_wrong_with_the_records(node: Node) -> None:
+    refusal = InvalidRecordError("no")
+    unknown = node.append(("t", 0, batch("a")), refusal=refusal)
+    assert errors(unknown) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
 @pytest.mark.parametrize(
@@ -201,6 +207,7 @@ def test_what_the_log_refuses_says_why(
     node = Node(tmp_path, config=LogConfig(max_message_bytes=200, message_timestamp_before_max_ms=1000))
     node.create()
     (answer,) = result(node.append(("t", 0, records)))
+    assert isinstance(answer, AppendError)
     assert (answer.error, answer.log_start_offset) == (code, log_start_offset)
     assert answer.error_message
     assert node.probe.lines == [f"t {code.name}"]
@@ -223,6 +230,7 @@ def test_a_full_disk_takes_nothing_offline(node: Node, code: int, caplog: pytest
     wanted_code = ErrorCode.KAFKA_STORAGE_ERROR if code == errno.EMFILE else ErrorCode.NOT_ENOUGH_REPLICAS
     for _ in range(3):
         (answer,) = result(node.append(("t", 0, batch("a"))))
+        assert isinstance(answer, AppendError)
         assert answer.error is wanted_code
         assert answer.error_message
         assert os.strerror(code) in answer.error_message
@@ -240,6 +248,7 @@ def test_producers_are_kept_out_below_the_limit_and_let_in_above(tmp_path: Path)
     space = node.log_manager.dirs[0].space
     space.check()
     (answer,) = result(node.append(("t", 0, batch("a"))))
+    assert isinstance(answer, AppendError)
     assert answer.error is ErrorCode.NOT_ENOUGH_REPLICAS
     assert "9999 bytes are free, and 10000 have to be" in (answer.error_message or "")
     assert node.probe.lines == ["t NOT_ENOUGH_REPLICAS"]
@@ -361,7 +370,8 @@ def test_a_duplicate_is_not_acknowledged_before_the_first_copy_is_durable(node: 
     assert not again.done
     node.disk.release()
     (answer,) = result(again)
-    assert (answer.error, answer.info and answer.info.first_offset) == (ErrorCode.NONE, 0)
+    assert isinstance(answer, LogAppendInfo)
+    assert answer.first_offset == 0
     assert node.probe.lines == ["t +1"]  # it counts once
 
 

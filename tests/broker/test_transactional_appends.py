@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.blocking import Done, Work
-from broker.partition_io import AppendResult
+from broker.partition_io import AppendError, AppendResult, append_error_of
 from broker.request import Pending
 from broker.transactional_appends import Results, TransactionalAppends, TransactionalProduce
 from broker.txn_verification import AddPartitionsToTxnManager, VerificationProbe
@@ -65,12 +65,8 @@ class House:
 
     def produce_to(self, records: Mapping[int, bytes], version: int = ABORTABLE, acks: int = -1) -> Heard:
         """Sends a batch to each of these partitions."""
-        entries = [("t", index, ZERO_UUID, data) for index, data in records.items()]
-        return Heard(
-            self.appends.append(
-                TransactionalProduce("tx", version, entries, acks, 1000, lambda topic, data: None)
-            )
-        )
+        entries = [("t", index, ZERO_UUID, data, None) for index, data in records.items()]
+        return Heard(self.appends.append(TransactionalProduce("tx", version, entries, acks, 1000)))
 
     def end(self, *, epoch: int = 0, commit: bool = True) -> None:
         """The transaction's marker comes to the first partition."""
@@ -82,10 +78,10 @@ class House:
             timestamp=START_MS,
         )
         results = self.replica_manager.append_records(
-            [("t", 0, ZERO_UUID, records)], -1, 1000, origin=AppendOrigin.COORDINATOR
+            [("t", 0, ZERO_UUID, records, None)], -1, 1000, origin=AppendOrigin.COORDINATOR
         )
         assert isinstance(results, list)
-        assert results[0].error is ErrorCode.NONE
+        assert append_error_of(results[0]) is ErrorCode.NONE
 
     @property
     def asked(self) -> list[str]:
@@ -119,11 +115,11 @@ class Heard:
 
     @property
     def codes(self) -> list[ErrorCode]:
-        return [self[at].error for at in range(len(self.results or ()))]
+        return [append_error_of(self[at]) for at in range(len(self.results or ()))]
 
     @property
     def offsets(self) -> list[int]:
-        return [self[at].info.first_offset for at in range(len(self.results or ()))]  # type: ignore[union-attr]
+        return [self[at].first_offset for at in range(len(self.results or ()))]  # type: ignore[union-attr]
 
 
 NewHouse = Callable[..., House]
@@ -236,13 +232,15 @@ def test_what_the_coordinator_says_is_told_in_words_that_producers_know(
     house.coordinator.says = {("t", 0): said}
     answer = house.produce(txn_batch("a"), batch("b"), version=version)
     assert answer.codes == [told, ErrorCode.NONE]
-    assert (answer[0].log_start_offset, house.log(0).log_end_offset, house.log(1).log_end_offset) == (
+    refused = answer[0]
+    assert isinstance(refused, AppendError)
+    assert (refused.log_start_offset, house.log(0).log_end_offset, house.log(1).log_end_offset) == (
         -1,
         0,
         1,
     )
     has_message = told in (ErrorCode.INVALID_TXN_STATE, ErrorCode.NOT_ENOUGH_REPLICAS)
-    assert (answer[0].error_message is not None) == has_message
+    assert (refused.error_message is not None) == has_message
 
 
 def test_a_marker_overtakes_an_answer(house: House) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.partition_io import append_error_of
 from protocol.errors import ErrorCode
 from protocol.records.batch import RecordBatch, batches
 from storage.offsets import FetchIsolation
@@ -60,7 +61,7 @@ class Client:
             sequence
             for sequences, heard in self.sent
             for at, (index, sequence) in enumerate(sequences)
-            if index == partition and heard[at].error is ErrorCode.NONE
+            if index == partition and append_error_of(heard[at]) is ErrorCode.NONE
         ]
 
 

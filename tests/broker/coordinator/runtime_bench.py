@@ -19,7 +19,7 @@ from broker.coordinator.shard import CoordinatorResult, ShardContext
 from broker.coordinator.shard_runner import ShardRunner
 from broker.coordinator.txn import TransactionMarker
 from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.partition_io import AppendResult
+from broker.partition_io import AppendError, AppendResult
 from broker.request import Pending
 from config.broker_config import BrokerConfig
 from protocol.errors import ApiError, ErrorCode
@@ -162,12 +162,10 @@ class MemoryLogs:
         transaction_version: int = 0,
     ) -> AppendResult | Pending[AppendResult]:
         self.guards.append(guard)
-        result = AppendResult()
         if self.failure is not None:
-            result.fail(self.failure, "the log refuses")
-            return result
+            return AppendError(self.failure, "the log refuses")
         assert len(batch) <= MAX_BATCH_BYTES
-        result.info = LogAppendInfo(self.next_offset, self.write(batch), 0)
+        result = LogAppendInfo(self.next_offset, self.write(batch), 0)
         if not self.holds:
             return result
         pending: Pending[AppendResult] = Pending()
@@ -190,9 +188,7 @@ class MemoryLogs:
         """Commits the first `count` of what is held, or tells them that they never will be."""
         held, self._held = self._held[:count], [] if count is None else self._held[count:]
         for pending, result in held:
-            if error is not None:
-                result.fail(error, "lost")
-            pending.complete(result)
+            pending.complete(result if error is None else AppendError(error, "lost"))
 
     def start_verification(
         self, partition: int, producer_id: int, epoch: int, *, supports_epoch_bump: bool

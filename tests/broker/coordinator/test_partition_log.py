@@ -8,7 +8,7 @@ import pytest
 
 from broker.coordinator.errors import as_coordinator
 from broker.coordinator.partition_log import ReplicaLogs
-from broker.partition_io import AppendResult
+from broker.partition_io import AppendResult, append_error_of
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.batch import RecordBatch, batches
@@ -32,7 +32,7 @@ def append(logs: ReplicaLogs, data: bytes) -> AppendResult:
 def test_a_log_says_where_it_ends_and_what_it_takes(tmp_path: Path) -> None:
     _, logs = logs_of(tmp_path, max_message_bytes="5000")
     assert logs.check(0) == (0, 5000)
-    assert append(logs, batch("a", "b")).info is not None
+    assert append_error_of(append(logs, batch("a", "b"))) is ErrorCode.NONE
     assert logs.check(0) == (2, 5000)
 
 
@@ -63,7 +63,7 @@ def test_too_few_replicas_in_sync_are_found_out_before(tmp_path: Path) -> None:
     with pytest.raises(ApiError) as caught:
         logs.check(0)
     assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
-    assert append(logs, batch("a")).error is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert append_error_of(append(logs, batch("a"))) is ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 def test_the_room_that_is_kept_free_is_for_what_is_needed(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_the_room_that_is_kept_free_is_for_what_is_needed(tmp_path: Path) -> Non
     with pytest.raises(ApiError) as caught:
         logs.check(0, is_needed=False)
     assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
-    assert append(logs, batch("a")).error is ErrorCode.NONE
+    assert append_error_of(append(logs, batch("a"))) is ErrorCode.NONE
 
 
 def test_a_log_gives_everything_that_is_in_it_segment_by_segment(tmp_path: Path) -> None:
@@ -111,8 +111,8 @@ def test_a_marker_of_an_older_coordinator_is_refused(tmp_path: Path) -> None:
             commit=True, coordinator_epoch=epoch, producer_id=5, producer_epoch=0, timestamp=0
         )
 
-    assert append(logs, marker(2)).error is ErrorCode.NONE
-    assert append(logs, marker(1)).error is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert append_error_of(append(logs, marker(2))) is ErrorCode.NONE
+    assert append_error_of(append(logs, marker(1))) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert RecordBatch(marker(2)).is_control
     assert broker.replica_manager.partition("state", 0).log.log_end_offset == 1
 
