@@ -1,20 +1,20 @@
 """The command line: `barnabas serve`, and the other commands, each imported when it is asked for (LAZY_COMMANDS).
 
+A plain line for `serve` does not come here: broker/__main__.py reads it.
+
 Exit codes: 0 stopped in order, 1 could not start or had to stop, 2 the command line or the configuration is wrong.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from config.broker_config import BrokerConfig
+from broker.serving import load_config
+from broker.serving import serve as start
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -105,29 +105,13 @@ def serve(properties: Path | None, overrides: tuple[str, ...], show_config: bool
       1  could not start (address in use, data directory locked or damaged) or had to stop
       2  the command line or the configuration is wrong
     """
-    from broker.server import run
-
-    config = load_config(properties, overrides)
+    file = None if properties is None else str(properties)
     if show_config:
         from broker.config_cli import effective_settings
 
-        click.echo(effective_settings(config))
+        click.echo(effective_settings(load_config(file, overrides)))
         return
-    sys.exit(run(config))
-
-
-def load_config(properties: Path | None, overrides: tuple[str, ...]) -> BrokerConfig:
-    """The configuration from all its sources. Ends the process with EXIT_USAGE, having named every error."""
-    from config.broker_config import BrokerConfig
-    from config.layers import InvalidConfigError
-
-    try:
-        return BrokerConfig.load(
-            None if properties is None else str(properties), environ=os.environ, overrides=overrides
-        )
-    except InvalidConfigError as errors:
-        click.echo(str(errors), err=True)
-        sys.exit(EXIT_USAGE)
+    sys.exit(start(file, overrides))
 
 
 if __name__ == "__main__":

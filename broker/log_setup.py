@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 ROOT_LOGGER = "barnabas"
 """The level that users set is this logger's; libraries speak from WARNING on."""
@@ -20,6 +20,9 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 RATE_LIMIT_S = 10.0
 _MAX_REMEMBERED_KEYS = 1000
+
+START_LINES_WAIT_S: Final = 0.5
+"""How long a start may take until what it says is written as it comes."""
 
 
 def configure(level: str = "INFO", stream: TextIO | None = None, *, as_json: bool | None = None) -> None:
@@ -39,6 +42,42 @@ def configure(level: str = "INFO", stream: TextIO | None = None, *, as_json: boo
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger(ROOT_LOGGER).setLevel(level.upper())
+
+
+class StartLines(logging.Handler):
+    """Keeps what a start has to say until it is over, so that no client of a quick start waits for structlog.
+
+    Warnings are written at once, with what came before them, and so is everything in a start that takes its time.
+    Once end() was called, and at the end of the process, nothing is kept any more.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """Stands before the handler that the log goes to now."""
+        super().__init__()
+        (self._target,) = logging.root.handlers
+        self._kept: list[logging.LogRecord] = []
+        self._now = now
+        self._until_s = now() + START_LINES_WAIT_S
+        logging.root.handlers[:] = [self]
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keeps the line, or writes all that there are."""
+        self._kept.append(record)
+        if record.levelno >= logging.WARNING or self._now() >= self._until_s:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes what was kept."""
+        kept, self._kept = self._kept, []
+        for record in kept:
+            self._target.handle(record)
+
+    def end(self) -> None:
+        """The start is over: each line is written when it comes."""
+        self.flush()
+        if logging.root.handlers == [self]:
+            logging.root.handlers[:] = [self._target]
+        self.close()
 
 
 class LazyFormatter(logging.Formatter):

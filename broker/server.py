@@ -75,6 +75,8 @@ EXIT_STOPPED: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 DRAIN_TIMEOUT_S: Final = 30.0
+SETTLING_S: Final = 0.1
+"""How long those who wait for the start have to get their first answers before the broker does what can wait."""
 BLOCKING_THREADS: Final = 4
 LOADING_THREADS: Final = 1
 """For coordinators: replaying their records is work for the interpreter, which does one thing at a time."""
@@ -361,10 +363,11 @@ def _advertised(config: BrokerConfig) -> dict[str, Endpoint]:
 def run(config: BrokerConfig) -> int:
     """Serves until a signal comes; returns the exit code."""
     log_setup.configure(config[BARNABAS_LOG_LEVEL], sys.stderr, as_json=_as_json(config[BARNABAS_LOG_FORMAT]))
+    start_lines = log_setup.StartLines()
     _say_what_configuration_holds(config)
     _raise_open_files_limit()
     with asyncio.Runner(loop_factory=_new_loop) as runner:
-        return runner.run(_serve(config))
+        return runner.run(_serve(config, start_lines))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -376,24 +379,28 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-async def _serve(config: BrokerConfig) -> int:
+async def _serve(config: BrokerConfig, start_lines: log_setup.StartLines) -> int:
     loop = asyncio.get_running_loop()
     try:
         server = Server(config, loop, RealEnv())
         server.start()
     except InvalidConfigError as error:
+        start_lines.end()
         print(error, file=sys.stderr)
         return EXIT_USAGE
     except _CANNOT_START as error:
+        start_lines.end()
         print(f"Barnabas cannot start: {error}", file=sys.stderr)
         return EXIT_FAILED
     stopping = _catch_signals(loop)
     http = server.observers.serve_http(server)
     print(_ready_line(server, http), flush=True)
-    gc.collect()
     gc.freeze()  # what is here now stays; the collector need not look at it again and again
+    gc.enable()
+    loop.call_later(SETTLING_S, start_lines.end)
     endings: list[asyncio.Future[Any]] = [stopping, server.failed]
     await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
+    start_lines.end()
     if server.failed.done():
         logger.error("stopping: %s", server.failed.result())
     else:

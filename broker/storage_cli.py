@@ -38,9 +38,9 @@ def _refuse(text: str) -> None:
 
 
 def _load(properties: Path) -> BrokerConfig:
-    from broker.cli import load_config
+    from broker.serving import load_config
 
-    return load_config(properties, ())
+    return load_config(str(properties), ())
 
 
 def _directories(config: BrokerConfig) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.log_setup import RateLimit, configure
+from broker.log_setup import START_LINES_WAIT_S, RateLimit, StartLines, configure
 from tests.broker.fakes import ManualTimer
 
 
@@ -125,6 +125,59 @@ def test_nothing_heavy_is_imported_before_the_first_line_and_rich_never() -> Non
         "import rich; from rich.console import Console"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# ---- what a start says
+
+
+def start_lines(timer: ManualTimer) -> tuple[StartLines, io.StringIO]:
+    stream = io.StringIO()
+    configure("INFO", stream)
+    return StartLines(timer.time), stream
+
+
+def test_what_a_start_says_is_kept_until_its_end_and_then_nothing_is() -> None:
+    lines, stream = start_lines(ManualTimer())
+    logger = logging.getLogger("barnabas.config")
+    logger.info("first")
+    logger.info("second")
+    assert not said(stream)
+    lines.end()
+    assert [json.loads(line)["message"] for line in said(stream)] == ["first", "second"]
+    logger.info("third")
+    assert len(said(stream)) == 3
+    lines.end()
+    assert len(said(stream)) == 3
+
+
+def test_a_warning_is_written_at_once_with_what_came_before_it() -> None:
+    lines, stream = start_lines(ManualTimer())
+    logging.getLogger("barnabas.config").info("first")
+    logging.getLogger("barnabas.storage").warning("second")
+    assert [json.loads(line)["message"] for line in said(stream)] == ["first", "second"]
+    logging.getLogger("barnabas.config").info("third")
+    assert len(said(stream)) == 2
+    lines.end()
+    assert len(said(stream)) == 3
+
+
+def test_a_start_that_takes_its_time_is_heard_meanwhile() -> None:
+    timer = ManualTimer()
+    _, stream = start_lines(timer)
+    logging.getLogger("barnabas.storage").info("first")
+    timer.advance(START_LINES_WAIT_S)
+    logging.getLogger("barnabas.storage").info("second")
+    assert len(said(stream)) == 2
+
+
+def test_what_is_kept_at_the_end_of_the_process_is_written() -> None:
+    code = (
+        "import logging, sys; from broker.log_setup import StartLines, configure; configure(); StartLines();"
+        "logging.getLogger('barnabas').info('ready'); sys.exit(1)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert "ready" in ended.stdout
 
 
 # ---- repetition
