@@ -20,8 +20,8 @@ Key "k", no value, no headers, at the batch's base offset and 5 ms after its bas
     size: 7 bytes follow
 
 This module runs as it stands, and is also what Cython compiles with the types of record.pxd beside it; it
-never needs Cython when it runs. `COMPILED` says which of the two this is. In both, an index beyond the buffer
-raises IndexError, which is how most bad lengths are found.
+never needs Cython when it runs. `COMPILED` says which of the two this is. Checking goes by addresses and looks at every
+bound itself; in decoding an index beyond the buffer raises IndexError, which is how most bad lengths are found.
 """
 
 from __future__ import annotations
@@ -43,6 +43,12 @@ COMPILED: bool = not __file__.endswith((".py", ".pyc"))
 _MIN_INT64 = -(1 << 63)
 _MAX_INT64 = (1 << 63) - 1
 _MAX_INT32 = (1 << 31) - 1
+_MASK32 = (1 << 32) - 1
+_MASK64 = (1 << 64) - 1
+_LEAST_SIZE = 6
+"""Of a record: attributes, two deltas, the lengths of no key and no value, no headers."""
+_PAST_THE_END = "the records run past the end of the batch"
+_NO_END = "a record does not end where its size says"
 
 
 class Record:
@@ -109,22 +115,13 @@ class RecordsSummary:
         "record_count",
     )
 
-    def __init__(
-        self,
-        *,
-        record_count: int,
-        min_timestamp: int,
-        max_timestamp: int,
-        max_timestamp_index: int,
-        null_key_index: int,
-        offset_gap_index: int,
-    ) -> None:
-        self.record_count: int = record_count
-        self.min_timestamp: int = min_timestamp
-        self.max_timestamp: int = max_timestamp
-        self.max_timestamp_index: int = max_timestamp_index
-        self.null_key_index: int = null_key_index
-        self.offset_gap_index: int = offset_gap_index
+    def __init__(self) -> None:
+        self.record_count: int = 0
+        self.min_timestamp: int = -1
+        self.max_timestamp: int = -1
+        self.max_timestamp_index: int = -1
+        self.null_key_index: int = -1
+        self.offset_gap_index: int = -1
 
 
 def validate_records(payload: Buffer, record_count: int, base_timestamp: int) -> RecordsSummary:
@@ -132,29 +129,33 @@ def validate_records(payload: Buffer, record_count: int, base_timestamp: int) ->
 
     Raises InvalidRecordError when the payload is not exactly `record_count` well-formed records.
     """
-    data = payload if COMPILED else bytes(payload)  # plain Python reads bytes faster than memoryviews
+    if COMPILED:
+        return _validated(payload, record_count, base_timestamp)  # type: ignore[name-defined,no-any-return]  # noqa: F821
+    # Plain Python reads bytes faster than memoryviews.
+    return validate_span(bytes(payload), len(payload), record_count, base_timestamp)
+
+
+def validate_span(data: bytes, end: int, record_count: int, base_timestamp: int) -> RecordsSummary:
+    """`validate_records` of the first `end` bytes; compiled it takes their address, and is for compiled callers."""
+    summary = RecordsSummary()
     if record_count < 0:
         raise InvalidRecordError(f"a record count of {record_count} is not possible")
-    try:
-        min_delta, max_delta, max_index, null_key_index, offset_gap_index = _scan(data, record_count)
-    except IndexError:
-        raise InvalidRecordError("the records run past the end of the batch") from None
     if record_count == 0:
-        min_delta = max_delta = -1 - base_timestamp
-    min_timestamp = base_timestamp + min_delta
-    max_timestamp = base_timestamp + max_delta
-    if min_timestamp < _MIN_INT64 or max_timestamp > _MAX_INT64:
+        return summary
+    summary.record_count = record_count
+    min_delta, max_delta = _scan(data, end, record_count, summary)
+    least, most = _MIN_INT64, _MAX_INT64
+    if base_timestamp < 0:
+        least -= base_timestamp
+    else:
+        most -= base_timestamp
+    if min_delta < least or max_delta > most:
         raise InvalidRecordError(
             f"a timestamp is out of range: {base_timestamp} and {max_delta} or {min_delta}"
         )
-    return RecordsSummary(
-        record_count=record_count,
-        min_timestamp=min_timestamp,
-        max_timestamp=max_timestamp,
-        max_timestamp_index=max_index,
-        null_key_index=null_key_index,
-        offset_gap_index=offset_gap_index,
-    )
+    summary.min_timestamp = base_timestamp + min_delta
+    summary.max_timestamp = base_timestamp + max_delta
+    return summary
 
 
 def decode_records(
@@ -245,7 +246,7 @@ def _zigzag(number: int) -> bytes:
 # -- the hot loops: one function each on purpose, calls are what they must not pay for --
 
 
-def _long_varint(data: Buffer, position: int, raw: int, max_bits: int) -> tuple[int, int]:
+def _long_varint(data: bytes, position: int, end: int, raw: int, max_bits: int) -> tuple[int, int]:
     """The rest of a varint, of which `raw` is the first byte or the first two, and the position after it.
 
     Not yet zigzag-decoded. Bits beyond 32 or 64 are dropped, as Kafka's ByteUtils does.
@@ -253,34 +254,45 @@ def _long_varint(data: Buffer, position: int, raw: int, max_bits: int) -> tuple[
     shift = 7 if raw < 0x100 else 14
     raw &= (1 << shift) - 1
     while True:
+        if position >= end:
+            raise InvalidRecordError(_PAST_THE_END)
         byte = data[position]
         position += 1
         raw |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return raw & ((1 << 32) - 1 if max_bits == 32 else (1 << 64) - 1), position
+            return raw & (_MASK32 if max_bits == 32 else _MASK64), position
         shift += 7
         if shift >= max_bits:
             raise InvalidRecordError(f"a variable-length number has more than {max_bits} bits")
 
 
-def _scan(data: Buffer, record_count: int) -> tuple[int, int, int, int, int]:  # noqa: C901, PLR0912, PLR0915
-    """(min and max timestamp delta, index of the latter, of the first null key, of the first gap)."""
+def _scan(  # noqa: C901, PLR0912, PLR0915
+    data: bytes, end: int, record_count: int, summary: RecordsSummary
+) -> tuple[int, int]:
+    """(min and max timestamp delta); the indexes go into the summary.
+
+    A record must have room for the least that it can be, and so must what is left of it before each number after a
+    number of any length: two bytes of every number but the last one can then be read without looking again.
+    """
     position = index = 0
-    end = len(data)
     min_delta = _MAX_INT64
     max_delta = _MIN_INT64
     max_index = null_key_index = offset_gap_index = -1
     while index < record_count:
+        if position >= end:
+            raise InvalidRecordError(_PAST_THE_END)
         raw = data[position]
         position += 1
         if raw > 0x7F:
+            if position >= end:
+                raise InvalidRecordError(_PAST_THE_END)
             raw = raw & 0x7F | data[position] << 7
             position += 1
             if raw > 0x3FFF:
-                raw, position = _long_varint(data, position, raw, 32)
+                raw, position = _long_varint(data, position, end, raw, 32)
         number = (raw >> 1) ^ -(raw & 1)
         stop = position + number
-        if number < 0 or stop > end:
+        if number < _LEAST_SIZE or stop > end:
             raise InvalidRecordError(f"record {index} claims {number} of {end - position} bytes")
         raw = data[position + 1]  # skips the attributes, of which none are defined
         position += 2
@@ -288,70 +300,85 @@ def _scan(data: Buffer, record_count: int) -> tuple[int, int, int, int, int]:  #
             raw = raw & 0x7F | data[position] << 7
             position += 1
             if raw > 0x3FFF:
-                raw, position = _long_varint(data, position, raw, 64)
+                raw, position = _long_varint(data, position, stop, raw, 64)
         number = (raw >> 1) ^ -(raw & 1)
         if number > max_delta:
             max_delta = number
             max_index = index
         if number < min_delta:  # noqa: PLR1730 (a call of min costs more than the rest of the line)
             min_delta = number
+        if stop - position < 4:
+            raise InvalidRecordError(_NO_END)
         raw = data[position]
         position += 1
         if raw > 0x7F:
             raw = raw & 0x7F | data[position] << 7
             position += 1
             if raw > 0x3FFF:
-                raw, position = _long_varint(data, position, raw, 32)
+                raw, position = _long_varint(data, position, stop, raw, 32)
         if raw != index + index and offset_gap_index < 0:
             offset_gap_index = index
+        if stop - position < 3:
+            raise InvalidRecordError(_NO_END)
         raw = data[position]
         position += 1
         if raw > 0x7F:
-            raw, position = _long_varint(data, position, raw, 32)
+            raw, position = _long_varint(data, position, stop, raw, 32)
         if not raw & 1:
             position += raw >> 1
         elif null_key_index < 0:
             null_key_index = index
+        if stop - position < 2:
+            raise InvalidRecordError(_NO_END)
         raw = data[position]
         position += 1
         if raw > 0x7F:
             raw = raw & 0x7F | data[position] << 7
             position += 1
             if raw > 0x3FFF:
-                raw, position = _long_varint(data, position, raw, 32)
+                raw, position = _long_varint(data, position, stop, raw, 32)
         if not raw & 1:
             position += raw >> 1
+        if position >= stop:
+            raise InvalidRecordError(_NO_END)
         raw = data[position]
         position += 1
         if raw:
-            position = _skip_headers(data, position, raw)
+            position = _skip_headers(data, position, stop, raw)
         if position != stop:
             raise InvalidRecordError(f"record {index} does not end where its size says")
         index += 1
-    if position != end and record_count:
+    if position != end:
         raise InvalidRecordError(f"{end - position} bytes are left after {record_count} records")
-    return min_delta, max_delta, max_index, null_key_index, offset_gap_index
+    summary.max_timestamp_index = max_index
+    summary.null_key_index = null_key_index
+    summary.offset_gap_index = offset_gap_index
+    return min_delta, max_delta
 
 
-def _skip_headers(data: Buffer, position: int, raw: int) -> int:
-    """The position after the headers, whose count begins with the byte `raw`."""
+def _skip_headers(data: bytes, position: int, end: int, raw: int) -> int:
+    """The position after the headers, whose count begins with the byte `raw`; no farther than `end`."""
     if raw > 0x7F:
-        raw, position = _long_varint(data, position, raw, 32)
+        raw, position = _long_varint(data, position, end, raw, 32)
     left = (raw >> 1) ^ -(raw & 1)
-    if not 0 <= left <= len(data) - position:
+    if not 0 <= left <= end - position:
         raise InvalidRecordError(f"a header count of {left} is not possible")
     while left:
+        if position >= end:
+            raise InvalidRecordError(_NO_END)
         raw = data[position]
         position += 1
         if raw > 0x7F:
-            raw, position = _long_varint(data, position, raw, 32)
+            raw, position = _long_varint(data, position, end, raw, 32)
         if raw & 1:
             raise InvalidRecordError("a header has no key")
         position += raw >> 1
+        if position >= end:
+            raise InvalidRecordError(_NO_END)
         raw = data[position]
         position += 1
         if raw > 0x7F:
-            raw, position = _long_varint(data, position, raw, 32)
+            raw, position = _long_varint(data, position, end, raw, 32)
         if not raw & 1:
             position += raw >> 1
         left -= 1
