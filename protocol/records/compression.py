@@ -52,7 +52,9 @@ GZIP_DEFAULT_LEVEL = 6
 
 SCRATCH_BYTES = 1024 * 1024
 
-_scratch: list[bytearray] = []  # what is in use has been taken out, so that two threads never share one
+# New pages would cost more than the unpacking of what is in them, so these are used again. What is in use has been
+# taken out, so that two threads never share one.
+_scratch: list[bytearray] = []
 _INT32 = struct.Struct(">i")
 _SNAPPY_VERSIONS = struct.Struct(">ii")
 
@@ -110,62 +112,100 @@ def compress(codec: CompressionType, data: Buffer, level: int | None = None) -> 
             return bytes(cramjam.zstd.compress(data, level=zstd_level))
 
 
-def decompress(codec: CompressionType, data: Buffer, max_bytes: int) -> bytes:
-    """Unpacks `data`, at most `max_bytes` of it.
+class Unpacked:
+    """What `unpacked` gives: a payload for the length of a with block, in memory that the next one gets."""
 
-    Raises CorruptRecordError for anything that is not a whole stream of the codec, and its subclass
-    DecompressedTooLargeError when there is more than `max_bytes`.
+    __slots__ = ("_codec", "_data", "_max_bytes", "_payload", "_scratch")
+
+    def __init__(self, codec: CompressionType, data: Buffer, max_bytes: int) -> None:
+        self._codec = codec
+        self._data = data
+        self._max_bytes = max_bytes
+        self._payload = memoryview(b"")
+        self._scratch = bytearray()
+
+    def __enter__(self) -> memoryview:
+        try:
+            self._scratch = _scratch.pop()
+        except IndexError:
+            self._scratch = bytearray(SCRATCH_BYTES)
+        try:
+            self._payload = _unpack(self._codec, self._data, self._max_bytes, self._scratch)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self._payload
+
+    def __exit__(self, *_: object) -> None:
+        self._payload.release()
+        _scratch.append(self._scratch)
+
+
+def unpacked(codec: CompressionType, data: Buffer, max_bytes: int) -> Unpacked:
+    """Unpacks `data`, at most `max_bytes` of it, for somebody who only looks at it; copies nothing.
+
+    `with unpacked(...) as payload:` may raise CorruptRecordError for anything that is not a whole stream of the codec,
+    and its subclass DecompressedTooLargeError when there is more than `max_bytes`. The payload is gone after the block.
     """
+    return Unpacked(codec, data, max_bytes)
+
+
+def decompress(codec: CompressionType, data: Buffer, max_bytes: int) -> bytes:
+    """Unpacks `data`, at most `max_bytes` of it, to keep; raises what `unpacked` does."""
+    with unpacked(codec, data, max_bytes) as payload:
+        return bytes(payload)
+
+
+def _unpack(codec: CompressionType, data: Buffer, max_bytes: int, scratch: bytearray) -> memoryview:
+    """The payload, in `scratch` where it fits."""
     import cramjam
 
     match codec:
         case CompressionType.NONE:
             if len(data) > max_bytes:
                 raise _too_large(codec, max_bytes)
-            return bytes(data)
+            return memoryview(data)
         case CompressionType.GZIP:
-            return _decompress_stream(cramjam.gzip, codec, data, max_bytes)
+            return _unpack_stream(cramjam.gzip, codec, data, max_bytes, scratch)
         case CompressionType.SNAPPY:
-            return _decompress_snappy(cramjam, data, max_bytes)
+            return _unpack_snappy(cramjam, data, max_bytes, scratch)
         case CompressionType.LZ4:
             _check_lz4_descriptor(data)
-            unpacked = _decompress_lz4_blocks(memoryview(data), min(SCRATCH_BYTES, max_bytes))
-            return (
-                unpacked if unpacked is not None else _decompress_stream(cramjam.lz4, codec, data, max_bytes)
-            )
+            payload = _unpack_lz4(memoryview(data), max_bytes, scratch)
+            if payload is not None:
+                return payload
+            return _unpack_stream(cramjam.lz4, codec, data, max_bytes, scratch)
         case CompressionType.ZSTD:
-            return _decompress_stream(cramjam.zstd, codec, data, max_bytes)
+            return _unpack_stream(cramjam.zstd, codec, data, max_bytes, scratch)
 
 
 def _too_large(codec: CompressionType, max_bytes: int) -> DecompressedTooLargeError:
     return DecompressedTooLargeError(f"{codec.label}: unpacks to more than the {max_bytes} bytes allowed")
 
 
-def _decompress_stream(module: ModuleType, codec: CompressionType, data: Buffer, max_bytes: int) -> bytes:
+def _unpack_stream(
+    module: ModuleType, codec: CompressionType, data: Buffer, max_bytes: int, scratch: bytearray
+) -> memoryview:
     """Unpacks into a buffer of fixed size, and into one four times as large when that was too small.
 
-    Nearly every batch fits in the first buffer, which is kept: new pages would cost more than the unpacking. The
-    attempts that fail cost a third of the last one at most, all together, and no new buffer is more than four
-    times as large as what comes out: cheaper than taking the stream piece by piece, and as safe.
+    Nearly every batch fits in the first buffer. The attempts that fail cost a third of the last one at most, all
+    together, and no new buffer is more than four times as large as what comes out: cheaper than taking the stream piece
+    by piece, and as safe.
     """
-    scratch = _scratch.pop() if _scratch else bytearray(SCRATCH_BYTES)
     size = min(SCRATCH_BYTES, max_bytes)
-    try:
-        unpacked = _decompress_into(module, codec, data, memoryview(scratch)[:size])
-    finally:
-        _scratch.append(scratch)
-    while unpacked is None:
+    output = memoryview(scratch)[:size]
+    written = _unpack_into(module, codec, data, output)
+    while written < 0:
         if size >= max_bytes:
             raise _too_large(codec, max_bytes)
         size = min(4 * size, max_bytes)
-        unpacked = _decompress_into(module, codec, data, memoryview(bytearray(size)))
-    return unpacked
+        output = memoryview(bytearray(size))
+        written = _unpack_into(module, codec, data, output)
+    return output[:written]
 
 
-def _decompress_into(
-    module: ModuleType, codec: CompressionType, data: Buffer, output: memoryview
-) -> bytes | None:
-    """What the stream holds, None when that is more than `output`; raises CorruptRecordError."""
+def _unpack_into(module: ModuleType, codec: CompressionType, data: Buffer, output: memoryview) -> int:
+    """How many bytes the stream holds, -1 when that is more than `output`; raises CorruptRecordError."""
     import cramjam
 
     try:
@@ -173,9 +213,9 @@ def _decompress_into(
     except cramjam.DecompressionError as error:
         # The one message that says the buffer was too small; every other one blames the data.
         if "failed to write whole buffer" in str(error):
-            return None
+            return -1
         raise CorruptRecordError(f"{codec.label}: {error}") from None
-    return bytes(output[:written])
+    return written
 
 
 # -- snappy --
@@ -189,22 +229,24 @@ def _compress_snappy(snappy: ModuleType, data: memoryview) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(cramjam: ModuleType, data: Buffer, max_bytes: int) -> bytes:
+def _unpack_snappy(cramjam: ModuleType, data: Buffer, max_bytes: int, scratch: bytearray) -> memoryview:
     blocks = _snappy_blocks(memoryview(data)) if data[:8] == SNAPPY_MAGIC else [memoryview(data)]
-    parts: list[bytes] = []
-    left = max_bytes
-    for block in blocks:
-        try:
-            claimed = cramjam.snappy.decompress_raw_len(block)
+    try:
+        sizes = [cramjam.snappy.decompress_raw_len(block) for block in blocks]
+        for block, claimed in zip(blocks, sizes, strict=True):
             if claimed > SNAPPY_MAX_RATIO * len(block):
                 raise CorruptRecordError(f"snappy: a block of {len(block)} bytes claims to hold {claimed}")
-            if claimed > left:
-                raise _too_large(CompressionType.SNAPPY, max_bytes)
-            parts.append(bytes(cramjam.snappy.decompress_raw(block)))
-        except cramjam.DecompressionError as error:
-            raise CorruptRecordError(str(error)) from None
-        left -= claimed
-    return b"".join(parts)
+        size = sum(sizes)
+        if size > max_bytes:
+            raise _too_large(CompressionType.SNAPPY, max_bytes)
+        output = memoryview(scratch if size <= len(scratch) else bytearray(size))[:size]
+        start = 0
+        for block, claimed in zip(blocks, sizes, strict=True):
+            cramjam.snappy.decompress_raw_into(block, output[start : start + claimed])
+            start += claimed
+    except cramjam.DecompressionError as error:
+        raise CorruptRecordError(str(error)) from None
+    return output
 
 
 def _snappy_blocks(data: memoryview) -> list[memoryview]:
@@ -264,19 +306,17 @@ def _check_lz4_descriptor(data: Buffer) -> None:
         raise CorruptRecordError("lz4: the frame's blocks depend on each other, which Kafka does not allow")
 
 
-def _decompress_lz4_blocks(data: memoryview, max_bytes: int) -> bytes | None:
+def _unpack_lz4(data: memoryview, max_bytes: int, scratch: bytearray) -> memoryview | None:
     """A frame as Kafka writes them, block by block, which takes a quarter of the time of the library's stream.
 
-    None for frames of other kinds, for what is larger than `max_bytes`, and for what is wrong in any way.
+    None for frames of other kinds, for what is larger than `max_bytes` or `scratch`, and for what is wrong in any way.
     """
     block_bytes = _lz4_block_bytes(bytes(data[:LZ4_PLAIN_HEADER_BYTES]))
-    scratch = _scratch.pop() if _scratch else bytearray(SCRATCH_BYTES)
-    try:
-        with memoryview(scratch)[:max_bytes] as output:
-            written = _unpack_lz4_blocks(data, output, block_bytes) if block_bytes else -1
-            return bytes(output[:written]) if written >= 0 else None
-    finally:
-        _scratch.append(scratch)
+    if not block_bytes:
+        return None
+    output = memoryview(scratch)[:max_bytes]
+    written = _unpack_lz4_blocks(data, output, block_bytes)
+    return output[:written] if written >= 0 else None
 
 
 @lru_cache(maxsize=64)

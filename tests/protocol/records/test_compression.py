@@ -22,6 +22,7 @@ from protocol.records.compression import (
     decompress,
     lz4_descriptor_end,
     lz4_with_right_checksum,
+    unpacked,
     xxh32,
 )
 from protocol.records.errors import (
@@ -57,6 +58,29 @@ def test_round_trip(codec: CompressionType, data: bytes, times: int) -> None:
     if plain:
         with pytest.raises(DecompressedTooLargeError):
             decompress(codec, packed, len(plain) - 1)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_is_only_looked_at_is_not_copied_and_gone_afterwards(codec: CompressionType) -> None:
+    plain = b"payload " * 1000
+    packed = compress(codec, plain)
+    with unpacked(codec, packed, MEBIBYTE) as payload:
+        assert payload == plain
+        with unpacked(codec, compress(codec, b"another"), MEBIBYTE) as inner:
+            assert inner == b"another"
+        assert payload == plain
+    with pytest.raises(ValueError, match="released"):
+        bytes(payload)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_cannot_be_unpacked_gives_its_memory_back(codec: CompressionType) -> None:
+    packed = compress(codec, bytes(1000))
+    for _ in range(3):
+        with pytest.raises(DecompressedTooLargeError), unpacked(codec, packed, 999):
+            pytest.fail("it was unpacked")
+    with unpacked(codec, packed, 1000) as payload:
+        assert payload == bytes(1000)
 
 
 @pytest.mark.parametrize(
