@@ -67,7 +67,7 @@ def test_what_is_only_looked_at_is_not_copied_and_gone_afterwards(codec: Compres
     with unpacked(codec, packed, MEBIBYTE) as payload:
         assert payload == plain
         with unpacked(codec, compress(codec, b"another"), MEBIBYTE) as inner:
-            assert inner == b"another"
+            assert bytes(inner) == b"another"
         assert payload == plain
     with pytest.raises(ValueError, match="released"):
         bytes(payload)
