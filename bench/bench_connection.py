@@ -15,12 +15,16 @@ from collections.abc import Callable, Sequence
 from broker.log_setup import RateLimit
 from broker.network.connection import Connection, ConnectionContext
 from broker.network.connection_quotas import ConnectionQuotas
+from broker.network.in_flight import Answer
 from broker.network.request_memory import RequestMemory
 from broker.network.socket_server import SocketServer, SocketSettings
+from broker.network.transport import Endpoint
 from broker.probes import ListenerProbe, SocketServerProbe
 from broker.request import ConnectionInfo
-from protocol.framing import size_prefix
+from protocol.framing import Frame, size_prefix
 from protocol.wire import Chunk
+from storage.env import RealFile
+from storage.offsets import FileRecords
 
 MOST_US = 4.0
 REQUEST_BYTES = 100
@@ -29,25 +33,29 @@ MIB = 1024 * 1024
 SECONDS_PER_FIGURE = 0.5
 
 
-class _NowhereTransport(asyncio.Transport):
-    """A transport that takes everything and sends it nowhere."""
+class _Nowhere:
+    """A transport that gives the same data at each read, takes everything and sends it nowhere."""
 
-    def write(self, data: object) -> None:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def start(self, endpoint: Endpoint) -> None:
         pass
 
+    def receive_into(self, buffer: memoryview, /) -> int:
+        buffer[: len(self._data)] = self._data
+        return len(self._data)
 
-class _Records:
-    """`size` bytes that a file could hold, in parts or whole."""
+    def send(self, data: bytes | memoryview, flags: int = 0, /) -> int:
+        return len(data)
 
-    def __init__(self, file: int, size: int) -> None:
-        self.file = file
-        self.size = size
+    def send_file(self, file: int, position: int, size: int) -> int:
+        return size
 
-    def read(self) -> bytes:
-        return os.pread(self.file, self.size, 0)
+    def pause_reading(self) -> None:
+        pass
 
-    def slice(self, position: int, size: int) -> _Records:
-        return _Records(self.file, size)
+    resume_reading = watch_writable = ignore_writable = close = pause_reading
 
 
 def handler_us(requests_per_read: int) -> float:
@@ -65,14 +73,9 @@ def handler_us(requests_per_read: int) -> float:
         connection_id=1, listener_name="bench", client_host="", client_port=0, local_host="", local_port=0
     )
     connection = Connection(context, info)
-    connection.connection_made(_NowhereTransport())
     data = (size_prefix(REQUEST_BYTES) + bytes(REQUEST_BYTES)) * requests_per_read
-
-    def one_read() -> None:
-        connection.get_buffer(-1)[: len(data)] = data
-        connection.buffer_updated(len(data))
-
-    return _best_us(one_read) / requests_per_read
+    connection.connection_made(_Nowhere(data))
+    return _best_us(connection.readable) / requests_per_read
 
 
 def _best_us(call: Callable[[], None]) -> float:
@@ -87,11 +90,11 @@ def _best_us(call: Callable[[], None]) -> float:
     return best * 1e6
 
 
-async def through_sockets(file: int) -> dict[str, float]:
+async def through_sockets(file: RealFile) -> dict[str, float]:
     """MiB a second over one connection: requests of 1 MiB, and answers of 50 MiB in slices of a file of 1 MiB."""
 
-    def handle(info: ConnectionInfo, frame: bytes) -> list[Chunk]:
-        return [_Records(file, MIB)] * 50 if len(frame) < 10 else list(ANSWER)
+    def handle(info: ConnectionInfo, frame: Frame) -> Answer:
+        return [FileRecords(file, 0, MIB)] * 50 if len(frame) < 10 else list(ANSWER)
 
     class Address:
         name = "bench"
@@ -152,7 +155,7 @@ def main(_: Sequence[str] = ()) -> None:
         file.write(bytes(MIB))
         file.flush()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            for what, figure in runner.run(through_sockets(file.fileno())).items():
+            for what, figure in runner.run(through_sockets(RealFile(os.dup(file.fileno())))).items():
                 print(f"{figure:8.1f} {what}")
     if figures[1] > MOST_US:
         sys.exit(f"a request costs {figures[1]:.2f} us, and {MOST_US} us was claimed")

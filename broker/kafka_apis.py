@@ -33,6 +33,7 @@ from protocol.api_keys import (
 )
 from protocol.codec import decoder, encoder
 from protocol.errors import ErrorCode, ProtocolError
+from protocol.framing import Frame
 from protocol.messages.api_versions import ApiVersionsResponse
 from protocol.messages.headers import RequestHeader
 from protocol.schema import Message
@@ -44,16 +45,21 @@ Answer = list[Chunk] | Pending[LateAnswer] | NoResponse
 logger = logging.getLogger("barnabas.network")
 
 _REQUEST_START: Final = struct.Struct(">hhi")
-_CORRELATION_ID: Final = struct.Struct(">i")
-_CORRELATION_ID_AND_NO_TAGS: Final = struct.Struct(">iB")
+_NO_TAGS: Final = b"\0"
+_MOST_REMEMBERED_BYTES: Final = 256
+"""A header that is longer is decoded each time: what a client makes the broker remember is bounded."""
+
+
+class RequestTimes(Protocol):
+    """What the metrics want to know of one API's requests; times in seconds."""
+
+    def record(self, version: int, local_s: float, remote_s: float) -> None: ...
 
 
 class RequestProbe(Protocol):
-    """What the metrics want to know of requests; times in seconds on the monotonic clock."""
+    """What the metrics want to know of requests."""
 
-    def request_completed(
-        self, api: str, version: int, started: float, handled: float, answered: float | None = None
-    ) -> None: ...
+    def times(self, api: str) -> RequestTimes: ...
     def request_failed(self, api: str, error: str, count: int = 1) -> None: ...
     def request_refused(self, reason: str) -> None: ...
 
@@ -61,26 +67,49 @@ class RequestProbe(Protocol):
 class _Route:
     """Everything about one API key in one version."""
 
-    __slots__ = ("api_key", "decode_body", "decode_header", "encode", "flexible_header", "handler", "version")
+    __slots__ = (
+        "api",
+        "api_key",
+        "decode_body",
+        "decode_header",
+        "encode",
+        "flexible_header",
+        "handle",
+        "has_error_code",
+        "response_type",
+        "times",
+        "version",
+    )
 
-    def __init__(self, handler: ApiHandler, api_key: ApiKey, version: int) -> None:
-        self.handler = handler
+    def __init__(self, handler: ApiHandler, version: int) -> None:
+        api_key = handler.key
+        self.api = api_key.name
         self.api_key = api_key
         self.version = version
+        self.handle = handler.handle
         self.decode_header = decoder(RequestHeader, request_header_version(api_key, version))
         self.decode_body = decoder(request_type(api_key), version)
-        self.encode = encoder(response_type(api_key), version)
+        self.response_type = response_type(api_key)
+        self.has_error_code = hasattr(self.response_type, "error_code")
+        self.encode = encoder(self.response_type, version)
         self.flexible_header = response_header_version(api_key, version) == 1
+        self.times: RequestTimes | None = None  # until the first is answered
 
-    def chunks(self, correlation_id: int, response: Message) -> list[Chunk]:
-        """The answer's bytes: response header and body, without the size in front."""
-        out: list[Chunk]
-        if self.flexible_header:
-            out = [_CORRELATION_ID_AND_NO_TAGS.pack(correlation_id, 0)]
-        else:
-            out = [_CORRELATION_ID.pack(correlation_id)]
-        self.encode(response, out)
-        return out
+
+class _Greeting:
+    """How one client's requests of one API and version begin, beside their number; it is decoded once.
+
+    `header` are the bytes of the header that follow the number. A header tells its own length, so a request that has
+    the same bytes there has the same header.
+    """
+
+    __slots__ = ("context", "end", "header", "route")
+
+    def __init__(self, route: _Route, context: RequestContext, header: bytes) -> None:
+        self.route = route
+        self.context = context
+        self.header = header
+        self.end = _REQUEST_START.size + len(header)
 
 
 class KafkaApis:
@@ -93,55 +122,74 @@ class KafkaApis:
         self._now = now
         self._routes: dict[tuple[int, int], _Route] = {}
 
-    def handle(self, connection: ConnectionInfo, frame: bytes) -> Answer:
+    def handle(self, connection: ConnectionInfo, frame: Frame) -> Answer:
         """Answers one request (a frame without its size). Raises ProtocolError when the connection has to close."""
-        if len(frame) < _REQUEST_START.size:
-            raise ProtocolError(f"a request of {len(frame)} bytes has no room for its header")
         started = self._now()
-        api_key, version, correlation_id = _REQUEST_START.unpack_from(frame)
-        route = self._routes.get((api_key, version))
-        if route is None:
-            route = self._find_route(api_key, version)
-            if route is None:
-                return _unsupported_api_versions(correlation_id)
-        end = len(frame)
-        header, position = route.decode_header(frame, 0, end)
-        request, _ = route.decode_body(frame, position, end)
-        context = RequestContext(connection, route.api_key, version, correlation_id, header.client_id)
-        response = route.handler.handle(self._broker, context, request)
+        frame = bytes(frame)  # until the decoders take views
+        greeting: _Greeting | None = connection.greetings.get(bytes(frame[:4]))
+        if greeting is None or frame[8 : greeting.end] != greeting.header or len(frame) < _REQUEST_START.size:
+            greeting = self._greet(connection, frame)
+            if greeting is None:
+                return _unsupported_api_versions(bytes(frame[4:8]))
+        route = greeting.route
+        request, _ = route.decode_body(frame, greeting.end, len(frame))
+        response = route.handle(self._broker, greeting.context, request)
         handled = self._now()
+        if response.__class__ is route.response_type:  # by far the most frequent case
+            (route.times or self._times(route)).record(route.version, handled - started, 0.0)
+            return self._answer(route, bytes(frame[4:8]), response)
         if isinstance(response, Pending):
-            return response.then(
-                lambda message: self._answer_late(route, correlation_id, message, started, handled)
-            )
-        self._probe.request_completed(route.api_key.name, version, started, handled)
-        if isinstance(response, NoResponse):
-            return response
-        return self._answer(route, correlation_id, response)
+            number = bytes(frame[4:8])
+            return response.then(lambda message: self._answer_late(route, number, message, started, handled))
+        assert isinstance(response, NoResponse), f"{route.api} was answered by {type(response)}"
+        self._times(route).record(route.version, handled - started, 0.0)
+        return response
 
     def _answer_late(
-        self,
-        route: _Route,
-        correlation_id: int,
-        response: Message | NoResponse,
-        started: float,
-        handled: float,
+        self, route: _Route, number: bytes, response: Message | NoResponse, started: float, handled: float
     ) -> LateAnswer:
         """Called by whoever completes the response, who must not suffer for a bug in how it is encoded."""
-        self._probe.request_completed(route.api_key.name, route.version, started, handled, self._now())
+        self._times(route).record(route.version, handled - started, self._now() - handled)
         if isinstance(response, NoResponse):
             return response
         try:
-            return self._answer(route, correlation_id, response)
+            return self._answer(route, number, response)
         except Exception:
-            logger.exception("a bug: the answer to %s cannot be encoded", route.api_key.name)
+            logger.exception("a bug: the answer to %s cannot be encoded", route.api)
             return CLOSE_CONNECTION
 
-    def _answer(self, route: _Route, correlation_id: int, response: Message) -> list[Chunk]:
-        code = getattr(response, "error_code", 0)
-        if code:
-            self._probe.request_failed(route.api_key.name, ErrorCode(code).name)
-        return route.chunks(correlation_id, response)
+    def _answer(self, route: _Route, number: bytes, response: Message) -> list[Chunk]:
+        """The answer's bytes: response header, which is the request's number, and body, without the size in front."""
+        if route.has_error_code and (code := response.error_code):  # type: ignore[attr-defined]  # it has
+            self._probe.request_failed(route.api, ErrorCode(code).name)
+        out: list[Chunk] = [number + _NO_TAGS if route.flexible_header else number]
+        route.encode(response, out)
+        return out
+
+    def _times(self, route: _Route) -> RequestTimes:
+        """What has counted the API's requests since the first was answered."""
+        times = route.times
+        if times is None:
+            times = route.times = self._probe.times(route.api)
+        return times
+
+    def _greet(self, connection: ConnectionInfo, frame: Frame) -> _Greeting | None:
+        """Decodes a header, and remembers it; None for ApiVersions in a version that is not known.
+
+        Raises ProtocolError.
+        """
+        if len(frame) < _REQUEST_START.size:
+            raise ProtocolError(f"a request of {len(frame)} bytes has no room for its header")
+        api_key, version, _ = _REQUEST_START.unpack_from(frame)
+        route = self._routes.get((api_key, version)) or self._find_route(api_key, version)
+        if route is None:
+            return None
+        header, end = route.decode_header(frame, 0, len(frame))
+        context = RequestContext(connection, route.api_key, version, header.client_id)
+        greeting = _Greeting(route, context, bytes(frame[_REQUEST_START.size : end]))
+        if len(greeting.header) <= _MOST_REMEMBERED_BYTES:
+            connection.greetings[bytes(frame[:4])] = greeting
+        return greeting
 
     def _find_route(self, api_key: int, version: int) -> _Route | None:
         """The route, made now; None for an ApiVersions request whose version is not known. Raises ProtocolError."""
@@ -157,15 +205,15 @@ class KafkaApis:
             raise ProtocolError(
                 f"{handler.key.name} is served in versions {low} to {high}, and the request is in version {version}"
             )
-        route = self._routes[api_key, version] = _Route(handler, handler.key, version)
+        route = self._routes[api_key, version] = _Route(handler, version)
         return route
 
 
-def _unsupported_api_versions(correlation_id: int) -> list[Chunk]:
+def _unsupported_api_versions(number: bytes) -> list[Chunk]:
     """The answer that lets a client from the future fall back: version 0, naming the range of ApiVersions itself."""
     low, high = REGISTRY[ApiKey.API_VERSIONS].advertised
     entry = ApiVersionsResponse.ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=low, max_version=high)
-    out: list[Chunk] = [_CORRELATION_ID.pack(correlation_id)]
+    out: list[Chunk] = [number]
     encoder(ApiVersionsResponse, 0)(
         ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[entry]), out
     )

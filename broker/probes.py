@@ -129,8 +129,11 @@ class ApiTimes:
         self.remote = array("d", bytes(8 * WINDOW_SAMPLES))
 
     def record(self, version: int, local_s: float, remote_s: float) -> None:
-        versions = self.versions
-        versions[version] = versions.get(version, 0) + 1
+        """A request was answered, which took so long."""
+        try:
+            self.versions[version] += 1
+        except KeyError:
+            self.versions[version] = 1
         at = self.count % WINDOW_SAMPLES
         self.local[at] = local_s
         self.remote[at] = remote_s
@@ -151,23 +154,17 @@ class RequestProbe:
         self.apis: dict[str, ApiTimes] = {}
         self.refused: dict[str, int] = {}
 
-    def request_completed(
-        self, api: str, version: int, started: float, handled: float, answered: float | None = None
-    ) -> None:
-        """A request was answered. Times in seconds: when the handler began and ended, and when, if it did not answer
-        at once, the answer was there.
-        """
+    def times(self, api: str) -> ApiTimes:
+        """Where the requests of an API are recorded, which is among `apis` from now on."""
         times = self.apis.get(api)
         if times is None:
             times = self.apis[api] = ApiTimes()
-        times.record(version, handled - started, 0.0 if answered is None else answered - handled)
+        return times
 
     def request_failed(self, api: str, error: str, count: int = 1) -> None:
         """`count` parts of an answer carry the error code of that name."""
-        times = self.apis.get(api)
-        if times is None:
-            times = self.apis[api] = ApiTimes()
-        times.errors[error] = times.errors.get(error, 0) + count
+        errors = self.times(api).errors
+        errors[error] = errors.get(error, 0) + count
 
     def request_refused(self, reason: str) -> None:
         """A request of an API or version that is not served."""
@@ -260,6 +257,11 @@ class BrokerTopicProbe:
         counters = self.topics.get(topic) or self._add(topic)
         counters.total_fetch_requests += 1
         counters.bytes_out += size
+
+    def fetched_nothing(self, topic: str, partitions: int) -> None:
+        """So many partitions of the topic were asked for that had nothing new."""
+        counters = self.topics.get(topic) or self._add(topic)
+        counters.total_fetch_requests += partitions
 
     def fetch_failed(self, topic: str) -> None:
         counters = self.topics.get(topic, self._others)

@@ -33,28 +33,36 @@ CLOSE_CONNECTION: Final = NoResponse.CLOSE_CONNECTION
 class Pending(Generic[R]):
     """A result that comes later, exactly once; the smallest future that works without an event loop."""
 
-    __slots__ = ("_callbacks", "_result", "done")
+    __slots__ = ("_callback", "_more", "_result", "done")
 
     def __init__(self) -> None:
         self.done = False
         self._result: R | None = None
-        self._callbacks: list[Callable[[R], None]] = []
+        self._callback: Callable[[R], None] | None = None
+        self._more: list[Callable[[R], None]] | None = None  # nearly always there is just the one
 
     def complete(self, result: R) -> None:
         """Hands `result` to whoever waits. A second call is a bug of ours and raises AssertionError."""
         assert not self.done, "a pending response was completed twice"
         self.done = True
         self._result = result
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
+        callback, self._callback = self._callback, None
+        more, self._more = self._more, None
+        if callback is not None:
             callback(result)
+        for one in more or ():
+            one(result)
 
     def add_done_callback(self, callback: Callable[[R], None]) -> None:
         """Calls `callback(result)` on completion; at once when that has happened already."""
         if self.done:
             callback(self._result)  # type: ignore[arg-type]  # done, so the result is an R
+        elif self._callback is None:
+            self._callback = callback
+        elif self._more is None:
+            self._more = [callback]
         else:
-            self._callbacks.append(callback)
+            self._more.append(callback)
 
     def then(self, transform: Callable[[R], S]) -> Pending[S]:
         """A pending result that completes with `transform(result)`."""
@@ -86,6 +94,7 @@ def all_of(answers: Sequence[Pending[R]]) -> Pending[list[R]]:
 class ConnectionInfo:
     """What stays the same for every request of one connection.
 
+    `greetings` is KafkaApis' own: the headers that came before, by the four bytes of API key and version.
     `local_host` and `local_port` are this end's address, which is the one that the client dialled.
     """
 
@@ -95,6 +104,7 @@ class ConnectionInfo:
         "client_software_name",
         "client_software_version",
         "connection_id",
+        "greetings",
         "listener_name",
         "local_host",
         "local_port",
@@ -119,27 +129,29 @@ class ConnectionInfo:
         self.local_host = local_host
         self.local_port = local_port
         self.principal = principal
+        self.greetings: dict[bytes, Any] = {}
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"
 
 
 class RequestContext:
-    """One request as its handler sees it: the header's fields and the connection that it came by."""
+    """A request as its handler sees it: the connection that it came by, and what the header says beside its number.
 
-    __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id")
+    One context serves all requests of a client with the same header, so nobody changes it.
+    """
+
+    __slots__ = ("api_key", "api_version", "client_id", "connection")
 
     def __init__(
         self,
         connection: ConnectionInfo,
         api_key: ApiKey,
         api_version: int,
-        correlation_id: int = 0,
         client_id: str | None = None,
     ) -> None:
         self.connection = connection
         self.api_key = api_key
         self.api_version = api_version
-        self.correlation_id = correlation_id
         self.client_id = client_id
 
 

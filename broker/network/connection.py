@@ -7,7 +7,6 @@ buffers, and in the end at the client.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -15,9 +14,10 @@ from typing import TYPE_CHECKING
 from broker.network.in_flight import Handler, InFlightRequests
 from broker.network.request_memory import FREE_BYTES, RequestMemory
 from broker.network.send_queue import RecordsGoneError, SendQueue
+from broker.network.transport import Transport
 from broker.request import ConnectionInfo
 from protocol.errors import ProtocolError
-from protocol.framing import Framer
+from protocol.framing import Frame, Framer
 
 if TYPE_CHECKING:
     from broker.log_setup import RateLimit
@@ -51,8 +51,8 @@ class ConnectionContext:
         self.closed = closed
 
 
-class Connection(asyncio.BufferedProtocol):
-    """The protocol of one socket. SocketServer makes it and looks after it."""
+class Connection:
+    """One client. SocketServer makes it and looks after it; its Transport calls `readable` and `writable`."""
 
     __slots__ = (
         "_charged",
@@ -80,10 +80,10 @@ class Connection(asyncio.BufferedProtocol):
         self._context = context
         self._memory = context.memory
         self._probe = context.probe
-        self._framer = Framer(context.max_request_bytes)
+        self._framer = Framer(context.max_request_bytes, context.memory.frame_buffers.take)
         self._requests = InFlightRequests(context.handle, info, context.memory, self._schedule)
         self._sending = SendQueue()
-        self._transport: asyncio.Transport | None = None
+        self._transport: Transport | None = None
         self._charged = 0  # bytes of an unfinished request, as the budget knows them
         self._reading = True
         self._scheduled = False
@@ -117,59 +117,84 @@ class Connection(asyncio.BufferedProtocol):
         self._proceed()
 
     def close(self) -> None:
-        """Closes behind what the transport has been given already."""
+        """Closes behind what is being sent already."""
         self.closing = True
-        if self._transport is not None:
-            self._transport.close()
+        transport = self._transport
+        if transport is None:
+            return
+        if not self._sending:
+            self.lost()
+        elif self._reading:
+            self._reading = False
+            transport.pause_reading()
 
     def abort(self) -> None:
         """Closes at once."""
         self.closing = True
-        if self._transport is not None:
-            self._transport.abort()
+        self.lost()
 
     # ---- what the transport calls
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]  # of a stream socket, so an asyncio.Transport
+    def connection_made(self, transport: Transport) -> None:
+        self._transport = transport
         if self.draining or self.closing:
             self.close()
+        else:
+            transport.start(self)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def lost(self) -> None:
+        """The connection has ended, on whichever side."""
+        transport, self._transport = self._transport, None
+        if transport is None:
+            return
         self.closing = True
-        self._transport = None
+        transport.close()
         self._requests.abandon()
         self._sending.clear()
+        self._framer.forget()
         self._charge_unfinished(0)
         self._context.closed(self)
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._memory.window
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self.active = True
-        self._probe.bytes_in += nbytes
+    def readable(self) -> None:
+        transport = self._transport
+        if transport is None:
+            return
         framer = self._framer
-        frames: list[bytes] = []
+        window = self._memory.window
+        rest = framer.rest  # of a large request, which is read to where it stays
+        target = window if rest is None else rest[: len(window)]
+        try:
+            size = transport.receive_into(target)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self.lost()
+            return
+        if not size:
+            self.close()
+            return
+        self.active = True
+        self._probe.bytes_in += size
+        frames: list[Frame] = []
         try:
             try:
-                framer.feed(self._memory.buffer[:nbytes], frames)
+                if rest is None:
+                    framer.feed(target[:size], frames)
+                else:
+                    framer.filled(size, frames)
             finally:
                 self._requests.receive(frames)
         except Exception as error:
             self._end_with(error)
             return
-        if framer.buffered or self._charged:
+        if framer.started or self._charged:
             self._charge_unfinished(framer.buffered)
         self._flush()
 
-    def pause_writing(self) -> None:
-        self._requests.writable = False
-        self._regulate()
-
-    def resume_writing(self) -> None:
-        self._requests.writable = True
-        self._schedule()
+    def writable(self) -> None:
+        self._flush()
+        if self.closing and not self._sending:
+            self.lost()
 
     # ---- the way through
 
@@ -197,30 +222,63 @@ class Connection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         """Sends what can be sent, and reads on or stops reading, whichever is due."""
+        requests = self._requests
         try:
-            self._send()
-        except (RecordsGoneError, OSError):
+            if self._sending:
+                self._send_on()
+            elif requests.output:
+                self._send()
+        except RecordsGoneError:
             logger.exception("closing the connection of %s in the middle of an answer", self._peer())
             self.abort()
             return
-        self._regulate()
+        except OSError:  # the client has gone
+            self.lost()
+            return
+        if not self._reading or self._waits_for_memory or self.draining or not requests.calm:
+            self._regulate()
 
     def _send(self) -> None:
-        transport = self._transport
+        """Sends answers while nothing else waits to be sent: small ones by one call."""
         requests = self._requests
+        transport = self._transport
         if transport is None:
             return
-        if requests.output:
-            if not requests.output_has_records and not self._sending:
-                data = b"".join(requests.take_output())  # type: ignore[arg-type]  # bytes: no records among them
-                self._probe.bytes_out += len(data)
-                transport.write(data)
-                return
+        if requests.output_has_records:
             self._sending.put(requests.take_output())
-        while self._sending and requests.writable:
-            pieces = self._sending.take()
-            self._probe.bytes_out += sum(map(len, pieces))
-            transport.writelines(pieces)
+            self._send_on()
+            return
+        data = b"".join(requests.take_output())  # type: ignore[arg-type]  # bytes: no records among them
+        try:
+            sent = transport.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        self._probe.bytes_out += sent
+        if sent < len(data):
+            self._sending.put((memoryview(data)[sent:],))
+            self._wait_for_room(transport)
+
+    def _send_on(self) -> None:
+        """Sends what waits and what has come behind it."""
+        requests = self._requests
+        transport = self._transport
+        if transport is None:
+            return
+        sending = self._sending
+        if requests.output:
+            sending.put(requests.take_output())
+        self._probe.bytes_out += sending.send(transport)
+        if sending:
+            self._wait_for_room(transport)
+        elif not requests.writable:
+            requests.writable = True
+            transport.ignore_writable()
+
+    def _wait_for_room(self, transport: Transport) -> None:
+        """No more requests are handled until what is being sent has gone."""
+        if self._requests.writable:
+            self._requests.writable = False
+            transport.watch_writable()
 
     def _regulate(self) -> None:
         """Reads as long as what is read can be handled, and closes when nothing is left to be done."""

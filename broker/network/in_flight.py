@@ -14,13 +14,13 @@ from typing import TypeAlias
 
 from broker.network.request_memory import RequestMemory
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
-from protocol.framing import size_prefix
+from protocol.framing import Frame, size_prefix
 from protocol.wire import Chunk
 
 LateAnswer: TypeAlias = Pending[list[Chunk] | NoResponse]
 Answer: TypeAlias = list[Chunk] | LateAnswer | NoResponse
 
-Handler: TypeAlias = Callable[[ConnectionInfo, bytes], Answer]
+Handler: TypeAlias = Callable[[ConnectionInfo, Frame], Answer]
 """Answers one request, given as its frame: KafkaApis.handle. What it raises ends the connection."""
 
 MAX_IN_FLIGHT_REQUESTS = 100
@@ -87,7 +87,7 @@ class InFlightRequests:
         self._memory = memory
         self._ready = ready
         self._slots: deque[_Slot] = deque()
-        self._backlog: deque[bytes] = deque()
+        self._backlog: deque[Frame] = deque()
         self._charged = 0  # bytes of requests that wait, as the budget knows them
         self._waiting_memory = 0  # bytes of answers that wait behind others
         self._output_memory = 0
@@ -108,6 +108,11 @@ class InFlightRequests:
         return len(self._backlog)
 
     @property
+    def calm(self) -> bool:
+        """Nothing waits, nothing is in the way of the next request and nobody hangs up: the usual state."""
+        return self.writable and not (self._slots or self._backlog or self.hang_up)
+
+    @property
     def saturated(self) -> bool:
         """No further request would be handled now."""
         return (
@@ -117,7 +122,7 @@ class InFlightRequests:
             or self.hang_up
         )
 
-    def receive(self, frames: list[bytes]) -> None:
+    def receive(self, frames: list[Frame]) -> None:
         """Takes requests that have arrived. Raises what the handler raises; the connection has to close then."""
         done = 0 if self._backlog else self._handle_some(frames)
         if done < len(frames):
@@ -151,7 +156,7 @@ class InFlightRequests:
             _nobody  # the connection and this refer to each other, and need not wait for the collector
         )
 
-    def _handle_some(self, frames: list[bytes]) -> int:
+    def _handle_some(self, frames: list[Frame]) -> int:
         """Handles `frames` until a limit is met; returns how many."""
         if self.saturated:
             return 0
@@ -218,13 +223,14 @@ class InFlightRequests:
         memory = 0
         on_disk = 0
         for chunk in chunks:
-            if isinstance(chunk, bytes | memoryview):
-                memory += len(chunk)
+            if chunk.__class__ is bytes or isinstance(chunk, bytes | memoryview):  # as a rule the former
+                memory += len(chunk)  # type: ignore[arg-type]  # not records
             else:
-                on_disk += chunk.size
+                on_disk += chunk.size  # type: ignore[union-attr]
                 self.output_has_records = True
-        self.output.append(size_prefix(memory + on_disk))
-        self.output += chunks
+        output = self.output
+        output.append(size_prefix(memory + on_disk))
+        output += chunks
         self._output_memory += memory
 
     def _charge(self, size: int) -> None:

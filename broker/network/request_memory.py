@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from broker.network.frame_buffers import FrameBuffers
+
 READ_BYTES = 128 * 1024
 """Most that is read from one connection at once."""
 
@@ -37,7 +39,16 @@ class RequestMemory:
     it back in one step for each socket, and nothing refers to it after that.
     """
 
-    __slots__ = ("_exception", "_scarce", "_waiters", "buffer", "limit_bytes", "used_bytes", "window")
+    __slots__ = (
+        "_exception",
+        "_scarce",
+        "_waiters",
+        "buffer",
+        "frame_buffers",
+        "limit_bytes",
+        "used_bytes",
+        "window",
+    )
 
     def __init__(self, limit_bytes: int) -> None:
         assert limit_bytes > 0
@@ -45,6 +56,7 @@ class RequestMemory:
         self.used_bytes = 0
         self.buffer = memoryview(bytearray(READ_BYTES))
         self.window = self.buffer  # the part of the buffer that the next read may fill
+        self.frame_buffers = FrameBuffers()
         self._scarce = self.buffer[:SCARCE_READ_BYTES]
         self._waiters: dict[MemoryWaiter, None] = {}  # first come, first served
         self._exception: MemoryWaiter | None = None  # who may read on although the budget is used up

@@ -23,6 +23,7 @@ from broker.network.connection_sweep import ConnectionSweep
 from broker.network.in_flight import Handler
 from broker.network.listeners import USE_SYSTEM_BUFFER, ListenError, bind
 from broker.network.request_memory import RequestMemory
+from broker.network.transport import SocketTransport
 from broker.probes import ListenerProbe, SocketServerProbe
 from broker.request import ConnectionInfo
 
@@ -117,7 +118,6 @@ class SocketServer:
         self._listening: dict[str, _Listening] = {}
         self._connections: set[Connection] = set()
         self._connection_ids = itertools.count(1)
-        self._connecting: set[asyncio.Task[object]] = set()
         self._complaints = RateLimit()
         self._sweep = ConnectionSweep(settings.connections_max_idle_ms, memory, self._complaints)
         self._all_closed: asyncio.Future[None] | None = None
@@ -378,17 +378,7 @@ class SocketServer:
         self._connections.add(connection)
         self._sweep.watch(connection, self._loop.time())
         listening.probe.connections_created += 1
-        task = self._loop.create_task(self._connect(connection, accepted))
-        self._connecting.add(task)
-        task.add_done_callback(self._connecting.discard)
-
-    async def _connect(self, connection: Connection, accepted: socket.socket) -> None:
-        try:
-            await self._loop.connect_accepted_socket(lambda: connection, accepted)
-        except OSError:
-            accepted.close()
-            if connection in self._connections:
-                connection.connection_lost(None)
+        connection.connection_made(SocketTransport(self._loop, accepted))
 
     def _set_options(self, accepted: socket.socket) -> None:
         accepted.setblocking(False)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import heapq
+import os
 from collections.abc import Callable, Iterable
-from typing import Any
 
+from broker.network.transport import Endpoint
 from broker.request import Pending
 
 
@@ -72,128 +72,114 @@ class ManualTimer:
         return sum(not handle.cancelled for _, _, handle in self._calls)
 
 
-class FakeTransport(asyncio.Transport):
-    """A transport whose peer is the test.
+class FakeTransport:
+    """A Transport whose peer is the test.
 
-    `sent` is what has reached the peer, `unread` what the protocol has not read of what the peer sent. A
-    peer that does not read is `FakeTransport.peer_window = n`: after n more bytes the rest stays in the
-    transport, and the protocol is paused above `high_water` bytes as asyncio does it.
+    `sent` is what has reached the peer, `unread` what the connection has not read of what the peer sent. A peer
+    that does not read is `FakeTransport.peer_window = n`: after n more bytes nothing can be sent.
     """
 
-    high_water = 65_536
-
-    def __init__(
-        self,
-        protocol: asyncio.BaseProtocol | None = None,
-        *,
-        peername: tuple[Any, ...] = ("192.0.2.7", 50_000),
-        sockname: tuple[Any, ...] = ("192.0.2.1", 9092),
-    ) -> None:
-        super().__init__({"peername": peername, "sockname": sockname})
-        self.protocol = protocol
+    def __init__(self, endpoint: Endpoint | None = None) -> None:
+        self.endpoint = endpoint
         self.sent = bytearray()
         self.writes = 0
         self.peer_window: int | None = None
-        self.reading = True
+        self.reading = False
+        self.awaits_room = False
         self.closed = False
-        self.aborted = False
-        self.writing_paused = False
         self.unread = bytearray()
-        self._unsent = bytearray()
+        self.lost: OSError | None = None
+        """What the peer's end comes as, if it is not in order."""
+        self._ended = False
 
-    # ---- what the protocol calls
+    # ---- what the connection calls
 
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        assert not self.closed, "written to after close"
-        self.writes += 1
-        self._unsent += data
-        self._drain()
-
-    def writelines(self, list_of_data: Any) -> None:
-        self.write(b"".join(list_of_data))
-
-    def get_write_buffer_size(self) -> int:
-        return len(self._unsent)
+    def start(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.reading = True
 
     def pause_reading(self) -> None:
+        assert self.reading
         self.reading = False
 
     def resume_reading(self) -> None:
+        assert not self.reading
         self.reading = True
 
-    def is_closing(self) -> bool:
-        return self.closed
+    def watch_writable(self) -> None:
+        assert not self.awaits_room
+        self.awaits_room = True
+
+    def ignore_writable(self) -> None:
+        assert self.awaits_room
+        self.awaits_room = False
+
+    def receive_into(self, buffer: memoryview, /) -> int:
+        self._check()
+        if not self.unread and not self._ended:
+            raise BlockingIOError
+        taken = min(len(buffer), len(self.unread))
+        buffer[:taken] = self.unread[:taken]
+        del self.unread[:taken]
+        return taken
+
+    def send(self, data: bytes | memoryview, flags: int = 0, /) -> int:
+        self._check()
+        room = len(data) if self.peer_window is None else min(self.peer_window, len(data))
+        if not room and data:
+            raise BlockingIOError
+        self.writes += 1
+        self.sent += data[:room]
+        if self.peer_window is not None:
+            self.peer_window -= room
+        return room
+
+    def send_file(self, file: int, position: int, size: int) -> int:
+        self._check()
+        room = size if self.peer_window is None else min(self.peer_window, size)
+        return self.send(os.pread(file, room, position)) if room else self.send(b"?")
 
     def close(self) -> None:
+        assert not self.closed
         self.closed = True
-        if not self._unsent:
-            self._lose_connection(None)
+        self.endpoint = None
 
-    def abort(self) -> None:
-        self.closed = self.aborted = True
-        self._unsent.clear()
-        self._lose_connection(None)
+    def _check(self) -> None:
+        assert not self.closed, "used after close"
+        if self.lost is not None:
+            raise self.lost
 
     # ---- what the test, as the peer, does
 
     def receive(self, data: bytes) -> None:
-        """The peer sends `data`, which stays in the system's buffers while the protocol does not read."""
+        """The peer sends `data`, which stays in the system's buffers while the connection does not read."""
         self.unread += data
         self.deliver()
 
     def deliver(self) -> bool:
-        """Hands over what has been sent, in as many reads as the protocol's buffer asks for; whether there was any."""
+        """Has read what was sent, in as many reads as the connection makes of it; whether there was any."""
         delivered = False
-        while self.unread and self.reading and not self.closed:
-            assert isinstance(self.protocol, asyncio.BufferedProtocol)
-            view = memoryview(self.protocol.get_buffer(-1))
-            taken = min(len(view), len(self.unread))
-            view[:taken] = self.unread[:taken]
-            del self.unread[:taken]
-            self.protocol.buffer_updated(taken)
+        while self.unread and self.reading and self.endpoint is not None:
+            self.endpoint.readable()
             delivered = True
         return delivered
 
     def read(self, count: int | None = None) -> bytes:
         """The peer reads `count` bytes of what waits for it, or all from now on."""
         self.peer_window = None if count is None else (self.peer_window or 0) + count
-        self._drain()
+        while self.awaits_room and self.endpoint is not None and self.peer_window != 0:
+            self.endpoint.writable()
         data = bytes(self.sent)
         self.sent.clear()
         return data
 
-    def disconnect(self, error: Exception | None = None) -> None:
-        """The peer goes away."""
-        self.closed = True
-        self._lose_connection(error)
-
-    # ---- inside
-
-    def _drain(self) -> None:
-        room = len(self._unsent) if self.peer_window is None else min(self.peer_window, len(self._unsent))
-        self.sent += self._unsent[:room]
-        del self._unsent[:room]
-        if self.peer_window is not None:
-            self.peer_window -= room
-        self._tell_flow()
-        if self.closed and not self._unsent:
-            self._lose_connection(None)
-
-    def _tell_flow(self) -> None:
-        if self.protocol is None:
-            return
-        if not self.writing_paused and len(self._unsent) > self.high_water:
-            self.writing_paused = True
-            self.protocol.pause_writing()
-        elif self.writing_paused and len(self._unsent) <= self.high_water // 4:
-            self.writing_paused = False
-            self.protocol.resume_writing()
-            self._drain()
-
-    def _lose_connection(self, error: Exception | None) -> None:
-        protocol, self.protocol = self.protocol, None
-        if protocol is not None:
-            protocol.connection_lost(error)
+    def disconnect(self, lost: OSError | None = None) -> None:
+        """The peer goes away, in order or not; the connection finds out."""
+        self.lost = lost
+        self._ended = True
+        endpoint = self.endpoint
+        assert endpoint is not None
+        endpoint.readable()
 
 
 class KnownHosts:

@@ -13,7 +13,7 @@ from broker.network.request_memory import RequestMemory
 from broker.probes import ListenerProbe
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
 from protocol.errors import ProtocolError
-from protocol.framing import Framer, size_prefix
+from protocol.framing import Frame, Framer, size_prefix
 from protocol.wire import Chunk, RecordsChunk
 from tests.broker.fakes import FakeTransport, ManualTimer
 
@@ -55,7 +55,8 @@ class ScriptedHandler:
         self.pending: dict[str, Pending[list[Chunk] | NoResponse]] = {}
         self.records: dict[str, RecordsChunk] = {}
 
-    def __call__(self, info: ConnectionInfo, frame: bytes) -> Answer:
+    def __call__(self, info: ConnectionInfo, frame: Frame) -> Answer:
+        frame = bytes(frame)
         verb, _, rest = frame.partition(b" ")
         self.handled.append(frame[:20].decode())
         match verb:
@@ -121,7 +122,7 @@ class Client:
             local_port=9092,
         )
         self.connection = Connection(context, info)
-        self.transport = FakeTransport(self.connection)
+        self.transport = FakeTransport()
         self.connection.connection_made(self.transport)
         self._answers = Framer(1 << 30)
 
@@ -152,9 +153,9 @@ class Client:
         self.settle()
         received = bytes(self.transport.sent)
         self.transport.sent.clear()
-        frames: list[bytes] = []
+        frames: list[Frame] = []
         self._answers.feed(memoryview(received), frames)
-        return frames
+        return [bytes(frame) for frame in frames]
 
     def completes(self, name: str) -> None:
         """What the request "wait NAME" waits for happens."""
@@ -167,7 +168,8 @@ class Client:
 
     @property
     def closed(self) -> bool:
-        return self.transport.closed
+        """Whether the broker has closed the connection, be it that last answers are still being sent."""
+        return self.connection.closing
 
 
 def framed(request: bytes) -> bytes:

@@ -43,6 +43,12 @@ HERE = ConnectionInfo(
 )
 
 
+@pytest.fixture(autouse=True)
+def newcomer() -> None:
+    """Nothing is known here of what another broker was asked."""
+    HERE.greetings.clear()
+
+
 def frame(request: Message, version: int, *, correlation_id: int = 7, client_id: str | None = "me") -> bytes:
     assert request.api_key is not None
     header = RequestHeader(
@@ -113,7 +119,31 @@ def test_a_handler_knows_who_asks_and_how(heart: Heart, apis: KafkaApis) -> None
     (context,) = heart.contexts
     assert context.connection is HERE
     assert (context.api_key, context.api_version) == (ApiKey.HEARTBEAT, 3)
-    assert (context.correlation_id, context.client_id) == (-5, None)
+    assert context.client_id is None
+
+
+def test_headers_may_change_from_one_request_to_the_next(heart: Heart, apis: KafkaApis) -> None:
+    """What came before is remembered, and must not be taken for what comes."""
+    long = "x" * 1000
+    names = ["me", "me", "you", "", None, long, long, "m", "me"]
+    for version in range(5):
+        heart.contexts.clear()
+        for number, name in enumerate(names):
+            request = frame(HeartbeatRequest(), version, correlation_id=number, client_id=name)
+            answer = apis.handle(HERE, request if number % 2 else memoryview(bytearray(request)))
+            assert isinstance(answer, list)
+            assert join_chunks(answer)[:4] == struct.pack(">i", number)
+        assert [(context.client_id, context.api_version) for context in heart.contexts] == [
+            (name, version) for name in names
+        ]
+
+
+def test_a_request_that_ends_within_a_known_header_is_none(heart: Heart, apis: KafkaApis) -> None:
+    request = frame(HeartbeatRequest(), 4)
+    apis.handle(HERE, request)
+    for end in range(len(request)):
+        with pytest.raises(ProtocolError):
+            apis.handle(HERE, request[:end])
 
 
 def test_an_answer_may_come_later(heart: Heart, apis: KafkaApis, broker: InProcessBroker) -> None:

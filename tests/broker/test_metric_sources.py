@@ -55,8 +55,8 @@ def test_requests_go_by_kafkas_names() -> None:
     probe = RequestProbe()
     metrics = Metrics()
     metric_sources.add_requests(metrics, probe)
-    probe.request_completed("LIST_OFFSETS", 9, 1.0, 1.002)
-    probe.request_completed("FETCH", 17, 1.0, 1.001, 1.501)
+    probe.times("LIST_OFFSETS").record(9, 0.002, 0.0)
+    probe.times("FETCH").record(17, 0.001, 0.5)
     probe.request_failed("LIST_OFFSETS", "UNKNOWN_TOPIC_OR_PARTITION", 3)
     probe.request_refused("unknown api key")
     prefix = "kafka_network_requestmetrics"
@@ -76,7 +76,7 @@ def test_times_are_in_milliseconds(which: str, expected: float) -> None:
     probe = RequestProbe()
     metrics = Metrics()
     metric_sources.add_requests(metrics, probe)
-    probe.request_completed("FETCH", 17, 1.0, 1.001, 1.501)
+    probe.times("FETCH").record(17, 0.001, 0.5)
     snapshot = {family.name: samples for family, samples in snapshot_at_once(metrics)}
     for labels, count, recent in snapshot[f"kafka_network_requestmetrics_{which}"]:
         assert labels in (("Fetch",), ("FetchConsumer",))

@@ -71,8 +71,8 @@ def test_times_keep_the_last_thousand() -> None:
 
 def test_requests_are_counted_by_api() -> None:
     probe = RequestProbe()
-    probe.request_completed("PRODUCE", 9, 1.0, 1.5)
-    probe.request_completed("FETCH", 12, 1.0, 1.25, 3.25)
+    probe.times("PRODUCE").record(9, 0.5, 0.0)
+    probe.times("FETCH").record(12, 0.25, 2.0)
     probe.request_failed("PRODUCE", "NOT_LEADER_OR_FOLLOWER", 2)
     probe.request_failed("METADATA", "INVALID_TOPIC_EXCEPTION")
     probe.request_refused("unknown api key")

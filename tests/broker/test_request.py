@@ -79,9 +79,9 @@ def test_a_context_knows_the_header_and_the_connection() -> None:
         local_host="192.0.2.1",
         local_port=9092,
     )
-    context = RequestContext(connection, ApiKey.METADATA, 12, 99, "me")
+    context = RequestContext(connection, ApiKey.METADATA, 12, "me")
     assert (context.api_key, context.api_version) == (ApiKey.METADATA, 12)
-    assert (context.correlation_id, context.client_id) == (99, "me")
+    assert context.client_id == "me"
     assert context.connection.principal == "User:ANONYMOUS"
     assert context.connection.client_software_name == "unknown"
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import ProtocolError
-from protocol.framing import Framer, size_prefix
+from protocol.framing import Frame, Framer, size_prefix
 
 LIMIT = 1000
 
@@ -20,13 +20,13 @@ def on_the_wire(*frames: bytes) -> bytes:
     return b"".join(size_prefix(len(frame)) + frame for frame in frames)
 
 
-def feed_into(frames: list[bytes], framer: Framer, *pieces: bytes) -> None:
+def feed_into(frames: list[Frame], framer: Framer, *pieces: bytes) -> None:
     for piece in pieces:
         framer.feed(memoryview(piece), frames)
 
 
-def feed(framer: Framer, *pieces: bytes) -> list[bytes]:
-    frames: list[bytes] = []
+def feed(framer: Framer, *pieces: bytes) -> list[Frame]:
+    frames: list[Frame] = []
     feed_into(frames, framer, *pieces)
     return frames
 
@@ -52,7 +52,7 @@ def test_the_tail_of_a_read_waits_for_the_next() -> None:
 
 def test_frames_do_not_refer_to_the_buffer_that_they_came_in() -> None:
     buffer = bytearray(on_the_wire(b"one"))
-    frames: list[bytes] = []
+    frames: list[Frame] = []
     Framer(LIMIT).feed(memoryview(buffer), frames)
     buffer[:] = bytes(len(buffer))
     assert frames == [b"one"]
@@ -76,8 +76,8 @@ def test_byte_by_byte_gives_the_same_frames(frames: list[bytes]) -> None:
 
 @given(st.binary(max_size=200), st.integers(0, 200))
 def test_any_bytes_either_give_frames_or_raise_protocol_error(data: bytes, cut: int) -> None:
-    def cut_frames(*pieces: bytes) -> tuple[list[bytes], bool]:
-        frames: list[bytes] = []
+    def cut_frames(*pieces: bytes) -> tuple[list[Frame], bool]:
+        frames: list[Frame] = []
         try:
             feed_into(frames, Framer(50), *pieces)
         except ProtocolError:
@@ -92,7 +92,7 @@ def test_any_bytes_either_give_frames_or_raise_protocol_error(data: bytes, cut: 
 def test_an_impossible_length_ends_the_stream_after_the_frames_before_it(size: int, cut: int) -> None:
     stream = on_the_wire(b"one") + struct.pack(">i", size) + b"never read"
     framer = Framer(LIMIT)
-    frames: list[bytes] = []
+    frames: list[Frame] = []
     with pytest.raises(ProtocolError, match=str(size)):
         feed_into(frames, framer, stream[:cut], stream[cut:])
     assert frames == [b"one"]
@@ -122,7 +122,7 @@ def test_a_large_frame_takes_memory_as_it_arrives_and_gives_it_back() -> None:
     size = 8 * 1024 * 1024
     framer = Framer(size)
     piece = memoryview(bytes(65_536))
-    frames: list[bytes] = []
+    frames: list[Frame] = []
     tracemalloc.start()
     try:
         framer.feed(memoryview(size_prefix(size)), frames)

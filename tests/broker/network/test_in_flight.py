@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from broker.network.in_flight import MAX_IN_FLIGHT_REQUESTS, Answer, Handler, InFlightRequests
 from broker.network.request_memory import RequestMemory
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
+from protocol.framing import Frame
 from protocol.wire import Chunk
 from tests.broker.fakes import ManualTimer
 from tests.broker.scripted import Client, FakeRecords, ScriptedHandler
@@ -119,7 +120,7 @@ def test_an_answer_that_turns_out_to_be_none_keeps_nobody_waiting() -> None:
     """A transaction's records without acknowledgement, once their coordinator has been asked."""
     pending: list[Pending[list[Chunk] | NoResponse]] = []
 
-    def handle(_: ConnectionInfo, frame: bytes) -> Answer:
+    def handle(_: ConnectionInfo, frame: Frame) -> Answer:
         if frame != b"wait":
             return [frame]
         pending.append(Pending())

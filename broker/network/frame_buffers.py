@@ -1,0 +1,45 @@
+"""Memory that large requests are read into, used again and again: not zeroed and not faulted in each time."""
+
+from __future__ import annotations
+
+from typing import Final
+
+BUFFER_BYTES: Final = 1024 * 1024 + 64 * 1024
+"""Room for what clients send at most unless told otherwise: max.request.size of Java's, batch.size of librdkafka's."""
+
+MOST_BUFFERS: Final = 8
+"""How many there may be; while all are in use, large requests are put together in memory of their own."""
+
+
+class FrameBuffers:
+    """A few buffers for all connections together, so that nobody has to say when one is free again.
+
+    A buffer is free while nobody holds a view of it. Python itself knows: a bytearray of which there are views
+    cannot be resized. So whoever keeps records out of a request keeps them unchanged, and costs the others a buffer.
+    """
+
+    __slots__ = ("_buffers",)
+
+    def __init__(self) -> None:
+        self._buffers: list[bytearray] = []
+
+    def take(self, size: int) -> memoryview | None:
+        """A place for `size` bytes; None if they are too many, or no buffer is free."""
+        if size > BUFFER_BYTES:
+            return None
+        for buffer in self._buffers:
+            if _is_free(buffer):
+                return memoryview(buffer)[:size]
+        if len(self._buffers) >= MOST_BUFFERS:
+            return None
+        self._buffers.append(bytearray(BUFFER_BYTES))
+        return memoryview(self._buffers[-1])[:size]
+
+
+def _is_free(buffer: bytearray) -> bool:
+    try:
+        buffer.pop()
+    except BufferError:
+        return False
+    buffer.append(0)
+    return True
