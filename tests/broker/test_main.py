@@ -82,7 +82,12 @@ def test_lines_that_are_plain_and_others(words: list[str], line: ServeLine | Non
 
 def test_the_installed_command_serves_a_plain_line_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[Any] = []
-    monkeypatch.setattr(serving, "serve", lambda *line: called.append(line) or 7)
+
+    def serve(*line: object) -> int:
+        called.append(line)
+        return 7
+
+    monkeypatch.setattr(serving, "serve", serve)
     monkeypatch.setattr(sys, "argv", ["barnabas", "serve", "--override", "a=b"])
     with pytest.raises(SystemExit) as ended:
         command.main()
