@@ -1,7 +1,7 @@
 """What each step of a request costs, in microseconds: codec, append, read, lookup, dispatch, network.
 
-No sockets, no clients. Each step is measured in processes of its own, with the compiled modules and with the same source
-as plain Python, in turns. `best` is what a step costs when nothing else has the processor, `median` what in between.
+No sockets, no clients. Each step is measured in processes of its own, with the compiled modules and with the same
+source as plain Python, in turns. `best` is what a step costs when nothing else has the processor, `median` in between.
 
     python -m bench micro                   all of it
     python -m bench.micro --only dispatch   a group, and nothing is published
