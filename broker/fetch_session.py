@@ -4,6 +4,10 @@ A session is created by a full fetch (epoch 0) and identified by an id; each inc
 The cache is bounded by slots (max.incremental.fetch.session.cache.slots). When it is full a new session takes the
 place of one that was not used for two minutes, or of a smaller one that has existed for as long; else the client just
 goes on with full fetches. Source: kafka.server.FetchSession.
+
+What Kafka has not: a consumer's partition that has nothing new to say **rests**. It stands under its key in the fetch
+purgatory, and is read again when something has happened there, when the reader asks for another offset, or when a look
+around (`FetchSession.look_around`) finds it changed. So a fetch costs what has changed, not what is in its session.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from broker.fetch_partition import FetchPartition, PartitionKey, size_of
+from broker.purgatory import Watchers
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.wire import Uuid
@@ -19,111 +25,125 @@ from protocol.wire import Uuid
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
-NO_EPOCH: Final = -1
 EVICTION_MS: Final = 120_000
+LOOK_AROUND_MS: Final = 1000
 
-PartitionKey = tuple[str | Uuid, int]
-"""What tells one partition of a session from another: the topic's id (its name before version 13) and the index."""
-
-
-class FetchPartition:
-    """One partition that a reader asks for, and what it was told last (sessions only answer what differs).
-
-    `topic` is None while nobody knows a topic of this id.
-
-    Offsets are inclusive starts; `high_watermark` and `log_start_offset` are -1 before the first answer.
-    """
-
-    __slots__ = (
-        "current_leader_epoch",
-        "fetch_offset",
-        "fetcher_log_start_offset",
-        "high_watermark",
-        "key",
-        "last_fetched_epoch",
-        "log_start_offset",
-        "max_bytes",
-        "partition",
-        "topic",
-        "topic_id",
-    )
-
-    def __init__(
-        self, key: PartitionKey, topic: str | None, topic_id: Uuid, request: FetchRequest.FetchPartition
-    ) -> None:
-        self.key = key
-        self.topic = topic
-        self.topic_id = topic_id
-        self.partition = request.partition
-        self.high_watermark = -1
-        self.log_start_offset = -1
-        self.update(request)
-
-    def update(self, request: FetchRequest.FetchPartition) -> None:
-        """Takes over what the reader asks for now."""
-        self.fetch_offset = request.fetch_offset
-        self.max_bytes = request.partition_max_bytes
-        self.current_leader_epoch = max(NO_EPOCH, request.current_leader_epoch)
-        self.last_fetched_epoch = request.last_fetched_epoch
-        self.fetcher_log_start_offset = request.log_start_offset
-
-    def answered(self, data: FetchResponse.PartitionData) -> None:
-        """Remembers what the reader now knows; an error makes the next answer news whatever it says."""
-        self.high_watermark = -1 if data.error_code else data.high_watermark
-        self.log_start_offset = data.log_start_offset
-
-    def is_news(self, data: FetchResponse.PartitionData) -> bool:
-        """Whether `data` tells the reader anything that it was not told before."""
-        records = data.records
-        return (
-            (records is not None and _size(records) > 0)
-            or data.error_code != 0
-            or self.high_watermark != data.high_watermark
-            or self.log_start_offset != data.log_start_offset
-            or data.preferred_read_replica != -1
-            or data.diverging_epoch.epoch != -1
-        )
-
-
-def _size(records: object) -> int:
-    size = getattr(records, "size", None)
-    return len(records) if size is None else int(size)  # type: ignore[arg-type]  # bytes have a length, chunks a size
+_NONE: Final = ErrorCode.NONE
 
 
 class FetchSession:
-    """The partitions of one reader, in the order in which they are to be read next."""
+    """The partitions of one reader, and which of them may have something to say: all but those that rest.
+
+    `resting` counts those that do, by topic. `waiting` has the session's fetches that wait, hardly ever more than one.
+    """
 
     __slots__ = (
+        "_last_turn",
+        "active",
         "created_ms",
         "epoch",
+        "is_closed",
+        "isolation_level",
         "last_used_ms",
+        "looked_around",
         "partitions",
         "privileged",
+        "resting",
         "session_id",
         "uses_topic_ids",
+        "waiting",
     )
 
     def __init__(
         self,
         session_id: int,
-        partitions: OrderedDict[PartitionKey, FetchPartition],
+        partitions: dict[PartitionKey, FetchPartition],
         *,
         privileged: bool,
         uses_topic_ids: bool,
         now_ms: int,
     ) -> None:
         self.session_id = session_id
-        self.partitions = partitions
+        self.partitions: dict[PartitionKey, FetchPartition] = {}
         self.privileged = privileged
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.epoch = 1
+        self.active: dict[FetchPartition, None] = {}
+        self.resting: dict[str, int] = {}
+        self.waiting: Watchers = {}
+        self.isolation_level = 0
+        self.looked_around = now_ms // LOOK_AROUND_MS
+        self.is_closed = False
+        self._last_turn = 0
+        for partition in partitions.values():
+            self.add(partition)
+
+    def add(self, partition: FetchPartition) -> None:
+        partition.session = self
+        self.partitions[partition.key] = partition
+        self.active[partition] = None
+        self.give_last_turn(partition)
+
+    def forget(self, key: PartitionKey) -> None:
+        partition = self.partitions.pop(key, None)
+        if partition is not None:
+            self.wake(partition)
+            del self.active[partition]
+            partition.leave()
+
+    def due(self) -> list[FetchPartition]:
+        """What is to be read now, in the order in which it is to be read."""
+        due = list(self.active)
+        if len(due) > 1:
+            due.sort(key=_turn)
+        return due
+
+    def give_last_turn(self, partition: FetchPartition) -> None:
+        self._last_turn += 1
+        partition.turn = self._last_turn
+
+    def rest(self, partition: FetchPartition) -> None:
+        """It has nothing new to say, and stands where it hears of it when it has."""
+        assert partition.place is not None
+        assert partition.topic is not None
+        del self.active[partition]
+        self.resting[partition.topic] = self.resting.get(partition.topic, 0) + 1
+
+    def wake(self, partition: FetchPartition) -> None:
+        if partition not in self.active:
+            assert partition.topic is not None
+            self.active[partition] = None
+            left = self.resting[partition.topic] - 1
+            if left:
+                self.resting[partition.topic] = left
+            else:
+                del self.resting[partition.topic]
+
+    def look_around(self, rests_on: Callable[[FetchPartition], bool]) -> None:
+        """Wakes what does not rest on, for reasons that nobody called for: old segments that were deleted, say."""
+        self.looked_around = self.last_used_ms // LOOK_AROUND_MS
+        if self.resting:
+            for partition in self.partitions.values():
+                if not rests_on(partition):
+                    self.wake(partition)
+
+    def close(self) -> None:
+        """Nobody will ask for it again; a fetch that waits is still answered, and the last to go takes this with it."""
+        self.is_closed = True
+        if not self.waiting:
+            for partition in self.partitions.values():
+                partition.leave()
 
     @property
     def has_had_its_time(self) -> bool:
         """Whether it was still in use long after it began, so that one that ranks above it may take its place."""
         return self.last_used_ms - self.created_ms > EVICTION_MS
+
+
+def _turn(partition: FetchPartition) -> int:
+    return partition.turn
 
 
 def next_epoch(epoch: int) -> int:
@@ -154,11 +174,13 @@ class FetchSessionCache:
         self._sessions.move_to_end(session.session_id)
 
     def remove(self, session_id: int) -> None:
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()
 
     def maybe_create(
         self,
-        partitions: OrderedDict[PartitionKey, FetchPartition],
+        partitions: dict[PartitionKey, FetchPartition],
         *,
         privileged: bool,
         uses_topic_ids: bool,
@@ -195,55 +217,61 @@ class FetchSessionCache:
             victim = min(candidates, key=lambda s: (s.privileged, len(s.partitions), s.session_id))
             if (victim.privileged, len(victim.partitions)) >= (privileged, size):
                 return False
-        del self._sessions[victim.session_id]
+        self.remove(victim.session_id)
         self.eviction_count += 1
         return True
 
 
 class FetchContext:
-    """What one fetch request reads, and how its answer is put together."""
+    """What one fetch request reads, and how its answer is put together.
 
-    __slots__ = ("_create", "_epoch", "error", "incremental", "partitions", "session", "uses_topic_ids")
+    `partitions` is what there is to read, in its order: of an incremental fetch, what does not rest.
+    """
+
+    __slots__ = ("_create", "_epoch", "error", "incremental", "partitions", "session")
 
     def __init__(
         self,
         partitions: Iterable[FetchPartition] = (),
         *,
-        uses_topic_ids: bool = False,
-        error: ErrorCode = ErrorCode.NONE,
+        error: ErrorCode = _NONE,
         session: FetchSession | None = None,
-        incremental: bool = False,
         create: Callable[[], FetchSession | None] | None = None,
     ) -> None:
         self.partitions: Sequence[FetchPartition] = list(partitions)
-        self.uses_topic_ids = uses_topic_ids
         self.error = error
         self.session = session
-        self.incremental = incremental
+        self.incremental = session is not None
         self._create = create
         self._epoch = session.epoch if session is not None else INITIAL_EPOCH
 
+    def look_again(self) -> None:
+        """Brings `partitions` up to date: what has been woken since is there as well."""
+        if self.incremental and self.session is not None:
+            self.partitions = self.session.due()
+
     def response(self, data: Sequence[FetchResponse.PartitionData]) -> FetchResponse:
         """The answer from one PartitionData for each of `partitions`, in their order."""
-        if self.error is not ErrorCode.NONE:
-            return FetchResponse(error_code=self.error)
+        if self.error is not _NONE:
+            return FetchResponse.make(error_code=self.error)
         if self._create is not None:
             self.session = self._create()
         session = self.session
-        shown = list(zip(self.partitions, data, strict=True))
+        answers = zip(self.partitions, data, strict=True)
         if session is None:
-            return FetchResponse(responses=_by_topic(shown))
-        if self.incremental:
-            if session.epoch != self._epoch:
-                # The session has gone on while this request waited: its reader knows more than this answer would say.
-                return FetchResponse(
-                    session_id=session.session_id, error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH
-                )
-            shown = self._news(session, shown)
+            return FetchResponse.make(responses=_by_topic(answers))
+        if not self.incremental:
+            shown = list(answers)
+            for partition, told in shown:
+                partition.answered(told)
+        elif session.epoch == self._epoch:
+            shown = self._news(session, answers)
         else:
-            for partition, partition_data in shown:
-                partition.answered(partition_data)
-        return FetchResponse(session_id=session.session_id, responses=_by_topic(shown))
+            # The session has gone on while this request waited: its reader knows more than this answer would say.
+            return FetchResponse.make(
+                session_id=session.session_id, error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH
+            )
+        return FetchResponse.make(session_id=session.session_id, responses=_by_topic(shown))
 
     @staticmethod
     def _news(
@@ -251,13 +279,13 @@ class FetchContext:
     ) -> list[tuple[FetchPartition, FetchResponse.PartitionData]]:
         """Only what is new; partitions that gave records go to the end, so that each has its turn at the front."""
         news = []
-        for partition, data in answers:
-            if not partition.is_news(data):
-                continue
-            partition.answered(data)
-            news.append((partition, data))
-            if data.records is not None and _size(data.records) > 0:
-                session.partitions.move_to_end(partition.key)
+        for answer in answers:
+            partition, data = answer
+            if partition.is_news(data):
+                partition.answered(data)
+                news.append(answer)
+                if size_of(data):
+                    session.give_last_turn(partition)
         return news
 
 
@@ -266,13 +294,19 @@ def _by_topic(
 ) -> list[FetchResponse.FetchableTopicResponse]:
     """Groups neighbours of one topic, keeping the order: consumers read from the front."""
     topics: list[FetchResponse.FetchableTopicResponse] = []
+    last_name: str | None = None
+    last_id: Uuid | None = None
+    partitions: list[FetchResponse.PartitionData] = []
     for partition, data in answers:
-        name = partition.topic or ""
-        if not topics or topics[-1].topic_id != partition.topic_id or topics[-1].topic != name:
+        name, topic_id = partition.topic or "", partition.topic_id
+        if topic_id != last_id or name != last_name:
+            last_name, last_id, partitions = name, topic_id, []
             topics.append(
-                FetchResponse.FetchableTopicResponse(topic=name, topic_id=partition.topic_id, partitions=[])
+                FetchResponse.FetchableTopicResponse.make(
+                    topic=name, topic_id=topic_id, partitions=partitions
+                )
             )
-        topics[-1].partitions.append(data)
+        partitions.append(data)
     return topics
 
 
@@ -297,16 +331,13 @@ class FetchManager:
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             return self._full(request, uses_topic_ids, name_of, is_follower=is_follower)
         session = self.cache.get(request.session_id)
-        error = ErrorCode.NONE
         if session is None:
-            error = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-        elif session.epoch != epoch:
-            error = ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        elif session.uses_topic_ids != uses_topic_ids:
-            error = ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        if session is None or error is not ErrorCode.NONE:
-            return FetchContext(error=error)
-        return self._incremental(request, session, name_of)
+            return FetchContext(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != epoch:
+            return FetchContext(error=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            return FetchContext(error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        return self._incremental(request, session, name_of, is_follower=is_follower)
 
     def _full(
         self,
@@ -318,54 +349,57 @@ class FetchManager:
     ) -> FetchContext:
         if request.session_id != NO_SESSION:
             self.cache.remove(request.session_id)
-        partitions = OrderedDict(_requested(request, uses_topic_ids, name_of))
+        partitions = dict(_requested(request, uses_topic_ids, name_of))
         if request.session_epoch == FINAL_EPOCH:
-            return FetchContext(partitions.values(), uses_topic_ids=uses_topic_ids)
+            return FetchContext(partitions.values())
 
         def create() -> FetchSession | None:
             return self.cache.maybe_create(
                 partitions, privileged=is_follower, uses_topic_ids=uses_topic_ids, now_ms=self._now_ms()
             )
 
-        return FetchContext(partitions.values(), uses_topic_ids=uses_topic_ids, create=create)
+        return FetchContext(partitions.values(), create=create)
 
     def _incremental(
-        self, request: FetchRequest, session: FetchSession, name_of: Callable[[Uuid], str | None]
+        self,
+        request: FetchRequest,
+        session: FetchSession,
+        name_of: Callable[[Uuid], str | None],
+        *,
+        is_follower: bool,
     ) -> FetchContext:
         uses_topic_ids = session.uses_topic_ids
         for topic in request.topics:
+            name_or_id = topic.topic_id if uses_topic_ids else topic.topic
             for wanted in topic.partitions:
-                key = (topic.topic_id if uses_topic_ids else topic.topic, wanted.partition)
+                key = (name_or_id, wanted.partition)
                 known = session.partitions.get(key)
                 if known is None:
                     name = name_of(topic.topic_id) if uses_topic_ids else topic.topic
-                    session.partitions[key] = FetchPartition(key, name, topic.topic_id, wanted)
+                    session.add(FetchPartition(key, name, topic.topic_id, wanted))
                 else:
                     known.update(wanted)
+                    session.wake(known)
         for forgotten in request.forgotten_topics_data:
             for index in forgotten.partitions:
-                session.partitions.pop(
-                    (forgotten.topic_id if uses_topic_ids else forgotten.topic, index), None
-                )
-        if session.uses_topic_ids:
-            _resolve_late_names(session, name_of)
+                session.forget((forgotten.topic_id if uses_topic_ids else forgotten.topic, index))
         if not session.partitions:
             self.cache.remove(session.session_id)
-            rest = OrderedDict(_requested(request, uses_topic_ids, name_of))
-            return FetchContext(rest.values(), uses_topic_ids=uses_topic_ids)
+            return FetchContext(dict(_requested(request, uses_topic_ids, name_of)).values())
+        if is_follower or request.isolation_level != session.isolation_level:
+            session.look_around(lambda _: False)  # what a reader may see has changed: nothing is known of it
+            session.isolation_level = request.isolation_level
         session.epoch = next_epoch(session.epoch)
         self.cache.touch(session, self._now_ms())
-        return FetchContext(
-            session.partitions.values(),
-            uses_topic_ids=session.uses_topic_ids,
-            session=session,
-            incremental=True,
-        )
+        due = session.due()
+        if uses_topic_ids:
+            _resolve_late_names(due, name_of)
+        return FetchContext(due, session=session)
 
 
-def _resolve_late_names(session: FetchSession, name_of: Callable[[Uuid], str | None]) -> None:
+def _resolve_late_names(partitions: Iterable[FetchPartition], name_of: Callable[[Uuid], str | None]) -> None:
     """A topic id that was unknown when the session began may have got its name since."""
-    for partition in session.partitions.values():
+    for partition in partitions:
         if partition.topic is None:
             partition.topic = name_of(partition.topic_id)
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from typing import Final
 
-from broker.fetch_session import FetchPartition
+from broker.fetch_partition import FetchPartition
 from broker.log_setup import RateLimit
-from broker.partition_io import FetchResult
 from broker.replica_manager import ReplicaManager
 from broker.request import RequestContext
-from protocol.errors import ApiError, ErrorCode
+from protocol.errors import ApiError
 
 logger = logging.getLogger("barnabas.groups")
 
@@ -19,18 +17,9 @@ _rate_limit: Final = RateLimit()
 
 
 def tell_out_of_range(
-    replica_manager: ReplicaManager,
-    context: RequestContext,
-    asked: Iterable[FetchPartition],
-    results: Iterable[FetchResult],
+    replica_manager: ReplicaManager, context: RequestContext, asked: FetchPartition
 ) -> None:
     """Who asked, for what, what there is, and why it may be gone; for each client and partition once in a while."""
-    for partition, result in zip(asked, results, strict=True):
-        if result.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            _tell(replica_manager, context, partition)
-
-
-def _tell(replica_manager: ReplicaManager, context: RequestContext, asked: FetchPartition) -> None:
     try:
         log = replica_manager.partition(asked.topic, asked.partition).log
     except ApiError:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from protocol.errors import ErrorCode
 from protocol.wire import Uuid
-from storage.offsets import EpochEndOffset, FetchDataInfo, FetchIsolation, LogAppendInfo
+from storage.offsets import FetchIsolation, LogAppendInfo
 
 if TYPE_CHECKING:
     from broker.partition import Partition
@@ -104,39 +104,23 @@ class FetchParams:
         self.isolation = isolation
 
 
-class FetchResult:
-    """What one partition gives a reader; offsets are -1 where an error left them unknown."""
+class TopicTraffic(Protocol):
+    """What the metrics want to know of one topic, hot: whoever appends holds on to it."""
 
-    __slots__ = (
-        "data",
-        "diverging_epoch",
-        "error",
-        "high_watermark",
-        "last_stable_offset",
-        "log_start_offset",
-    )
-
-    def __init__(self, error: ErrorCode = ErrorCode.NONE) -> None:
-        self.error = error
-        self.data: FetchDataInfo | None = None
-        self.diverging_epoch: EpochEndOffset | None = None
-        self.high_watermark = -1
-        self.last_stable_offset = -1
-        self.log_start_offset = -1
-
-    @property
-    def size(self) -> int:
-        """Bytes of records."""
-        return self.data.records.size if self.data is not None else 0
+    def produced(self, records: int, size: int) -> None: ...
 
 
 class TopicProbe(Protocol):
-    """What the metrics want to know of traffic; counts are of records and bytes."""
+    """What the metrics want to know of traffic; counts are of records and bytes.
 
-    def produced(self, topic: str, records: int, size: int) -> None: ...
+    A topic is known from its first success on, until it is deleted.
+    """
+
+    def topic(self, topic: str) -> TopicTraffic: ...
     def produce_failed(self, topic: str, code: ErrorCode, size: int) -> None: ...
     def batch_invalid(self, topic: str, error: Exception) -> None: ...
     def converted(self, topic: str, records: int) -> None: ...
     def fetched(self, topic: str, size: int) -> None: ...
+    def fetched_nothing(self, topic: str, partitions: int) -> None: ...
     def fetch_failed(self, topic: str) -> None: ...
     def topic_deleted(self, topic: str) -> None: ...

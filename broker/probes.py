@@ -205,6 +205,12 @@ class TopicCounters:
         self.total_fetch_requests = 0
         self.total_produce_requests = 0
 
+    def produced(self, records: int, size: int) -> None:
+        """A partition of the topic has taken records."""
+        self.total_produce_requests += 1
+        self.messages_in += records
+        self.bytes_in += size
+
     def add(self, other: TopicCounters) -> None:
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -223,11 +229,9 @@ class BrokerTopicProbe:
         self.topics: dict[str, TopicCounters] = {}
         self._others = TopicCounters()  # topics that are gone, and failures of those that never were
 
-    def produced(self, topic: str, records: int, size: int) -> None:
-        counters = self.topics.get(topic) or self._add(topic)
-        counters.total_produce_requests += 1
-        counters.messages_in += records
-        counters.bytes_in += size
+    def topic(self, topic: str) -> TopicCounters:
+        """The topic's own counters; somebody may hold on to them for as long as the topic is there."""
+        return self.topics.get(topic) or self._add(topic)
 
     def produce_failed(self, topic: str, code: ErrorCode, size: int) -> None:
         counters = self.topics.get(topic, self._others)

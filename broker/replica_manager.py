@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from broker.blocking import BlockingRunner, Work
 from broker.delayed_operations import DelayedDeleteRecords, DelayedProduce
 from broker.error_map import MAPPED_ERRORS, error_code_of
-from broker.fetch_session import FetchPartition
+from broker.fetch_session import FetchContext
 from broker.log_flusher import LogFlusher
 from broker.log_setup import RateLimit
 from broker.metadata.image import MetadataDelta, MetadataImage
@@ -28,7 +28,6 @@ from broker.partition_io import (
     AppendResult,
     DeletionResult,
     FetchParams,
-    FetchResult,
     TopicProbe,
     Unacknowledged,
 )
@@ -36,6 +35,7 @@ from broker.purgatory import DelayedOperationPurgatory
 from broker.replica_reader import NOBODYS_FAULT, ReplicaReader, log_dir_of
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
+from protocol.messages.fetch import FetchResponse
 from protocol.wire import ZERO_UUID, Uuid, uuid_to_string
 from storage.errors import InconsistentTopicIdError, KafkaStorageError
 from storage.log_manager import LogManager
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("barnabas.replica_manager")
 
+R = TypeVar("R")
 PartitionId = tuple[str, int]
 NO_REPLICA: Final = -1
 _rate_limit: Final = RateLimit()
@@ -248,37 +249,48 @@ class ReplicaManager:
         results: list[AppendResult] = []
         waiting: list[Unacknowledged] = []
         appended: list[Partition] = []
-        produced = self._probe.produced
-        for topic, index, topic_id, records, refusal in entries:
-            try:
-                partition = self.partition(topic, index, topic_id)
-            except ApiError as error:
-                results.append(self._refused(topic or "", error, len(records)))
-                continue
-            if refusal is not None:
-                results.append(self._refused(partition.topic, refusal, len(records)))
-                continue
-            guard = guards.get(partition.key) if guards else None
-            try:
-                info = partition.append_as_leader(records, required_acks, origin, guard, transaction_version)
-            except MAPPED_ERRORS as error:
-                results.append(self._append_failed(partition, error, len(records)))
-                continue
-            log = partition.log
-            needs_flush = (log.needs_flush() or info.duplicate) and self._flush_appended(log, info)
-            if needs_flush or (required_acks == ACKS_ALL and log.high_watermark <= info.last_offset):
-                waiting.append(Unacknowledged(partition, len(results), info.last_offset + 1, needs_flush))
-            if not info.duplicate:
-                produced(partition.topic, info.record_count, len(records))
-                if info.conversion_count:
-                    self._probe.converted(partition.topic, info.conversion_count)
-            results.append(info)
-            appended.append(partition)
-        for partition in appended:  # not before all are there: who reads many partitions gets them together
-            self.fetch_purgatory.check_and_complete(partition.key)
+        try:
+            for topic, index, topic_id, records, refusal in entries:
+                try:
+                    partition = self.partition(topic, index, topic_id)
+                except ApiError as error:
+                    results.append(self._refused(topic or "", error, len(records)))
+                    continue
+                if refusal is not None:
+                    results.append(self._refused(partition.topic, refusal, len(records)))
+                    continue
+                guard = guards.get(partition.key) if guards else None
+                try:
+                    info = partition.append_as_leader(
+                        records, required_acks, origin, guard, transaction_version
+                    )
+                except MAPPED_ERRORS as error:
+                    results.append(self._append_failed(partition, error, len(records)))
+                    continue
+                appended.append(partition)
+                if not info.duplicate:
+                    self._count(partition, info, len(records))
+                needs_flush = self._flush_appended(partition.log, info)
+                if needs_flush or (
+                    required_acks == ACKS_ALL and partition.log.high_watermark <= info.last_offset
+                ):
+                    waiting.append(Unacknowledged(partition, len(results), info.last_offset + 1, needs_flush))
+                results.append(info)
+        finally:
+            # Not before all are there, so that who reads many of them gets them together; as Kafka does it.
+            for partition in appended:
+                self.fetch_purgatory.check_and_complete(partition.key)
         if not waiting or required_acks == 0:
             return results
         return self._when_acknowledged(waiting, results, required_acks, timeout_ms)
+
+    def _count(self, partition: Partition, info: LogAppendInfo, size: int) -> None:
+        traffic = partition.traffic
+        if traffic is None:
+            traffic = partition.traffic = self._probe.topic(partition.topic)
+        traffic.produced(info.record_count, size)
+        if info.conversion_count:
+            self._probe.converted(partition.topic, info.conversion_count)
 
     def _flush_appended(self, log: UnifiedLog, info: LogAppendInfo) -> bool:
         """Has the log flushed if that is due; whether the append is to be acknowledged after an fsync only."""
@@ -342,6 +354,7 @@ class ReplicaManager:
             except MAPPED_ERRORS as error:
                 result.fail(error_code_of(error))
                 continue
+            self.fetch_purgatory.check_and_complete(partition.key)  # sessions are told where the log begins
             if result.low_watermark < result.required_offset:
                 waiting.append((partition, result))
         if not waiting:
@@ -391,7 +404,10 @@ class ReplicaManager:
     # ---- reading
 
     def fetch(
-        self, params: FetchParams, requests: Sequence[FetchPartition]
-    ) -> list[FetchResult] | Pending[list[FetchResult]]:
-        """Reads every partition of `requests`, in order; pending while there is less than `min_bytes` to give."""
-        return self._reader.fetch(params, requests)
+        self,
+        params: FetchParams,
+        context: FetchContext,
+        answer: Callable[[list[FetchResponse.PartitionData]], R],
+    ) -> R | Pending[R]:
+        """What `answer` makes of the data of each of the context's partitions; pending while there is too little."""
+        return self._reader.fetch(params, context, answer)

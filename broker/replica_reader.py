@@ -6,20 +6,26 @@ Source: kafka.server.ReplicaManager (fetchMessages, readFromLog).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from broker.delayed_operations import DelayedFetch
+from broker.delayed_fetch import DelayedFetch, readable_end
 from broker.error_map import MAPPED_ERRORS, error_code_of
-from broker.fetch_session import FetchPartition
-from broker.partition_io import FetchParams, FetchResult, TopicProbe
+from broker.fetch_partition import FetchPartition, size_of
+from broker.fetch_session import LOOK_AROUND_MS, FetchContext, FetchSession
+from broker.partition import Partition
+from broker.partition_io import FetchParams, TopicProbe
 from broker.request import Pending
 from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchResponse
 from storage.errors import DiskFullError, KafkaStorageError, OutOfResourcesError
-from storage.offsets import FileRecords
+from storage.offsets import FetchIsolation
 from storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     from broker.replica_manager import ReplicaManager
+
+R = TypeVar("R")
+PartitionData = FetchResponse.PartitionData
 
 CONSUMER: Final = -1
 """The replica id of a reader that is no replica."""
@@ -27,8 +33,6 @@ CONSUMER: Final = -1
 UNKNOWN_PARTITION: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 NOBODYS_FAULT: Final = (DiskFullError, OutOfResourcesError)
 """What passes without anything being in doubt; after any other failure a log directory is not to be trusted."""
-
-_NO_RECORDS: Final = FileRecords(None, 0, 0)
 
 
 def log_dir_of(log: UnifiedLog) -> str:
@@ -45,115 +49,183 @@ class ReplicaReader:
         self._now_ms = now_ms
 
     def fetch(
-        self, params: FetchParams, requests: Sequence[FetchPartition]
-    ) -> list[FetchResult] | Pending[list[FetchResult]]:
-        """Reads every partition of `requests`, in order; pending while there is less than `min_bytes` to give."""
-        results = self._read(params, requests)
-        if self._is_answer(params, results):
-            self._count(params, requests, results)
-            return results
-        waiting = [
-            (
-                request,
-                self._replicas.partition(request.topic, request.partition),
-                result.data.fetch_offset_metadata,
-            )
-            for request, result in zip(requests, results, strict=True)
-            if result.data is not None
-        ]
-        pending: Pending[list[FetchResult]] = Pending()
+        self, params: FetchParams, context: FetchContext, answer: Callable[[list[PartitionData]], R]
+    ) -> R | Pending[R]:
+        """What `answer` makes of the data of each of the context's partitions, read in their order.
+
+        Pending while there is less than `min_bytes` to give. Partitions of a consumer's session that have nothing new
+        to say are put to rest.
+        """
+        session = context.session if context.incremental and params.replica_id == CONSUMER else None
+        if session is not None and session.last_used_ms // LOOK_AROUND_MS != session.looked_around:
+            session.look_around(lambda request: _has_nothing_new(request, params.isolation))
+            context.look_again()
+        data, is_answer = self._read(params, context, session)
+        if is_answer:
+            self._count(params, context, session, data)
+            return answer(data)
+        pending: Pending[R] = Pending()
 
         def respond() -> None:
-            again = self._read(params, requests)
-            self._count(params, requests, again)
-            pending.complete(again)
+            context.look_again()
+            again, _ = self._read(params, context, session)
+            self._count(params, context, session, again)
+            pending.complete(answer(again))
+            if session is not None and session.is_closed:
+                session.close()
 
-        keys = [(partition.topic, partition.index) for _, partition, _ in waiting]
-        self._replicas.fetch_purgatory.try_complete_else_watch(DelayedFetch(params, waiting, respond), keys)
+        self._wait(params, context, session, respond)
         return pending
 
-    def _count(
-        self, params: FetchParams, requests: Sequence[FetchPartition], results: Sequence[FetchResult]
-    ) -> None:
-        """Tells the probe what goes out."""
-        for request, result in zip(requests, results, strict=True):
-            if result.error is not ErrorCode.NONE:
-                self._probe.fetch_failed(request.topic or "")
-            elif params.replica_id == CONSUMER:
-                self._probe.fetched(request.topic or "", result.size)
-
-    @staticmethod
-    def _is_answer(params: FetchParams, results: Sequence[FetchResult]) -> bool:
-        """Whether `results` go out as they are: nobody waits, or there is enough, or something is wrong.
-
-        A partition that nobody knows is not worth an answer of its own while others can be waited for: a reader that
-        was not told yet that one of its topics is gone must not be sent round in circles.
-        """
-        known = [result for result in results if result.error not in UNKNOWN_PARTITION]
-        if params.max_wait_ms <= 0 or not known:
-            return True
-        total = 0
-        for result in known:
-            if result.error is not ErrorCode.NONE or result.diverging_epoch is not None:
-                return True
-            total += result.size
-        return total >= params.min_bytes
-
-    def _read(self, params: FetchParams, requests: Sequence[FetchPartition]) -> list[FetchResult]:
-        """One read of each partition. The first that has records gives at least one whole batch, whatever its size;
-        after that the rest of `max_bytes` is the limit."""
-        results = []
-        left = params.max_bytes
-        min_one_message = True
-        for request in requests:
-            result = FetchResult()
-            results.append(result)
-            try:
-                self._read_partition(params, request, min(left, request.max_bytes), min_one_message, result)
-            except MAPPED_ERRORS as error:
-                result.error = error_code_of(error)
-                if isinstance(error, KafkaStorageError):
-                    self._read_failed(request, error)
-                continue
-            if result.size:
-                min_one_message = False
-                left = max(0, left - result.size)
-        return results
-
-    def _read_failed(self, request: FetchPartition, error: KafkaStorageError) -> None:
-        """An error of the disk itself takes the log directory offline, as it does when something is written."""
-        if isinstance(error.__cause__, OSError) and not isinstance(error, NOBODYS_FAULT):
-            log = self._replicas.partition(request.topic, request.partition, request.topic_id).log
-            self._replicas.log_dir_failed(log_dir_of(log), str(error))
-
-    def _read_partition(
+    def _wait(
         self,
         params: FetchParams,
-        request: FetchPartition,
-        limit: int,
-        min_one_message: bool,
-        result: FetchResult,
+        context: FetchContext,
+        session: FetchSession | None,
+        respond: Callable[[], None],
     ) -> None:
+        """Partitions of a session watch for it, whether they rest or not; else the fetch stands under each key."""
+        purgatory = self._replicas.fetch_purgatory
+        if session is None:
+            keys = [request.source.key for request in context.partitions if request.source is not None]
+            purgatory.try_complete_else_watch(DelayedFetch(params, context.partitions, respond), keys)
+            return
+        for request in context.partitions:
+            if request.source is not None and request.place is None:
+                request.place = purgatory.watch(request.source.key, request)
+        operation = DelayedFetch(params, session.active, respond)
+        purgatory.try_complete_else_watch(operation, (), session.waiting)
+
+    def _count(
+        self,
+        params: FetchParams,
+        context: FetchContext,
+        session: FetchSession | None,
+        answers: Sequence[PartitionData],
+    ) -> None:
+        """Tells the probe what goes out."""
+        probe = self._probe
+        is_consumer = params.replica_id == CONSUMER
+        for request, data in zip(context.partitions, answers, strict=True):
+            if data.error_code:
+                probe.fetch_failed(request.topic or "")
+            elif is_consumer:
+                probe.fetched(request.topic or "", size_of(data))
+        if session is not None:
+            for topic, count in session.resting.items():
+                probe.fetched_nothing(topic, count)
+
+    def _read(
+        self, params: FetchParams, context: FetchContext, session: FetchSession | None
+    ) -> tuple[list[PartitionData], bool]:
+        """One read of each partition, and whether that is an answer: nobody waits, or there is enough, or something is
+        wrong.
+
+        The first that has records gives at least one whole batch, whatever its size; after that the rest of `max_bytes`
+        is the limit. A partition that nobody knows is not worth an answer of its own while others can be waited for: a
+        reader that was not told yet that one of its topics is gone must not be sent round in circles.
+        """
+        answers: list[PartitionData] = []
+        total = 0
+        is_wrong = False
+        knows_any = session is not None and bool(session.resting)
+        for request in context.partitions:
+            limit = min(max(0, params.max_bytes - total), request.max_bytes)
+            try:
+                data = self._read_partition(params, request, limit, min_one_message=not total)
+            except MAPPED_ERRORS as error:
+                data = self._failed(request, error)
+                if data.error_code not in UNKNOWN_PARTITION:
+                    knows_any = is_wrong = True
+            else:
+                knows_any = True
+                if request.source is None:  # it diverges
+                    is_wrong = True
+                elif size := size_of(data):
+                    total += size
+                elif session is not None and _has_nothing_new(request, params.isolation):
+                    if request.place is None:
+                        request.place = self._replicas.fetch_purgatory.watch(request.source.key, request)
+                    session.rest(request)
+            answers.append(data)
+        return answers, is_wrong or not knows_any or total >= params.min_bytes or params.max_wait_ms <= 0
+
+    def _read_partition(
+        self, params: FetchParams, request: FetchPartition, limit: int, *, min_one_message: bool
+    ) -> PartitionData:
+        """Raises one of MAPPED_ERRORS."""
+        request.source = None
         partition = self._replicas.partition(request.topic, request.partition, request.topic_id)
         partition.check_leader(request.current_leader_epoch)
         log = partition.log
-        result.log_start_offset = log.log_start_offset
-        result.high_watermark = log.high_watermark
-        result.last_stable_offset = log.last_stable_offset
+        data = PartitionData.make(
+            partition_index=request.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=None,
+            records=b"",
+        )
         if request.last_fetched_epoch >= 0:
-            result.diverging_epoch = partition.diverging_epoch(
-                request.last_fetched_epoch, request.fetch_offset
-            )
-            if result.diverging_epoch is not None:
-                return
-        data = partition.read(request.fetch_offset, limit, params.isolation, min_one_message=min_one_message)
-        if data.first_entry_incomplete:
-            data.records = _NO_RECORDS  # half a batch is of no use to anybody
-        result.data = data
+            diverging = partition.diverging_epoch(request.last_fetched_epoch, request.fetch_offset)
+            if diverging is not None:
+                data.diverging_epoch = FetchResponse.EpochEndOffset(
+                    epoch=diverging.epoch, end_offset=diverging.end_offset
+                )
+                return data
+        info = log.read(request.fetch_offset, limit, params.isolation, min_one_message=min_one_message)
+        if not info.first_entry_incomplete:  # half a batch is of no use to anybody
+            data.records = info.records
+        if info.aborted_transactions is not None:
+            data.aborted_transactions = [
+                FetchResponse.AbortedTransaction(
+                    producer_id=aborted.producer_id, first_offset=aborted.first_offset
+                )
+                for aborted in info.aborted_transactions
+            ]
         if params.replica_id >= 0:
-            key = (partition.topic, partition.index)
-            if partition.follower_fetched(
-                params.replica_id, request.fetch_offset, request.fetcher_log_start_offset, self._now_ms()
-            ):
-                self._replicas.complete_waiting(key)
-            self._replicas.delete_records_purgatory.check_and_complete(key)
+            self._follower_fetched(partition, params.replica_id, request)
+        request.source = partition
+        request.start = info.fetch_offset_metadata
+        return data
+
+    def _follower_fetched(self, partition: Partition, replica_id: int, request: FetchPartition) -> None:
+        if partition.follower_fetched(
+            replica_id, request.fetch_offset, request.fetcher_log_start_offset, self._now_ms()
+        ):
+            self._replicas.complete_waiting(partition.key)
+        self._replicas.delete_records_purgatory.check_and_complete(partition.key)
+
+    def _failed(self, request: FetchPartition, error: Exception) -> PartitionData:
+        """An error of the disk itself takes the log directory offline, as it does when something is written."""
+        if (
+            isinstance(error, KafkaStorageError)
+            and isinstance(error.__cause__, OSError)
+            and not isinstance(error, NOBODYS_FAULT)
+        ):
+            log = self._replicas.partition(request.topic, request.partition, request.topic_id).log
+            self._replicas.log_dir_failed(log_dir_of(log), str(error))
+        code = error_code_of(error)
+        return PartitionData.make(
+            partition_index=request.partition,
+            error_code=code,
+            high_watermark=-1,
+            last_stable_offset=-1,
+            log_start_offset=-1,
+            aborted_transactions=[] if code in UNKNOWN_PARTITION else None,  # as Kafka has it
+            records=b"",
+        )
+
+
+def _has_nothing_new(request: FetchPartition, isolation: FetchIsolation) -> bool:
+    """Whether a consumer's read of the partition would find no records, no error and no number but what it was told."""
+    partition = request.source
+    if partition is None or partition.log.is_failed:
+        return False
+    log = partition.log
+    return (
+        request.fetch_offset >= readable_end(log, isolation)
+        and request.high_watermark == log.high_watermark
+        and request.log_start_offset == log.log_start_offset
+        and request.last_fetched_epoch < 0
+    )

@@ -45,8 +45,8 @@ class Expiring(Protocol):
 class DeadlineQueue:
     """Deadlines of many, on one timer that is set for the first of them.
 
-    Whoever completes says nothing here: his entry is dropped when its time comes, or when fewer than half of the entries
-    are of those who still wait. The timer goes off for nothing now and then, and is set for the first who really waits.
+    Whoever completes says nothing here: his entry is dropped when its time comes, or when fewer than half of them are
+    of those who still wait. The timer goes off for nothing now and then, and is set for the first who really waits.
     """
 
     __slots__ = ("_count", "_entries", "_handle", "_limit", "_set_for", "_timer")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from broker.fetch_session import FetchContext, FetchPartition
+from broker.fetch_partition import FetchPartition
 from broker.out_of_range import tell_out_of_range
-from broker.partition_io import FetchParams, FetchResult
-from broker.replica_reader import UNKNOWN_PARTITION
+from broker.partition_io import FetchParams
 from broker.request import Pending, RequestContext, api
 from config.catalogue.server import FETCH_MAX_BYTES
 from protocol.api_keys import ApiKey
@@ -23,6 +23,11 @@ _LEADERS_SINCE: Final = 16
 _LEADER_ERRORS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """After these a client is told who leads, to save it a look at the metadata (KIP-951)."""
 
+_NONE: Final = ErrorCode.NONE
+_HIGH_WATERMARK: Final = FetchIsolation.HIGH_WATERMARK
+_TXN_COMMITTED: Final = FetchIsolation.TXN_COMMITTED
+_LOG_END: Final = FetchIsolation.LOG_END
+
 
 @api(ApiKey.FETCH, versions=(4, 18))
 def fetch(
@@ -30,10 +35,11 @@ def fetch(
 ) -> FetchResponse | Pending[FetchResponse]:
     version = context.api_version
     replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
-    names = broker.image.topic_names
     is_follower = replica_id >= 0
-    session = broker.fetch_manager.context(request, version, names.get, is_follower=is_follower)
-    if session.error is not ErrorCode.NONE:
+    session = broker.fetch_manager.context(
+        request, version, broker.image.topic_names.get, is_follower=is_follower
+    )
+    if session.error is not _NONE:
         return session.response(())
     max_bytes = min(request.max_bytes, broker.config[FETCH_MAX_BYTES])
     params = FetchParams(
@@ -41,93 +47,51 @@ def fetch(
         max_wait_ms=request.max_wait_ms,
         min_bytes=min(request.min_bytes, max_bytes),
         max_bytes=max_bytes,
-        isolation=FetchIsolation.LOG_END if is_follower else _isolation(request.isolation_level),
+        isolation=_LOG_END if is_follower else _isolation(request.isolation_level),
     )
 
-    def respond(results: list[FetchResult]) -> FetchResponse:
-        response = _response(broker, context, session, results)
-        if not is_follower:
-            tell_out_of_range(broker.replica_manager, context, session.partitions, results)
-        if not is_follower and version >= _LEADERS_SINCE and any(r.error in _LEADER_ERRORS for r in results):
-            response.node_endpoints = _this_node(broker, context)
+    def respond(answers: list[FetchResponse.PartitionData]) -> FetchResponse:
+        response = session.response(answers)
+        for partition, data in zip(session.partitions, answers, strict=True):
+            if data.error_code:
+                _tell_error(broker, context, partition, data)
+                if not is_follower and data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    tell_out_of_range(broker.replica_manager, context, partition)
+        if version >= _LEADERS_SINCE and not is_follower:
+            response.node_endpoints = _whoever_leads(broker, context, answers)
         return response
 
-    results = broker.replica_manager.fetch(params, session.partitions)
-    return results.then(respond) if isinstance(results, Pending) else respond(results)
+    return broker.replica_manager.fetch(params, session, respond)
 
 
 def _isolation(level: int) -> FetchIsolation:
-    return FetchIsolation.TXN_COMMITTED if level == READ_COMMITTED else FetchIsolation.HIGH_WATERMARK
+    return _TXN_COMMITTED if level == READ_COMMITTED else _HIGH_WATERMARK
 
 
-def _response(
-    broker: Broker, context: RequestContext, session: FetchContext, results: list[FetchResult]
-) -> FetchResponse:
-    return session.response(
-        [
-            _partition_data(broker, context, *answer)
-            for answer in zip(session.partitions, results, strict=True)
-        ]
+def _tell_error(
+    broker: Broker, context: RequestContext, partition: FetchPartition, data: FetchResponse.PartitionData
+) -> None:
+    """Counts the error, and adds who leads the partition where that may help."""
+    error = ErrorCode(data.error_code)
+    broker.error_probe.request_failed(ApiKey.FETCH.name, error.name)
+    topic = broker.image.topics.get(partition.topic or "")
+    if context.api_version < _LEADERS_SINCE or error not in _LEADER_ERRORS or topic is None:
+        return
+    image = topic.partitions[partition.partition]
+    data.current_leader = FetchResponse.LeaderIdAndEpoch(
+        leader_id=image.leader, leader_epoch=image.leader_epoch
     )
 
 
-def _this_node(broker: Broker, context: RequestContext) -> list[FetchResponse.NodeEndpoint]:
+def _whoever_leads(
+    broker: Broker, context: RequestContext, answers: Sequence[FetchResponse.PartitionData]
+) -> list[FetchResponse.NodeEndpoint]:
+    """The endpoints that the leaders in `answers` have: there is one node."""
+    if not any(data.error_code in _LEADER_ERRORS for data in answers if data.error_code):
+        return []
     endpoint = broker.endpoint(context.connection)
     return [
         FetchResponse.NodeEndpoint(
             node_id=broker.node_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
         )
     ]
-
-
-def _partition_data(
-    broker: Broker, context: RequestContext, partition: FetchPartition, result: FetchResult
-) -> FetchResponse.PartitionData:
-    if result.error is not ErrorCode.NONE:
-        return _error(broker, context, partition, result)
-    data = FetchResponse.PartitionData(
-        partition_index=partition.partition,
-        high_watermark=result.high_watermark,
-        last_stable_offset=result.last_stable_offset,
-        log_start_offset=result.log_start_offset,
-        aborted_transactions=None,
-        records=b"",
-    )
-    diverging = result.diverging_epoch
-    if diverging is not None:
-        data.diverging_epoch = FetchResponse.EpochEndOffset(
-            epoch=diverging.epoch, end_offset=diverging.end_offset
-        )
-    elif result.data is not None:
-        data.records = result.data.records
-        if result.data.aborted_transactions is not None:
-            data.aborted_transactions = [
-                FetchResponse.AbortedTransaction(
-                    producer_id=aborted.producer_id, first_offset=aborted.first_offset
-                )
-                for aborted in result.data.aborted_transactions
-            ]
-    return data
-
-
-def _error(
-    broker: Broker, context: RequestContext, partition: FetchPartition, result: FetchResult
-) -> FetchResponse.PartitionData:
-    broker.error_probe.request_failed(ApiKey.FETCH.name, result.error.name)
-    data = FetchResponse.PartitionData(
-        partition_index=partition.partition,
-        error_code=result.error,
-        high_watermark=-1,
-        last_stable_offset=-1,
-        log_start_offset=-1,
-        aborted_transactions=[] if result.error in UNKNOWN_PARTITION else None,  # as Kafka has it
-        records=b"",
-    )
-    topic = broker.image.topics.get(partition.topic or "")
-    if context.api_version < _LEADERS_SINCE or result.error not in _LEADER_ERRORS or topic is None:
-        return data
-    image = topic.partitions[partition.partition]
-    data.current_leader = FetchResponse.LeaderIdAndEpoch(
-        leader_id=image.leader, leader_epoch=image.leader_epoch
-    )
-    return data

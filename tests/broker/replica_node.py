@@ -8,17 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from broker.fetch_session import FetchPartition
+from broker.fetch_partition import FetchPartition
+from broker.fetch_session import FetchContext
 from broker.metadata.image import MetadataImage
 from broker.metadata.topics import PartitionImage
 from broker.partition import ACKS_ALL
-from broker.partition_io import AppendResult, FetchParams, FetchResult, append_error_of
+from broker.partition_io import AppendResult, FetchParams, append_error_of
 from broker.purgatory import DelayedOperationPurgatory
 from broker.replica_manager import ReplicaManager
 from broker.request import Pending
 from config.log_config import LogConfig
 from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest
+from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.topic_records import PartitionChangeRecord, RemoveTopicRecord, TopicRecord
 from protocol.schema import Message
 from protocol.wire import ZERO_UUID, Uuid
@@ -92,14 +93,25 @@ class BreakableFile(RealFile):
         return super().pwritev(buffers, position)
 
 
+class Traffic:
+    """Writes down what one topic takes in."""
+
+    def __init__(self, topic: str, lines: list[str]) -> None:
+        self.topic = topic
+        self.lines = lines
+
+    def produced(self, records: int, size: int) -> None:
+        self.lines.append(f"{self.topic} +{records}")
+
+
 class Probe:
     """Writes down what is counted."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def produced(self, topic: str, records: int, size: int) -> None:
-        self.lines.append(f"{topic} +{records}")
+    def topic(self, topic: str) -> Traffic:
+        return Traffic(topic, self.lines)
 
     def produce_failed(self, topic: str, code: ErrorCode, size: int) -> None:
         self.lines.append(f"{topic} {code.name}")
@@ -112,6 +124,9 @@ class Probe:
 
     def fetched(self, topic: str, size: int) -> None:
         self.lines.append(f"{topic} gave {'something' if size else 'nothing'}")
+
+    def fetched_nothing(self, topic: str, partitions: int) -> None:
+        self.lines.append(f"{topic} had nothing in {partitions}")
 
     def fetch_failed(self, topic: str) -> None:
         self.lines.append(f"{topic} gave an error")
@@ -197,7 +212,7 @@ class Node:
         min_bytes: int = 1,
         max_bytes: int = 1_000_000,
         replica_id: int = -1,
-    ) -> Pending[list[FetchResult]]:
+    ) -> Pending[list[FetchResponse.PartitionData]]:
         isolation = FetchIsolation.LOG_END if replica_id >= 0 else FetchIsolation.HIGH_WATERMARK
         params = FetchParams(
             replica_id=replica_id,
@@ -206,7 +221,7 @@ class Node:
             max_bytes=max_bytes,
             isolation=isolation,
         )
-        return pending(self.manager.fetch(params, wanted))
+        return pending(self.manager.fetch(params, FetchContext(wanted), lambda answers: answers))
 
 
 def pending(result: R | Pending[R]) -> Pending[R]:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.delayed_operations import DelayedFetch, DelayedProduce
-from broker.fetch_session import FetchPartition
+from broker.delayed_fetch import DelayedFetch
+from broker.delayed_operations import DelayedProduce
+from broker.fetch_partition import FetchPartition
 from broker.metadata.topics import PartitionImage
 from broker.partition import ACKS_ALL, Partition
 from broker.partition_io import AppendError, AppendResult, FetchParams, Unacknowledged, append_error_of
@@ -91,7 +92,8 @@ class Waiting:
             start = LogOffsetMetadata(offset)
         elif isolation is FetchIsolation.TXN_COMMITTED:
             start = self.partition.log.read(offset, 0, isolation, min_one_message=False).fetch_offset_metadata
-        operation = DelayedFetch(params, [(request, self.partition, start)], self.answered)
+        request.source, request.start = self.partition, start
+        operation = DelayedFetch(params, [request], self.answered)
         self.purgatory.try_complete_else_watch(operation, [KEY])
 
 

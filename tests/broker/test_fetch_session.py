@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from broker.fetch_partition import FetchPartition
 from broker.fetch_session import (
     EVICTION_MS,
     FINAL_EPOCH,
@@ -14,7 +15,6 @@ from broker.fetch_session import (
     NO_SESSION,
     FetchContext,
     FetchManager,
-    FetchPartition,
     FetchSessionCache,
     next_epoch,
 )

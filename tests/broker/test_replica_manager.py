@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from broker.fetch_session import FetchPartition
+from broker.fetch_partition import FetchPartition, size_of
 from broker.partition import ACKS_ALL
-from broker.partition_io import AppendError, FetchResult, append_error_of
+from broker.partition_io import AppendError, append_error_of
 from broker.request import Pending
 from config.log_config import LogConfig
 from protocol.errors import ApiError, ErrorCode
+from protocol.messages.fetch import FetchResponse
 from protocol.messages.topic_records import PartitionChangeRecord, RemoveTopicRecord
 from protocol.records.errors import InvalidRecordError
-from storage.offsets import EpochEndOffset, LogAppendInfo
+from storage.offsets import FileRecords, LogAppendInfo
 from tests.broker.logs import batch, partition_image
 from tests.broker.replica_node import (
     BOTH,
@@ -398,7 +399,7 @@ def test_who_waits_on_another_partition_of_a_failed_directory_hears_of_it(durabl
     reading = durable.fetch(wanted("t", second))
     durable.manager.log_dir_failed(directory)
     assert errors(waiting) == [ErrorCode.KAFKA_STORAGE_ERROR]
-    assert [each.error for each in result(reading)] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert [each.error_code for each in result(reading)] == [ErrorCode.KAFKA_STORAGE_ERROR]
 
 
 def test_a_topic_that_goes_during_its_sync_is_no_failure_of_the_disk(durable: Node) -> None:
@@ -412,16 +413,16 @@ def test_a_topic_that_goes_during_its_sync_is_no_failure_of_the_disk(durable: No
 # ---- reading
 
 
-def sizes(answer: Pending[list[FetchResult]]) -> list[int]:
-    return [each.size for each in result(answer)]
+def sizes(answer: Pending[list[FetchResponse.PartitionData]]) -> list[int]:
+    return [size_of(each) for each in result(answer)]
 
 
 def test_what_is_there_is_given_at_once(node: Node) -> None:
     node.create()
     node.append(("t", 0, batch("a", "b")))
     (answer,) = result(node.fetch(wanted()))
-    assert answer.data is not None
-    assert len(answer.data.records.read()) == len(batch("a", "b"))
+    assert isinstance(answer.records, FileRecords)
+    assert len(answer.records.read()) == len(batch("a", "b"))
     assert (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (2, 2, 0)
     assert node.probe.lines[-1] == "t gave something"
 
@@ -478,20 +479,20 @@ def test_what_is_wrong_is_told_at_once(node: Node, request_: FetchPartition, cod
     node.create()
     node.create("u", U)
     answers = result(node.fetch(wanted("u"), request_))
-    assert [answer.error for answer in answers] == [ErrorCode.NONE, code]
+    assert [answer.error_code for answer in answers] == [ErrorCode.NONE, code]
     assert node.probe.lines == ["u gave nothing", "t gave an error"]
 
 
 @pytest.mark.parametrize("unknown", [wanted("nowhere"), wanted(None, topic_id=V), wanted("t", 9)])
 def test_what_nobody_knows_does_not_end_the_wait_of_others(node: Node, unknown: FetchPartition) -> None:
     node.create()
-    assert [answer.error for answer in result(node.fetch(unknown))] != [ErrorCode.NONE]
+    assert [answer.error_code for answer in result(node.fetch(unknown))] != [ErrorCode.NONE]
     poll = node.fetch(unknown, wanted())
     assert not poll.done
     node.append(("t", 0, batch("a")))
     first, second = result(poll)
-    assert first.error in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-    assert second.size == len(batch("a"))
+    assert first.error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+    assert size_of(second) == len(batch("a"))
 
 
 def test_a_reader_whose_history_parts_from_ours_is_told_where(node: Node) -> None:
@@ -499,9 +500,10 @@ def test_a_reader_whose_history_parts_from_ours_is_told_where(node: Node) -> Non
     node.append(("t", 0, batch("a", "b")))
     node.elect(T, HERE)
     (answer,) = result(node.fetch(wanted(offset=3, last_fetched_epoch=0)))
-    assert (answer.diverging_epoch, answer.data) == (EpochEndOffset(0, 2), None)
+    assert answer.diverging_epoch == FetchResponse.EpochEndOffset(epoch=0, end_offset=2)
+    assert size_of(answer) == 0
     (answer,) = result(node.fetch(wanted(offset=2, last_fetched_epoch=0), max_wait_ms=0))
-    assert answer.diverging_epoch is None
+    assert answer.diverging_epoch == FetchResponse.EpochEndOffset()
 
 
 def test_a_follower_moves_the_high_watermark_and_wakes_who_waits_for_it(node: Node) -> None:
@@ -523,7 +525,7 @@ def test_a_follower_moves_the_high_watermark_and_wakes_who_waits_for_it(node: No
 def test_a_node_that_has_no_replica_is_no_follower(node: Node) -> None:
     node.create()
     (answer,) = result(node.fetch(wanted(), replica_id=ELSEWHERE))
-    assert answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_long_polls_end_with_the_leadership(node: Node) -> None:
@@ -532,8 +534,8 @@ def test_long_polls_end_with_the_leadership(node: Node) -> None:
     moved, deleted = node.fetch(wanted("t")), node.fetch(wanted("u"))
     node.elect(T, ELSEWHERE)
     node.delete(U)
-    assert [each.error for each in result(moved)] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
-    assert [each.error for each in result(deleted)] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert [each.error_code for each in result(moved)] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert [each.error_code for each in result(deleted)] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
 # ---- deleting records

@@ -1,0 +1,88 @@
+"""DelayedFetch: a fetch that waits for enough bytes. Source: kafka.server.DelayedFetch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from broker.fetch_partition import FetchPartition
+from broker.partition_io import FetchParams
+from broker.purgatory import DelayedOperation
+from storage.offsets import FetchIsolation, LogOffsetMetadata
+from storage.unified_log import UnifiedLog
+
+_HIGH_WATERMARK: Final = FetchIsolation.HIGH_WATERMARK
+_TXN_COMMITTED: Final = FetchIsolation.TXN_COMMITTED
+_LOG_END: Final = FetchIsolation.LOG_END
+
+
+class DelayedFetch(DelayedOperation):
+    """Completes when `min_bytes` can be read over all partitions, or when one of them has to be answered at once.
+
+    A. This broker no longer leads a partition, or it is gone.
+    B. The partition's leader epoch is not the one that the reader named.
+    C. The fetch offset is past the end (the log was truncated): the reader has to hear of it. Who reads committed
+       records and is past the last stable offset alone waits for it; Kafka has him ask without a pause.
+    D. A segment was rolled since: there is news, and bytes between segments are not worth counting.
+    E. The accumulated bytes reach min_bytes.
+
+    `partitions` are those that were read, each with its `source` and where its read began (`start`). Of a session they
+    are the ones that do not rest, so what is woken while this waits appears among them.
+    """
+
+    def __init__(
+        self, params: FetchParams, partitions: Iterable[FetchPartition], respond: Callable[[], None]
+    ) -> None:
+        super().__init__(params.max_wait_ms)
+        self._params = params
+        self._partitions = partitions
+        self._respond = respond
+
+    def try_complete(self) -> bool:
+        isolation = self._params.isolation
+        available = 0
+        for request in self._partitions:
+            partition, start = request.source, request.start
+            if partition is None or start is None:
+                continue  # nobody knows it
+            if partition.offline or not partition.is_leader:
+                return self.force_complete()  # case A
+            if request.current_leader_epoch not in (-1, partition.leader_epoch):
+                return self.force_complete()  # case B
+            log = partition.log
+            offset = request.fetch_offset
+            end = readable_end(log, isolation)
+            if end == offset:
+                continue
+            if end < offset:
+                if offset <= log.high_watermark:
+                    continue
+                return self.force_complete()  # case C
+            reached = _end_metadata(log, isolation, end)
+            if not reached.on_same_segment(start):
+                return self.force_complete()  # case D
+            available += min(reached.position - start.position, request.max_bytes)
+            if available >= self._params.min_bytes:
+                return self.force_complete()  # case E
+        return False
+
+    def on_expiration(self) -> None:
+        """The time is over: whatever is there is the answer, which on_complete gives."""
+
+    def on_complete(self) -> None:
+        self._respond()
+
+
+def readable_end(log: UnifiedLog, isolation: FetchIsolation) -> int:
+    """Where a reader has to stop (exclusive)."""
+    if isolation is _HIGH_WATERMARK:
+        return log.high_watermark
+    return log.last_stable_offset if isolation is _TXN_COMMITTED else log.log_end_offset
+
+
+def _end_metadata(log: UnifiedLog, isolation: FetchIsolation, end: int) -> LogOffsetMetadata:
+    if isolation is _LOG_END or end == log.log_end_offset:
+        return log.log_end_offset_metadata
+    if isolation is _TXN_COMMITTED:
+        return log.last_stable_offset_metadata
+    return log.high_watermark_metadata
