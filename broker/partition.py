@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.metadata.topics import PartitionImage
+from broker.partition_io import TopicTraffic
 from protocol.errors import ApiError, ErrorCode
 from protocol.wire import Uuid
 from storage.offsets import (
@@ -62,6 +63,7 @@ class Partition:
         "replicas",
         "topic",
         "topic_id",
+        "traffic",
     )
 
     def __init__(
@@ -75,6 +77,7 @@ class Partition:
         self.log = log
         self.mirror: Callable[[], None] | None = None  # has another log follow each append, in the same step
         self.offline = False
+        self.traffic: TopicTraffic | None = None  # the topic's; from the first append on
         self.leader_epoch = NO_EPOCH
         self._followers: dict[int, FollowerState] = {}
         self.update(image)
@@ -143,7 +146,8 @@ class Partition:
         `guard` and `transaction_version` are as UnifiedLog.append_as_leader takes them.
         Raises ApiError (not leader, too few in-sync replicas) and what UnifiedLog.append_as_leader raises.
         """
-        self.check_leader()
+        if self.offline or self.leader_id != self.local_node_id:
+            self.check_leader()
         if required_acks == ACKS_ALL and len(self.isr) < len(self.replicas):
             self.check_in_sync()
         info = self.log.append_as_leader(

@@ -82,7 +82,30 @@ def _answer(
     if request.acks == 0:
         failed = any(isinstance(result, AppendError) for result in results)
         return CLOSE_CONNECTION if failed else NO_RESPONSE
-    return _response(broker, request, results)
+    remaining = iter(results)
+    topics = []
+    for topic in request.topic_data:
+        partitions = []
+        for data in topic.partition_data:
+            result = next(remaining)
+            if isinstance(result, AppendError):
+                broker.error_probe.request_failed(ApiKey.PRODUCE.name, result.error.name)
+                partition = _error(data.index, result)
+            else:
+                partition = ProduceResponse.PartitionProduceResponse.make(
+                    index=data.index,
+                    base_offset=result.first_offset,
+                    log_append_time_ms=result.log_append_time_ms,
+                    log_start_offset=result.log_start_offset,
+                )
+            partitions.append(partition)
+        if partitions:
+            topics.append(
+                ProduceResponse.TopicProduceResponse.make(
+                    name=topic.name, topic_id=topic.topic_id, partition_responses=partitions
+                )
+            )
+    return ProduceResponse.make(responses=topics)
 
 
 def _entries(
@@ -178,37 +201,6 @@ def _is_transactional(records: Records) -> bool:
         len(records) > _ATTRIBUTES_LOW
         and records[_MAGIC] == MAGIC_V2
         and records[_ATTRIBUTES_LOW] & TRANSACTIONAL_MASK != 0
-    )
-
-
-def _response(broker: Broker, request: ProduceRequest, results: list[AppendResult]) -> ProduceResponse:
-    remaining = iter(results)
-    topics = []
-    for topic in request.topic_data:
-        partitions = [
-            _partition_response(broker, data.index, result)
-            for data, result in zip(topic.partition_data, remaining, strict=False)
-        ]
-        if partitions:
-            topics.append(
-                ProduceResponse.TopicProduceResponse(
-                    name=topic.name, topic_id=topic.topic_id, partition_responses=partitions
-                )
-            )
-    return ProduceResponse(responses=topics)
-
-
-def _partition_response(
-    broker: Broker, index: int, result: AppendResult
-) -> ProduceResponse.PartitionProduceResponse:
-    if isinstance(result, AppendError):
-        broker.error_probe.request_failed(ApiKey.PRODUCE.name, result.error.name)
-        return _error(index, result)
-    return ProduceResponse.PartitionProduceResponse(
-        index=index,
-        base_offset=result.first_offset,
-        log_append_time_ms=result.log_append_time_ms,
-        log_start_offset=result.log_start_offset,
     )
 
 

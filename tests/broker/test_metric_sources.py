@@ -40,8 +40,8 @@ def test_topics_have_series_and_a_sum() -> None:
     probe = BrokerTopicProbe()
     metrics = Metrics()
     metric_sources.add_topics(metrics, probe)
-    probe.produced("a", 10, 1000)
-    probe.produced("b", 1, 100)
+    probe.topic("a").produced(10, 1000)
+    probe.topic("b").produced(1, 100)
     probe.fetched("b", 50)
     prefix = "kafka_server_brokertopicmetrics"
     assert values(metrics, f"{prefix}_messagesin_total") == {(): 11, ("a",): 10, ("b",): 1}

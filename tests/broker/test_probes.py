@@ -84,8 +84,8 @@ def test_requests_are_counted_by_api() -> None:
 
 def test_topics_count_what_happens_to_them() -> None:
     probe = BrokerTopicProbe()
-    probe.produced("a", 10, 1000)
-    probe.produced("b", 1, 100)
+    probe.topic("a").produced(10, 1000)
+    probe.topic("b").produced(1, 100)
     probe.fetched("a", 500)
     probe.fetch_failed("a")
     assert (probe.topics["a"].messages_in, probe.topics["a"].bytes_in, probe.topics["a"].bytes_out) == (
@@ -109,7 +109,7 @@ def test_topics_count_what_happens_to_them() -> None:
 )
 def test_refusals_are_told_apart(code: ErrorCode, field: str, amount: int) -> None:
     probe = BrokerTopicProbe()
-    probe.produced("a", 1, 1)
+    probe.topic("a").produced(1, 1)
     probe.produce_failed("a", code, 70)
     assert getattr(probe.topics["a"], field) == amount
     assert probe.topics["a"].total_produce_requests == 2
@@ -127,7 +127,7 @@ def test_topics_that_never_were_leave_no_series() -> None:
 
 def test_the_sum_keeps_what_deleted_topics_had() -> None:
     probe = BrokerTopicProbe()
-    probe.produced("a", 10, 1000)
+    probe.topic("a").produced(10, 1000)
     probe.topic_deleted("a")
     probe.topic_deleted("never there")
     assert "a" not in probe.topics
@@ -136,7 +136,7 @@ def test_the_sum_keeps_what_deleted_topics_had() -> None:
 
 def test_batches_that_break_the_rules_are_counted_by_rule() -> None:
     probe = BrokerTopicProbe()
-    probe.produced("a", 1, 1)
+    probe.topic("a").produced(1, 1)
     probe.batch_invalid("a", InvalidMagicError("formats"))
     probe.batch_invalid("a", InvalidOffsetOrSequenceError("count"))
     probe.batch_invalid("a", MissingKeyError("keys", [(0, "no key"), (3, "no key")]))
