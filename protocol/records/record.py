@@ -188,6 +188,18 @@ def decode_records(
     return records
 
 
+def decode_headers(data: bytes, count: int) -> list[Header]:
+    """The headers of one record, without the count that stands before them. Raises InvalidRecordError."""
+    headers: list[Header] = []
+    try:
+        position = _decode_headers(data, 0, count, headers)
+    except IndexError:
+        position = -1
+    if position != len(data):
+        raise InvalidRecordError(f"{len(data)} bytes are not {count} headers")
+    return headers
+
+
 def encode_records(records: Sequence[Record], base_offset: int, base_timestamp: int) -> bytes:
     """The payload for records that have their offsets, none of them below `base_offset`.
 

@@ -1,0 +1,133 @@
+"""Columns have what the records have that `decode_records` makes of the same bytes, plain and compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from protocol.records import columns as columns_module
+from protocol.records.errors import InvalidRecordError
+from protocol.records.record import Record, decode_headers, decode_records, encode_records
+from tests.protocol.records.test_record import HEADERS, KEYS, VALUES
+from tests.support.loops import FORMS, in_form
+
+same_module = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+MAX_INT64 = (1 << 63) - 1
+ROWS = st.lists(st.tuples(KEYS, VALUES, st.integers(0, 1 << 40), HEADERS), max_size=12)
+BATCHES = st.lists(st.tuples(ROWS, st.integers(0, 1 << 40), st.none() | st.integers(-1, 1 << 40)), max_size=4)
+
+
+@pytest.fixture(params=FORMS, scope="session")
+def columns(request: pytest.FixtureRequest) -> Any:
+    return in_form(columns_module, request.param)
+
+
+def encoded(rows: list[Any], base_offset: int) -> bytes:
+    built = [
+        Record(key, value, timestamp, headers, base_offset + 2 * index)
+        for index, (key, value, timestamp, headers) in enumerate(rows)
+    ]
+    return encode_records(built, base_offset, 1000)
+
+
+def contents(found: Any) -> list[tuple[Any, ...]]:
+    """The rows as (offset, timestamp, key, value, headers)."""
+    headers = [
+        decode_headers(found.headers.row(row) or b"", found.header_counts[row])
+        for row in range(found.row_count)
+    ]
+    assert len(found.offsets) == len(found.timestamps) == len(found.header_counts) == found.row_count
+    return [
+        (found.offsets[row], found.timestamps[row], found.keys.row(row), found.values.row(row), headers[row])
+        for row in range(found.row_count)
+    ]
+
+
+@same_module
+@given(batches=BATCHES, first=st.integers(0, 30), count=st.none() | st.integers(0, 30))
+def test_rows_are_the_records(columns: Any, batches: list[Any], first: int, count: int | None) -> None:
+    """Room is made as it is needed, and only the offsets that were asked for are there."""
+    end = MAX_INT64 if count is None else first + count
+    found = columns.RecordColumns(1, 1)
+    expected = []
+    for rows, base_offset, log_append_time in batches:
+        payload = encoded(rows, base_offset % 20)
+        arguments = (len(rows), base_offset % 20, 1000)
+        found.add(memoryview(payload), *arguments, log_append_time, first, end)
+        records = decode_records(payload, *arguments, log_append_time=log_append_time)
+        expected += [record for record in records if first <= record.offset < end]
+    assert contents(found) == [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in expected]
+
+
+@same_module
+@given(rows=ROWS)
+def test_buffers_are_those_of_arrow(columns: Any, rows: list[Any]) -> None:
+    found = columns.RecordColumns()
+    found.add(encoded(rows, 0), len(rows), 0, 1000)
+    assert (found.offsets.format, found.timestamps.format, found.header_counts.format) == ("q", "q", "i")
+    for column, index in ((found.keys, 0), (found.values, 1)):
+        cells = [row[index] for row in rows]
+        assert column.null_count == cells.count(None)
+        assert bytes(column.data) == b"".join(cell or b"" for cell in cells)
+        assert (column.ends.format, len(column.ends), column.ends[0]) == ("i", len(rows) + 1, 0)
+        assert list(column.ends[1:]) == [
+            sum(len(cell or b"") for cell in cells[: end + 1]) for end in range(len(cells))
+        ]
+        bits = int.from_bytes(column.validity, "little")
+        assert bits == sum(1 << row for row, cell in enumerate(cells) if cell is not None)
+
+
+@same_module
+@given(
+    rows=ROWS.filter(bool),
+    flips=st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=3),
+    cut=st.integers(0),
+)
+def test_any_bytes_are_taken_as_records_are_or_refused(
+    columns: Any, rows: list[Any], flips: list[Any], cut: int
+) -> None:
+    payload = bytearray(encoded(rows, 0))
+    for position, byte in flips:
+        payload[position % len(payload)] = byte
+    del payload[len(payload) - cut % 3 :]
+    found = columns.RecordColumns()
+    try:
+        expected = decode_records(payload, len(rows), 0, 1000)
+    except InvalidRecordError:
+        with pytest.raises(InvalidRecordError):
+            found.add(bytes(payload), len(rows), 0, 1000)
+        assert found.row_count == 0
+    else:
+        found.add(payload, len(rows), 0, 1000, None, -MAX_INT64)
+        assert contents(found) == [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in expected]
+
+
+def test_lengths_count_by_their_lowest_32_bits(columns: Any) -> None:
+    """As they are checked: a longer number must not lead anywhere else."""
+    body = b"\0\0\0" + b"\x82\x80\x80\x80\x70" + b"k" + b"\x01\0"
+    found = columns.RecordColumns()
+    found.add(bytes([2 * len(body)]) + body, 1, 0, 0)
+    assert contents(found) == [(0, 0, b"k", None, [])]
+
+
+@pytest.mark.parametrize("base_offset", [-1, MAX_INT64])
+def test_offsets_that_no_log_has(columns: Any, base_offset: int) -> None:
+    found = columns.RecordColumns()
+    with pytest.raises(InvalidRecordError, match="base offset"):
+        found.add(b"", 0, base_offset, 0)
+
+
+def test_a_column_ends_at_two_gibibytes() -> None:
+    builder = in_form(columns_module, "plain").BinaryBuilder(1, 1)
+    with pytest.raises(ValueError, match="too many"):
+        builder._make_room(1 << 31)
+
+
+@pytest.mark.parametrize(("data", "count"), [(b"", 1), (b"\x02", 1), (b"\x02a\x01", 0), (b"\x02a\x01", 2)])
+def test_headers_that_are_none(data: bytes, count: int) -> None:
+    with pytest.raises(InvalidRecordError):
+        decode_headers(data, count)
