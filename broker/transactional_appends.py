@@ -29,6 +29,7 @@ from config.catalogue.transactions import (
 )
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.batch import RecordBatch
+from protocol.records.errors import CorruptRecordError
 from storage.verification import VerificationGuard
 
 if TYPE_CHECKING:
@@ -143,9 +144,9 @@ class TransactionalAppends:
                 continue
             try:
                 partition = self._replica_manager.partition(topic, index, topic_id)
-            except ApiError:
+                batch = RecordBatch(records)
+            except (ApiError, CorruptRecordError):
                 continue
-            batch = RecordBatch(records)
             if batch.is_transactional and batch.producer_id >= 0:
                 found[partition.key] = partition, batch
         return found

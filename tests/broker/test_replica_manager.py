@@ -450,6 +450,13 @@ def test_a_long_poll_is_answered_by_the_append_that_it_waits_for(node: Node) -> 
     assert node.probe.lines == ["t +1", "t gave nothing", "t gave something"]
 
 
+def test_a_long_poll_over_many_partitions_is_answered_with_all_that_one_request_brought(node: Node) -> None:
+    node.create("t", T, partition_image(), partition_image(partition=1))
+    poll = node.fetch(wanted("t", 0), wanted("t", 1))
+    node.append(("t", 0, batch("a")), ("t", 0, b"no batch"), ("t", 1, batch("b", "c")))
+    assert sizes(poll) == [len(batch("a")), len(batch("b", "c"))]
+
+
 def test_a_long_poll_ends_with_its_time(node: Node) -> None:
     node.create()
     poll = node.fetch(wanted())

@@ -245,6 +245,14 @@ def test_batches_of_two_producers_spoil_the_request(broker: InProcessBroker) -> 
     assert broker.client(BY_NAME) >> request << answered(refused(code), refused(code, index=1))
 
 
+def test_a_transactional_batch_without_a_whole_header_is_corrupt(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    short = bytearray(txn_batch("a")[:40])
+    struct.pack_into(">i", short, 8, len(short) - 12)
+    request = produce("t", bytes(short), transactional_id="tx")
+    assert broker.client(BY_NAME) >> request << answered(refused(ErrorCode.CORRUPT_MESSAGE))
+
+
 def test_a_transactional_batch_without_a_transactional_id_spoils_the_request(broker: InProcessBroker) -> None:
     broker.create_topic("t", partitions=2)
     transactional = build_batch(

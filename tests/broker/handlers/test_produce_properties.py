@@ -1,0 +1,141 @@
+"""What is refused before a log is asked, for any bytes: by a second reading of ProduceRequest.validateRecords."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.error_map import error_code_of
+from broker.handlers.produce import produce
+from broker.partition_io import AppendEntry, AppendResult
+from broker.request import ConnectionInfo, Pending, RequestContext
+from broker.transactional_appends import TransactionalProduce
+from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.produce import ProduceRequest
+from protocol.records.builder import build_batch
+from protocol.records.compression import CompressionType
+from tests.broker.logs import START_MS, batch
+from tests.broker.txn_fakes import txn_batch
+
+CONNECTION = ConnectionInfo(
+    connection_id=1, listener_name="TEST", client_host="", client_port=1, local_host="", local_port=1
+)
+WHOLE = (
+    batch("a"),
+    txn_batch("b"),
+    batch("c", "d", producer_id=1, producer_epoch=0, base_sequence=0),
+    build_batch([(None, b"e", START_MS, ())], compression=CompressionType.ZSTD),
+)
+LENGTH, MAGIC, ATTRIBUTES = 8, 16, 22
+
+
+class Appends:
+    """Where a request goes that is not refused as a whole: to the logs, or through the verification of transactions.
+
+    It is never answered.
+    """
+
+    def __init__(self) -> None:
+        self.entries: Sequence[AppendEntry] = ()
+        self.is_transactional = False
+
+    def append_records(
+        self, entries: Sequence[AppendEntry], required_acks: int, timeout_ms: int
+    ) -> Pending[list[AppendResult]]:
+        self.entries = entries
+        return Pending()
+
+    def append(self, produced: TransactionalProduce) -> Pending[list[AppendResult]]:
+        self.is_transactional = True
+        return self.append_records(produced.entries, produced.required_acks, produced.timeout_ms)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> bytes | memoryview | None:
+    """A batch, or nearly one: with another length, format or attributes, cut off, or with something behind it."""
+    data = bytearray(draw(st.sampled_from(WHOLE)))
+    if draw(st.booleans()):
+        length = st.integers(-2, 70) | st.integers(-(1 << 31), (1 << 31) - 1)
+        struct.pack_into(">i", data, LENGTH, draw(length))
+    if draw(st.booleans()):
+        data[MAGIC] = draw(st.integers(0, 255))
+    if draw(st.booleans()):
+        data[ATTRIBUTES] = draw(st.integers(0, 255))
+    if draw(st.booleans()):
+        del data[draw(st.integers(0, len(data))) :]
+    if draw(st.booleans()):
+        data += draw(st.sampled_from(WHOLE) | st.binary(max_size=80))
+    records = bytes(data)
+    return draw(st.sampled_from((records, memoryview(records), None)))
+
+
+def refusal_of(
+    records: bytes, topic: str, version: int, acks: int, client_id: str | None
+) -> ErrorCode | None:
+    """What a partition is told, if its log is not asked."""
+
+    def size(at: int) -> int | ErrorCode:
+        """Of the whole batch at that place, of whatever format; 0 where there is none."""
+        if len(records) - at < 12:
+            return 0
+        (length,) = struct.unpack_from(">i", records, at + LENGTH)
+        if length < 14:
+            return ErrorCode.CORRUPT_MESSAGE
+        if len(records) - at > MAGIC and records[at + MAGIC] > 2:
+            return ErrorCode.CORRUPT_MESSAGE
+        fits = len(records) - at > MAGIC and at + 12 + length <= len(records)
+        return 12 + length if fits else 0
+
+    first = size(0)
+    if isinstance(first, ErrorCode):
+        return first
+    if first == 0 or records[MAGIC] != 2:
+        return ErrorCode.INVALID_RECORD
+    second = size(first)
+    if second:
+        return second if isinstance(second, ErrorCode) else ErrorCode.INVALID_RECORD
+    if acks not in (-1, 0, 1):
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    if version < 7 and records[ATTRIBUTES] & 7 == 4:
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    if topic == "__consumer_offsets" and client_id != "__admin_client":
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return None
+
+
+@settings(max_examples=500)
+@given(
+    st.lists(batches(), min_size=1, max_size=3),
+    st.sampled_from((3, 6, 7, 12)),
+    st.sampled_from((-1, 1, 2)),
+    st.sampled_from(("t", "__consumer_offsets")),
+    st.sampled_from((None, "app", "__admin_client")),
+)
+def test_what_is_refused_is_what_the_rules_say(
+    records: list[bytes | memoryview | None], version: int, acks: int, topic: str, client_id: str | None
+) -> None:
+    appends = Appends()
+    broker = SimpleNamespace(
+        replica_manager=appends, txn_appends=appends, image=SimpleNamespace(topic_names={})
+    )
+    partitions = [
+        ProduceRequest.PartitionProduceData(index=at, records=data) for at, data in enumerate(records)
+    ]
+    request = ProduceRequest(
+        transactional_id="tx",
+        acks=acks,
+        topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=partitions)],
+    )
+    context = RequestContext(CONNECTION, ApiKey.PRODUCE, version, client_id)
+    produce(broker, context, request)  # type: ignore[arg-type]
+    plain = [bytes(data or b"") for data in records]
+    told = [None if entry[4] is None else error_code_of(entry[4]) for entry in appends.entries]
+    assert told == [refusal_of(data, topic, version, acks, client_id) for data in plain]
+    assert appends.is_transactional == any(
+        len(data) > ATTRIBUTES and data[MAGIC] == 2 and data[ATTRIBUTES] & 0x10 for data in plain
+    )
