@@ -7,16 +7,19 @@ PROPERTIES ?= config/server.properties
 EDITABLE := --config-settings editable_mode=compat --editable
 # How many tests of `make conformance` run side by side: they wait for processes much of the time.
 WORKERS ?= 2
+# What `make profile` profiles, and for how many seconds: a row of the benchmark (python -m bench.flame --help names them).
+WORKLOAD ?= small
+SECONDS ?= 20
 # The modules that are compiled where there is a C compiler: see setup.py.
-COMPILED := $(wildcard protocol/records/*.pxd)
+COMPILED := $(wildcard protocol/*.pxd protocol/records/*.pxd)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports conformance bench docs clean
+.PHONY: help run test check lint types imports conformance bench profile docs clean
 
 help: ## Shows this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(VENV)/.run: pyproject.toml setup.py $(COMPILED) $(COMPILED:.pxd=.py)
+$(VENV)/.run: pyproject.toml setup.py $(COMPILED) $(wildcard $(COMPILED:.pxd=.py))
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Barnabas needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + "; name another with make PYTHON=...")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Setting up $(VENV) (a minute, the first time only)"
@@ -50,11 +53,18 @@ types: $(VENV)/.test
 imports: $(VENV)/.test
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.test ## Measures: start-up, memory, codec (beside Apache Kafka where Java is there)
+bench: $(VENV)/.test ## Measures Barnabas beside Apache Kafka and writes docs/performance.md (half an hour; Java for Kafka)
 	$(BIN)/python -m bench
+
+$(VENV)/.bench: $(VENV)/.test
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EDITABLE) '.[bench]'
+	@touch $@
+
+profile: $(VENV)/.bench ## Draws where the time goes as a flame graph (WORKLOAD=small, SECONDS=20, NATIVE=1 for C frames)
+	$(BIN)/python -m bench.flame $(WORKLOAD) --seconds $(SECONDS) $(if $(NATIVE),--native)
 
 docs: $(VENV)/.test ## Writes the derived documents anew
 	$(BIN)/python docs/generate.py
 
 clean: ## Removes what the build made, never data
-	rm -rf $(VENV) build dist *.egg-info protocol/records/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info protocol/*.so protocol/records/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,93 +1,91 @@
-"""`make bench`, that is `python -m bench [WHAT ...]`: all benchmarks, or those that are named."""
+"""`make bench`, that is `python -m bench [WHAT ...] [OPTIONS]`: Barnabas beside Apache Kafka, or what is named.
+
+All benchmarks understand --quick, --no-kafka and --results DIR; other options belong to one: `python -m bench soak -h`.
+"""
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import sys
-from collections.abc import Callable
-
-from bench import side_by_side, startup
-from bench.brokers import factories
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 
-def _module(name: str) -> Callable[[argparse.Namespace], bool]:
-    """A benchmark with a main() of its own, which ends with a status where it does not keep what it claims."""
+class Benchmark(NamedTuple):
+    """A module whose main(argv) measures, prints and publishes; it ends with a status where a claim is not kept."""
 
-    def run(_: argparse.Namespace) -> bool:
-        try:
-            importlib.import_module(f"bench.{name}").main([])
-        except SystemExit as end:
-            if end.code:
-                print(end.code)
-            return not end.code
-        return True
-
-    return run
+    module: str
+    text: str
 
 
-def _startup(options: argparse.Namespace) -> bool:
-    return startup.report(factories(with_kafka=not options.no_kafka), options.starts)
-
-
-def _throughput(options: argparse.Namespace) -> bool:
-    side_by_side.report(factories(with_kafka=not options.no_kafka), options.rounds)
-    return True
-
-
-BENCHMARKS: dict[str, tuple[str, Callable[[argparse.Namespace], bool]]] = {
-    "startup": ("start-up time and idle memory, beside Apache Kafka", _startup),
-    "throughput": ("produce and consume, beside Apache Kafka", _throughput),
-    "codec": ("the compiled message codec beside construct", _module("bench_codec")),
-    "compaction": (
-        "compaction of a large log, beside Apache Kafka's cleaner on the same files",
-        _module("bench_compaction"),
+BENCHMARKS: Final[Mapping[str, Benchmark]] = {
+    "side-by-side": Benchmark(
+        "side_by_side.command", "rates, processor's time, latency, memory, starts, beside Apache Kafka"
     ),
-    "group-loading": (
-        "loading of committed offsets, with the event loop beside it",
-        _module("bench_group_loading"),
+    "soak": Benchmark("side_by_side.soak", "half an hour at half the rate, with retention and compaction"),
+    "startup": Benchmark("startup", "start-up time and idle memory, beside Apache Kafka"),
+    "recovery": Benchmark(
+        "bench_recovery", "recovery of a large log and opening of many, beside Apache Kafka"
     ),
-    "groups": (
-        "groups and transactions: first records, commits, memory with a thousand groups, beside Apache Kafka",
-        _module("bench_groups"),
+    "partitions": Benchmark(
+        "bench_partitions", "ten thousand partitions made, described, started again, beside Apache Kafka"
     ),
-    "records": ("the loop over records", _module("bench_records")),
-    "recovery": (
-        "recovery of a large log and opening of many, beside Apache Kafka",
-        _module("bench_recovery"),
+    "groups": Benchmark("bench_groups", "groups and transactions, beside Apache Kafka"),
+    "group-loading": Benchmark(
+        "bench_group_loading", "loading of committed offsets, with the event loop beside it"
     ),
-    "metadata": ("the metadata log: changes, start, snapshots", _module("bench_metadata_log")),
-    "lookup": ("lookups by offset and by timestamp, beside Apache Kafka", _module("bench_lookup")),
-    "moves": ("a replica that moves between log directories, beside Apache Kafka", _module("bench_moves")),
-    "partitions": (
-        "ten thousand partitions made, described, started again, beside Apache Kafka",
-        _module("bench_partitions"),
-    ),
-    "storage": ("append, read and recover", _module("bench_storage")),
+    "lookup": Benchmark("bench_lookup", "lookups by offset and by timestamp, beside Apache Kafka"),
+    "compaction": Benchmark("bench_compaction", "compaction of a large log, beside Apache Kafka's cleaner"),
+    "moves": Benchmark("bench_moves", "a replica that moves between log directories, beside Apache Kafka"),
+    "metadata": Benchmark("bench_metadata_log", "the metadata log: changes, start, snapshots"),
+    "storage": Benchmark("bench_storage", "append, read and recover"),
+    "records": Benchmark("bench_records", "the loop over records"),
+    "micro": Benchmark("micro", "what each step of a request costs, without sockets or clients"),
+    "codec": Benchmark("bench_codec", "the compiled message codec beside construct"),
 }
+USUAL: Final = "side-by-side"
+ALL: Final = "all"
 
 
-def main(argv: list[str] | None = None) -> int:
+def usage() -> str:
+    """What there is."""
+    lines = [f"  {name:<14}{one.text}" for name, one in BENCHMARKS.items()]
+    return "\n".join([str(__doc__), *lines, f"  {ALL:<14}all of these, one after the other"])
+
+
+def chosen(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The benchmarks that are named, and what is left for them."""
+    names = [word for word in words if word in BENCHMARKS or word == ALL]
+    rest = [word for word in words if word not in names]
+    if ALL in names:
+        names = list(BENCHMARKS)
+    return names or [USUAL], rest
+
+
+def main(argv: Sequence[str] | None = None) -> int:
     """Runs what is asked for; 1 when one of them does not keep what it claims."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measures Barnabas.")
-    described = "; ".join(f"{name}: {text}" for name, (text, _) in BENCHMARKS.items())
-    parser.add_argument("what", nargs="*", help=f"all when none is named. {described}")
-    parser.add_argument(
-        "--no-kafka", action="store_true", help="leaves Apache Kafka out even where Java is there"
-    )
-    parser.add_argument("--starts", type=int, default=startup.STARTS, help="how often each broker is started")
-    parser.add_argument(
-        "--rounds", type=int, default=side_by_side.ROUNDS, help="rounds of the throughput workloads"
-    )
-    options = parser.parse_args(argv)
-    if unknown := set(options.what) - set(BENCHMARKS):
-        parser.error(f"no benchmark is called {', '.join(sorted(unknown))}")
+    words = sys.argv[1:] if argv is None else list(argv)
+    if words in (["--help"], ["-h"]):
+        print(usage())
+        return 0
+    names, rest = chosen(words)
     kept = True
-    for name in options.what or BENCHMARKS:
-        text, run = BENCHMARKS[name]
-        print(f"\n== {name}: {text}", flush=True)
-        kept = run(options) and kept
+    for name in names:
+        if len(names) > 1:
+            print(f"\n== {name}: {BENCHMARKS[name].text}", flush=True)
+        kept = run(name, rest) and kept
     return 0 if kept else 1
+
+
+def run(name: str, words: Sequence[str]) -> bool:
+    """False when it ends with a status."""
+    try:
+        importlib.import_module(f"bench.{BENCHMARKS[name].module}").main(words)
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code)
+        return not end.code
+    return True
 
 
 if __name__ == "__main__":

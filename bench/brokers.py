@@ -1,21 +1,86 @@
-"""The brokers that are measured: Barnabas, and Apache Kafka where Java and Maven are at hand."""
+"""The brokers that are measured: Barnabas, and Apache Kafka where Java and Maven are at hand, or from a launcher."""
 
 from __future__ import annotations
 
 import os
+import shlex
+import signal
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
+from bench import accounting
 from tests.conformance.kafka_jars import KAFKA_VERSION, KafkaMissingError, classpath
 from tests.support.apache_kafka import ApacheKafka, free_ports
 from tests.support.broker_process import BrokerProcess
 
+STOP_LIMIT_S: Final = 60.0
+STOCK_JVM: Final = (
+    "-Xmx1G",
+    "-Xms1G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+)
+"""What kafka-server-start.sh and kafka-run-class.sh give a broker when nobody sets anything."""
+
+
+class LaunchedBroker:
+    """A broker that an outside command runs in the foreground; `{dir}` and `{port}` in it are replaced."""
+
+    def __init__(self, directory: Path, command: str) -> None:
+        self.directory = self.data_dir = directory
+        (self.port,) = free_ports(1)
+        self._words = [
+            word.replace("{dir}", str(directory)).replace("{port}", str(self.port))
+            for word in shlex.split(command)
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """host:port for a client's bootstrap.servers."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """Of the running process."""
+        assert self._process is not None
+        assert self._process.poll() is None, f"the launcher ended: {self._process.args!r}"
+        return self._process.pid
+
+    def spawn(self) -> None:
+        """Starts the process without waiting for it to be ready."""
+        with (self.directory / "launcher.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def stop(self) -> int:
+        """SIGTERM, then waits; the exit status."""
+        assert self._process is not None
+        self._process.terminate()
+        return self._process.wait(STOP_LIMIT_S)
+
+    def kill(self) -> None:
+        """kill -9, if it still runs, with all that it started."""
+        if self._process is not None and self._process.poll() is None:
+            for pid in reversed(accounting.tree(self._process.pid)):
+                os.kill(pid, signal.SIGKILL)
+            self._process.wait()
+
+
 Broker = BrokerProcess | ApacheKafka
 Factory = Callable[[Path], Broker]
-
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+AnyBroker = Broker | LaunchedBroker
+AnyFactory = Callable[[Path], AnyBroker]
 
 
 def barnabas(directory: Path) -> BrokerProcess:
@@ -49,26 +114,11 @@ def fresh(factory: Factory) -> Iterator[Broker]:
             broker.kill()
 
 
-def tree(pid: int) -> list[int]:
-    """A process and all its descendants."""
-    pids = [pid]
-    for one in pids:
-        for task in Path(f"/proc/{one}/task").iterdir():
-            pids += map(int, (task / "children").read_text().split())
-    return pids
-
-
-def rss_mib(broker: Broker) -> float:
+def rss_mib(broker: AnyBroker) -> float:
     """Resident memory of the broker with all its processes."""
-    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in tree(broker.pid))
-    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+    return accounting.rss_mib(broker.pid)
 
 
-def cpu_s(broker: Broker) -> float:
+def cpu_s(broker: AnyBroker) -> float:
     """Processor time that the broker has used since its start, all processes."""
-    ticks = 0
-    for pid in tree(broker.pid):
-        # The name in parentheses may hold blanks; utime and stime are the 12th and 13th word behind it.
-        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(words[11]) + int(words[12])
-    return ticks / _TICKS_PER_S
+    return accounting.cpu_s(broker.pid)

@@ -39,6 +39,7 @@ from bench import document, machine
 
 ROOT: Final = Path(__file__).parents[1]
 STORE: Final = ROOT / "docs" / "performance"
+_WIDTH_OF_A_FILE: Final = 240
 QUICK_STORE: Final = ROOT / "build" / "performance"
 
 
@@ -125,6 +126,8 @@ def _facts() -> dict[str, str]:
 def show(section: Section) -> None:
     """On the terminal."""
     console = Console(soft_wrap=True)
+    if not console.is_terminal:
+        console = Console(soft_wrap=True, width=_WIDTH_OF_A_FILE)
     console.print(f"\n[bold]{section.title}[/bold]")
     for table in section.tables:
         shown = rich_table.Table(title=table.title or None, title_justify="left", box=box.SIMPLE_HEAD)

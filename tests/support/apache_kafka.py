@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -17,7 +17,8 @@ from tests.support.raw import RawConnection, brokers_in, metadata_request
 
 START_LIMIT_S = 90.0
 STOP_LIMIT_S = 60.0
-HEAP = "512m"
+JVM = ("-Xmx512m", "-Xms512m", "-XX:+UseG1GC", "-Djava.awt.headless=true")
+"""Flags of a broker that tests share a machine with; benchmarks give it those of its own start script."""
 
 _LOG4J_1 = """\
 log4j.rootLogger=INFO, out
@@ -47,12 +48,19 @@ class ApacheKafka:
     # A JVM says which signal ended it.
     clean_status = 128 + signal.SIGTERM
 
-    def __init__(self, directory: Path, classpath: str, overrides: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        classpath: str,
+        overrides: Mapping[str, str] | None = None,
+        jvm: Sequence[str] = JVM,
+    ) -> None:
         self.directory = directory
         self.data_dir = directory / "data"
         self.port, self.controller_port = free_ports(2)
         self.overrides = dict(overrides or {})
         self._classpath = classpath
+        self._jvm = jvm
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -86,10 +94,9 @@ class ApacheKafka:
 
     def spawn(self) -> None:
         """Starts the process without waiting for it to be ready."""
-        flags = [f"-Xmx{HEAP}", f"-Xms{HEAP}", "-XX:+UseG1GC", "-Djava.awt.headless=true"]
         with (self.directory / "console.log").open("ab") as console:
             self._process = subprocess.Popen(
-                [*self._java(*flags), "kafka.Kafka", str(self._properties)],
+                [*self._java(*self._jvm), "kafka.Kafka", str(self._properties)],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=console,

@@ -1,0 +1,80 @@
+"""Samples of rounds, and what is made of them: medians, percentiles, ratios of one round."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One workload on one broker in one round; rounds that only warm up have numbers below 1."""
+
+    row: str
+    broker: str
+    round: int
+    figures: Mapping[str, float] = field(default_factory=dict)
+    error: str = ""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is one of those that medians are taken of."""
+        return self.round > 0 and not self.error
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that so large a share of all does not exceed (nearest rank); nan of nothing."""
+    if not values:
+        return math.nan
+    return sorted(values)[max(math.ceil(len(values) * share) - 1, 0)]
+
+
+class Samples:
+    """All of a run."""
+
+    def __init__(self, samples: Iterable[Sample] = ()) -> None:
+        self.all = list(samples)
+
+    def of(self, row: str, broker: str) -> dict[int, Sample]:
+        """Those that count, by round."""
+        return {
+            sample.round: sample
+            for sample in self.all
+            if sample.row == row and sample.broker == broker and sample.counts
+        }
+
+    def median(self, row: str, broker: str, figure: str) -> float | None:
+        """Over the rounds; None where nothing was measured."""
+        values = [
+            sample.figures[figure] for sample in self.of(row, broker).values() if figure in sample.figures
+        ]
+        return statistics.median(values) if values else None
+
+    def worst(self, row: str, broker: str, figure: str) -> float | None:
+        """The largest of all rounds, warming up included: for what must never happen."""
+        values = [
+            sample.figures[figure]
+            for sample in self.all
+            if sample.row == row and sample.broker == broker and figure in sample.figures
+        ]
+        return max(values) if values else None
+
+    def ratio(self, row: str, figure: str, ours: str, theirs: str) -> float | None:
+        """The median of the rounds' ratios: what a round suffers from, both brokers suffer from."""
+        base = self.of(row, theirs)
+        ratios = [
+            sample.figures[figure] / base[number].figures[figure]
+            for number, sample in self.of(row, ours).items()
+            if figure in sample.figures and number in base and base[number].figures.get(figure)
+        ]
+        return statistics.median(ratios) if ratios else None
+
+    def errors(self, row: str, broker: str) -> list[str]:
+        """What went wrong, the last line of each."""
+        return [
+            sample.error.strip().splitlines()[-1]
+            for sample in self.all
+            if sample.row == row and sample.broker == broker and sample.error
+        ]

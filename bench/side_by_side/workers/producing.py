@@ -1,0 +1,114 @@
+"""Producers of librdkafka: as many messages as they can, in batches or one to a request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from typing import Any, Final
+
+from confluent_kafka import Producer
+
+from bench.side_by_side.job import Job, Outcome, values
+
+FLUSH_S: Final = 60.0
+QUIET: Final[dict[str, Any]] = {"client.id": "bench", "log_level": 2}
+_QUEUE_BYTES: Final = 50_000_000
+_OUTSTANDING: Final = 40
+_LINGER_MS: Final = 5
+
+
+def connected(job: Job, **settings: Any) -> Producer:
+    """A producer that knows the topic already."""
+    producer = Producer(
+        {
+            "bootstrap.servers": job.bootstrap,
+            "acks": job.acks,
+            "delivery.report.only.error": True,
+            **QUIET,
+            **settings,
+            **job.settings,
+        }
+    )
+    producer.list_topics(job.topic, timeout=10)
+    return producer
+
+
+def produce(job: Job) -> Generator[None, None, Outcome]:
+    """`count` messages, or as many as fit into `cap_s`; in transactions when `transaction_s` says so."""
+    producer = connected(
+        job, **{"linger.ms": _LINGER_MS, "queue.buffering.max.messages": 1_000_000, **_transactional(job)}
+    )
+    if job.transaction_s:
+        producer.init_transactions(FLUSH_S)
+    messages: list[dict[str, Any]] = [{"value": value} for value in values(job.size)]
+    if job.spread:
+        # Left alone, librdkafka stays with one partition for as long as it lingers.
+        rounds = max(job.partitions // 100, 1)
+        messages = [
+            {**message, "partition": n % job.partitions} for n, message in enumerate(messages * rounds)
+        ]
+    room = max(2 * len(messages), min(100_000, _QUEUE_BYTES // job.size)) - len(messages)
+    yield
+    began, sent, commits = time.monotonic(), 0, 0
+    while sent < job.count and time.monotonic() - began < job.cap_s:
+        if job.transaction_s:
+            producer.begin_transaction()
+        pause = time.monotonic() + job.transaction_s if job.transaction_s else began + job.cap_s
+        while sent < job.count and time.monotonic() < pause:
+            while len(producer) > room:
+                producer.poll(0.001)
+            sent += producer.produce_batch(job.topic, messages)
+        if job.transaction_s:
+            producer.commit_transaction(FLUSH_S)
+            commits += 1
+    left = producer.flush(FLUSH_S)
+    seconds = time.monotonic() - began
+    return Outcome(
+        done=sent - left,
+        missing=left,
+        seconds=seconds,
+        bytes=(sent - left) * job.size,
+        beside=commits * job.partitions,
+    )
+
+
+def _transactional(job: Job) -> dict[str, Any]:
+    return {"transactional.id": f"bench-{job.topic}"} if job.transaction_s else {}
+
+
+def one_each(job: Job) -> Generator[None, None, Outcome]:
+    """`clients` producers for `seconds`, each message in a request of its own, `in_flight` requests at a time."""
+    producers = [
+        connected(
+            job,
+            **{
+                "linger.ms": 0,
+                "batch.num.messages": 1,
+                "max.in.flight.requests.per.connection": job.in_flight,
+                "queue.buffering.max.messages": 1000,
+            },
+        )
+        for _ in range(job.clients)
+    ]
+    (value,) = values(job.size, 1)
+    yield
+    began, sent = time.monotonic(), 0
+    while time.monotonic() - began < job.seconds:
+        idle = True
+        for number, producer in enumerate(producers):
+            room = _OUTSTANDING - len(producer)
+            if room >= _OUTSTANDING // 2:
+                idle = False
+                for _ in range(room):
+                    producer.produce(job.topic, value, partition=(sent + number) % job.partitions)
+                    sent += 1
+            producer.poll(0)
+        if idle:
+            time.sleep(0.0005)
+    left = sum(producer.flush(FLUSH_S) for producer in producers)
+    return Outcome(
+        done=sent - left,
+        missing=left,
+        seconds=time.monotonic() - began,
+        bytes=(sent - left) * job.size,
+    )
