@@ -26,6 +26,19 @@ cdef inline int add_span(
     finally:
         PyBuffer_Release(&view)
 
+cdef inline object find_in(
+    object payload, long long record_count, long long base_offset, long long base_timestamp, long long least_offset,
+    long long least_timestamp
+):
+    cdef Py_buffer view
+    PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
+    try:
+        return _find(
+            <const unsigned char*>view.buf, record_count, base_offset, base_timestamp, least_offset, least_timestamp
+        )
+    finally:
+        PyBuffer_Release(&view)
+
 @cython.final
 cdef class BinaryBuilder:
     cdef Py_ssize_t size
@@ -63,6 +76,15 @@ cdef class RecordColumns:
         self, const unsigned char* data, long long record_count, long long base_offset, long long base_timestamp,
         bint appended, long long first_offset, long long end_offset
     ) noexcept
+
+@cython.locals(
+    position=Py_ssize_t, stop=Py_ssize_t, length=cython.longlong, timestamp_delta=cython.longlong,
+    offset_delta=cython.longlong,
+)
+cdef object _find(
+    const unsigned char* data, long long record_count, long long base_offset, long long base_timestamp,
+    long long least_offset, long long least_timestamp
+)
 
 @cython.locals(raw=cython.ulonglong, byte=cython.ulonglong, shift=int)
 cdef (long long, Py_ssize_t) _number(const unsigned char* data, Py_ssize_t position, int max_bits) noexcept

@@ -224,6 +224,44 @@ class RecordColumns:
         self.row_count = row
 
 
+def find_record(  # noqa: PLR0917
+    payload: Buffer,
+    record_count: int,
+    base_offset: int,
+    base_timestamp: int,
+    least_offset: int,
+    least_timestamp: int,
+) -> tuple[int, int] | None:
+    """(offset, timestamp) of the first record of a payload that has these at the least; no record is made for it.
+
+    Raises InvalidRecordError when the payload is not exactly `record_count` well-formed records.
+    """
+    validate_records(payload, record_count, base_timestamp)
+    if _COMPILED:
+        return find_in(payload, record_count, base_offset, base_timestamp, least_offset, least_timestamp)  # type: ignore[name-defined,no-any-return]  # noqa: F821
+    return _find(bytes(payload), record_count, base_offset, base_timestamp, least_offset, least_timestamp)
+
+
+def _find(  # noqa: PLR0917
+    data: bytes,
+    record_count: int,
+    base_offset: int,
+    base_timestamp: int,
+    least_offset: int,
+    least_timestamp: int,
+) -> tuple[int, int] | None:
+    position = 0
+    for _ in range(record_count):
+        length, position = _number(data, position, 32)
+        stop = position + length
+        timestamp_delta, position = _number(data, position + 1, 64)
+        offset_delta, position = _number(data, position, 32)
+        if base_timestamp + timestamp_delta >= least_timestamp and base_offset + offset_delta >= least_offset:
+            return base_offset + offset_delta, base_timestamp + timestamp_delta
+        position = stop
+    return None
+
+
 def _grown(numbers: memoryview, kind: str, used: int, capacity: int) -> memoryview:
     """The same numbers with room for `capacity` of them."""
     grown = memoryview(array(kind, bytes((8 if kind == "q" else 4) * capacity)))

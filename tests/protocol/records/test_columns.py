@@ -106,6 +106,23 @@ def test_any_bytes_are_taken_as_records_are_or_refused(
         assert contents(found) == [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in expected]
 
 
+@same_module
+@given(rows=ROWS, least_offset=st.integers(0, 30), least_timestamp=st.integers(-1, 1 << 40))
+def test_the_first_record_that_is_young_enough(
+    columns: Any, rows: list[Any], least_offset: int, least_timestamp: int
+) -> None:
+    payload = encoded(rows, 5)
+    fitting = [
+        (record.offset, record.timestamp)
+        for record in decode_records(payload, len(rows), 5, 1000)
+        if record.offset >= least_offset and record.timestamp >= least_timestamp
+    ]
+    found = columns.find_record(memoryview(payload), len(rows), 5, 1000, least_offset, least_timestamp)
+    assert found == (fitting[0] if fitting else None)
+    with pytest.raises(InvalidRecordError):
+        columns.find_record(payload, len(rows) + 1, 5, 1000, least_offset, least_timestamp)
+
+
 def test_lengths_count_by_their_lowest_32_bits(columns: Any) -> None:
     """As they are checked: a longer number must not lead anywhere else."""
     body = b"\0\0\0" + b"\x82\x80\x80\x80\x70" + b"k" + b"\x01\0"
