@@ -142,6 +142,8 @@ class RealFile:
         return os.preadv(self.fd, (buffer,), position)
 
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
+        if len(buffers) == 1:
+            return os.pwrite(self.fd, buffers[0], position)  # half the price
         return os.pwritev(self.fd, buffers, position)
 
     def truncate(self, size: int) -> None:
@@ -301,8 +303,12 @@ def _flock(fd: int) -> RealLock | None:
 def write_fully(file: File, buffers: Sequence[Buffer], position: int, size: int) -> None:
     """Writes all `size` bytes of the buffers at `position`, going on where the system stopped short."""
     written = file.pwritev(buffers, position)
-    if written == size:
-        return
+    if written != size:
+        write_rest(file, buffers, position, size, written)
+
+
+def write_rest(file: File, buffers: Sequence[Buffer], position: int, size: int, written: int) -> None:
+    """Goes on where a first `pwritev` at `position` stopped after `written` of `size` bytes."""
     rest = memoryview(b"".join(buffers))
     while written < size:
         count = file.pwritev((rest[written:],), position + written)

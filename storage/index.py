@@ -39,6 +39,7 @@ class SparseIndex:
         "_tail",
         "base_offset",
         "entries",
+        "full_at",
         "max_entries",
         "path",
     )
@@ -55,6 +56,7 @@ class SparseIndex:
         self.base_offset = base_offset
         self.entries = entries
         self.max_entries = max(max_bytes // self.ENTRY.size, 1)
+        self.full_at = self.max_entries
 
     @property
     def size_in_bytes(self) -> int:
@@ -63,7 +65,7 @@ class SparseIndex:
 
     @property
     def is_full(self) -> bool:
-        return self.entries >= self.max_entries
+        return self.entries >= self.full_at
 
     def preallocate(self) -> None:
         """Gives the file its full length, entries first and zeros after; makes it when missing."""
@@ -333,6 +335,7 @@ class TimeIndex(SparseIndex):
 
     def __init__(self, env: Env, path: str, base_offset: int, max_bytes: int, entries: int = 0) -> None:
         super().__init__(env, path, base_offset, max_bytes, entries)
+        self.full_at = self.max_entries - 1  # one slot stays free for the entry that roll and close write
         self.last_timestamp = NO_TIMESTAMP
         self.last_offset = base_offset
 
@@ -362,11 +365,6 @@ class TimeIndex(SparseIndex):
         if entries:
             self.last_timestamp, relative = self.ENTRY.unpack_from(entries, len(entries) - self.ENTRY.size)
             self.last_offset = self.base_offset + relative
-
-    @property
-    def is_full(self) -> bool:
-        """One slot stays free for the entry that roll and close write."""
-        return self.entries >= self.max_entries - 1
 
     @property
     def first_unwritten_offset(self) -> int | None:

@@ -29,17 +29,25 @@ if TYPE_CHECKING:
     from config.log_config import LogConfig
 
 EMPTY_RECORDS: Final = FileRecords(None, 0, 0)
+NOWHERE: Final = LogOffsetMetadata(-1)
 
 
 class LogSegments:
     """The segments by base offset; the last is the active one. Never empty after loading."""
 
-    __slots__ = ("_base_offsets", "_segments", "_youngest")
+    __slots__ = ("_base_offsets", "_segments", "_youngest", "active")
+
+    active: LogSegment
 
     def __init__(self, segments: list[LogSegment] | None = None) -> None:
-        self._youngest: list[int] | None = None
         self._segments = segments or []
         self._base_offsets = [segment.base_offset for segment in self._segments]
+        self._changed()
+
+    def _changed(self) -> None:
+        self._youngest: list[int] | None = None
+        if self._segments:
+            self.active = self._segments[-1]
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -52,19 +60,19 @@ class LogSegments:
 
     def add(self, segment: LogSegment) -> None:
         """Puts a segment in its place, or in that of the one with the same base offset."""
-        self._youngest = None
         position = bisect_left(self._base_offsets, segment.base_offset)
         if position < len(self._segments) and self._base_offsets[position] == segment.base_offset:
             self._segments[position] = segment
-            return
-        self._base_offsets.insert(position, segment.base_offset)
-        self._segments.insert(position, segment)
+        else:
+            self._base_offsets.insert(position, segment.base_offset)
+            self._segments.insert(position, segment)
+        self._changed()
 
     def remove(self, segment: LogSegment) -> None:
-        self._youngest = None
         position = bisect_left(self._base_offsets, segment.base_offset)
         assert self._segments[position] is segment
         del self._base_offsets[position], self._segments[position]
+        self._changed()
 
     def floor_position(self, offset: int) -> int:
         """Where the last segment is that begins at or before the offset; -1 when there is none."""
@@ -99,8 +107,10 @@ class LocalLog:
 
     __slots__ = (
         "_deletions",
+        "_end_metadata",
         "_env",
         "_generation",
+        "_limits",
         "_open_segments",
         "_sealed_since_flush",
         "_unsynced_paths",
@@ -108,7 +118,6 @@ class LocalLog:
         "directory",
         "last_flush_ms",
         "log_end_offset",
-        "log_end_offset_metadata",
         "recovery_point",
         "segments",
     )
@@ -142,12 +151,23 @@ class LocalLog:
 
     @property
     def active_segment(self) -> LogSegment:
-        return self.segments[-1]
+        return self.segments.active
 
     def _set_log_end_offset(self, offset: int) -> None:
-        active = self.segments[-1]
+        """For all that is no append; what is remembered of positions may not be so any more."""
         self.log_end_offset = offset
-        self.log_end_offset_metadata = LogOffsetMetadata(offset, active.base_offset, active.size)
+        self._end_metadata: LogOffsetMetadata | None = None  # made when somebody asks
+        self._limits = (NOWHERE, NOWHERE)  # up to where the last reads saw: there the next ones go on
+
+    @property
+    def log_end_offset_metadata(self) -> LogOffsetMetadata:
+        """The end of the log with its position."""
+        metadata = self._end_metadata
+        if metadata is None:
+            active = self.segments.active
+            metadata = LogOffsetMetadata(self.log_end_offset, active.base_offset, active.size)
+            self._end_metadata = metadata
+        return metadata
 
     # -- append and roll --
 
@@ -155,11 +175,11 @@ class LocalLog:
         self, last_offset: int, buffers: Sequence[Buffer], size: int, batches: Sequence[AppendedBatch]
     ) -> None:
         """Writes batches that end at `last_offset` to the active segment. Raises KafkaStorageError."""
-        segment = self.segments[-1]
+        segment = self.segments.active
         assert last_offset >= self.log_end_offset, f"offset {last_offset} in {segment}, which ends later"
         segment.append(buffers, size, batches)
         self.log_end_offset = last_offset + 1
-        self.log_end_offset_metadata = LogOffsetMetadata(last_offset + 1, segment.base_offset, segment.size)
+        self._end_metadata = None
 
     def _new_segment(self, base_offset: int) -> LogSegment:
         """An empty segment as the configuration has it, without files yet."""
@@ -228,6 +248,11 @@ class LocalLog:
 
         Raises OffsetOutOfRangeError for an offset beyond the end or before the first segment.
         """
+        if start_offset == max_offset_metadata.message_offset:
+            return FetchDataInfo(max_offset_metadata, EMPTY_RECORDS)
+        found = self._read_on(start_offset, max_bytes, max_offset_metadata)
+        if found is not None:
+            return found
         at = self.segments.floor_position(start_offset)
         if start_offset > self.log_end_offset or at < 0:
             raise OffsetOutOfRangeError(
@@ -236,20 +261,40 @@ class LocalLog:
                 self.segments[0].base_offset,
                 self.log_end_offset,
             )
-        if start_offset >= max_offset_metadata.message_offset:
-            if start_offset == max_offset_metadata.message_offset:
-                return FetchDataInfo(max_offset_metadata, EMPTY_RECORDS)
+        if start_offset > max_offset_metadata.message_offset:
             return FetchDataInfo(self.offset_metadata(start_offset), EMPTY_RECORDS)
         for position in range(at, len(self.segments)):
             segment = self.segments[position]
             max_position = self._max_position(segment, max_offset_metadata)
             found = segment.read(start_offset, max_bytes, max_position, min_one_message=min_one_message)
             if found is not None:
-                return FetchDataInfo(
-                    found.offset_metadata, found.records, first_entry_incomplete=found.first_entry_incomplete
-                )
+                return found
         # All that was at or after the offset has been compacted or deleted away.
         return FetchDataInfo(self.log_end_offset_metadata, EMPTY_RECORDS)
+
+    def _read_on(
+        self, start_offset: int, max_bytes: int, max_offset_metadata: LogOffsetMetadata
+    ) -> FetchDataInfo | None:
+        """All from `start_offset` to the limit, where an earlier read was to end at that offset; None if none was.
+
+        So goes who follows the log at its end: the position is known, and neither an index nor the file is asked. The
+        limits of the last two reads are remembered, because many who follow the same log have read up to the same
+        offset. Only of the active segment; a limit of fewer bytes than there are is left to the search.
+        """
+        newest, older = self._limits
+        if newest is not max_offset_metadata:
+            self._limits = (max_offset_metadata, newest)
+        start = newest if newest.message_offset == start_offset else older
+        segment = self.segments.active
+        size = max_offset_metadata.position - start.position
+        if (
+            start.message_offset != start_offset
+            or not start.segment_base_offset == segment.base_offset == max_offset_metadata.segment_base_offset
+            or not 0 < size <= max_bytes
+        ):
+            return None
+        segment.was_used = True
+        return FetchDataInfo(start, FileRecords(segment.file, start.position, size))
 
     def _max_position(self, segment: LogSegment, limit: LogOffsetMetadata) -> int:
         """How far into a segment a reader below `limit` may see."""

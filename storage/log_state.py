@@ -7,7 +7,7 @@ The half of `UnifiedLog` that every other part of it stands on; it is of no use 
 
 import logging
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from protocol.wire import uuid_to_string
 from storage.checkpoints import PARTITION_METADATA, PartitionMetadataFile
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from config.log_config import LogConfig
 
 logger = logging.getLogger("barnabas.storage")
+
+_LOG_END: Final = FetchIsolation.LOG_END
+_TXN_COMMITTED: Final = FetchIsolation.TXN_COMMITTED
 
 
 class LogState:
@@ -94,7 +97,7 @@ class LogState:
         self.producer_state_manager = producer_state_manager
         self.truncated_bytes = 0  # by the recovery that opening did
         self.high_watermark = log_start_offset
-        self._high_watermark_metadata = LogOffsetMetadata(log_start_offset)
+        self._high_watermark_metadata = LogOffsetMetadata(-1)
         self._last_stable_metadata = LogOffsetMetadata(-1)
         self.first_unstable_offset: int | None = None
         self._update_first_unstable_offset()
@@ -272,18 +275,17 @@ class LogState:
 
     def update_high_watermark(self, offset: int) -> int:
         """Moves the high watermark, within the log start and end offset; returns where it is now."""
-        end = self._local.log_end_offset_metadata
-        if offset >= end.message_offset:
-            self._high_watermark_metadata = end
-            offset = end.message_offset
+        end = self._local.log_end_offset
+        if offset >= end:
+            offset = end
         elif offset != self.high_watermark:
             offset = max(offset, self.log_start_offset)
-            self._high_watermark_metadata = LogOffsetMetadata(offset)
         self.high_watermark = offset
         if self.first_unstable_offset is not None:
             self.producer_state_manager.on_high_watermark_updated(offset)
             self._update_first_unstable_offset()
-        self._check_order()
+            self._check_order()
+        assert self.log_start_offset <= offset, repr(self)  # the rest of the order is seen to above
         return offset
 
     def maybe_update_high_watermark(self, offset: int) -> bool:
@@ -319,17 +321,15 @@ class LogState:
         return True
 
     def _limit(self, isolation: FetchIsolation) -> LogOffsetMetadata:
-        if isolation is FetchIsolation.LOG_END:
+        if isolation is _LOG_END:
             return self._local.log_end_offset_metadata
-        if isolation is FetchIsolation.TXN_COMMITTED and self.last_stable_offset < self.high_watermark:
+        if isolation is _TXN_COMMITTED:
             return self.last_stable_offset_metadata
         return self.high_watermark_metadata
 
-    def _forget_positions(self, segments: "Sequence[int]") -> None:
-        """What is in these segments, named by their base offsets, lies elsewhere from now on."""
-        if self._high_watermark_metadata.segment_base_offset in segments:
-            self._high_watermark_metadata = LogOffsetMetadata(self.high_watermark)
-        self._last_stable_metadata = LogOffsetMetadata(-1)
+    def _forget_positions(self) -> None:
+        """What lies below the end of the log may lie elsewhere from now on."""
+        self._high_watermark_metadata = self._last_stable_metadata = LogOffsetMetadata(-1)
 
     @property
     def last_stable_offset_metadata(self) -> LogOffsetMetadata:
@@ -343,8 +343,10 @@ class LogState:
 
     @property
     def high_watermark_metadata(self) -> LogOffsetMetadata:
-        """The high watermark with its position, which is looked up when it is not known yet."""
-        metadata = self._high_watermark_metadata
-        if metadata.position < 0:
-            metadata = self._high_watermark_metadata = self._local.offset_metadata(self.high_watermark)
-        return metadata
+        """The high watermark with its position, which is looked up once for each unless it is the end of the log."""
+        offset = self.high_watermark
+        if offset == self._local.log_end_offset:
+            return self._local.log_end_offset_metadata
+        if self._high_watermark_metadata.message_offset != offset:
+            self._high_watermark_metadata = self._local.offset_metadata(offset)
+        return self._high_watermark_metadata

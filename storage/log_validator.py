@@ -45,42 +45,54 @@ UNPACKED_RATIO: Final = 64
 
 _ANY_TIME: Final = (-(1 << 63), (1 << 63) - 1)
 _LEADER_PREFIX: Final = struct.Struct(">qii")
-_LEADER_PREFIX_BYTES: Final = 16
+_CLIENT: Final = (
+    AppendOrigin.CLIENT
+)  # a member of an enum is looked up slowly, and this is asked of each batch
 
 
 class ValidatedRecords:
-    """What is to be written: `buffers` are `size` bytes together; `batches` have the offsets they get in the log."""
+    """What is to be written: `buffers` are `size` bytes together; `batches` have the offsets they get in the log.
+
+    `first_offset` and `max_timestamp` (ms, -1 for none) are those of all batches together.
+    """
 
     __slots__ = (
         "appended",
         "batches",
         "buffers",
         "conversion_count",
+        "first_offset",
         "log_append_time_ms",
+        "max_timestamp",
         "next_offset",
         "record_count",
         "size",
     )
 
-    def __init__(self, next_offset: int) -> None:
+    def __init__(self, next_offset: int, log_append_time_ms: int = NO_TIMESTAMP) -> None:
         self.buffers: list[Buffer] = []
         self.size = 0
         self.batches: list[RecordBatch] = []
         self.appended: list[AppendedBatch] = []
-        self.log_append_time_ms = NO_TIMESTAMP
-        self.next_offset = next_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.first_offset = self.next_offset = next_offset
+        self.max_timestamp = NO_TIMESTAMP
         self.record_count = 0
         self.conversion_count = 0
 
     def add(self, batch: RecordBatch, buffers: tuple[Buffer, ...]) -> None:
         """Takes a batch whose `base_offset`, `max_timestamp` and size are those it will have in the log."""
+        base_offset, size, timestamp = batch.base_offset, batch.size_in_bytes, batch.max_timestamp
+        last_offset = base_offset + batch.last_offset_delta
+        if not self.batches:
+            self.first_offset = base_offset
         self.buffers += buffers
         self.batches.append(batch)
-        last_offset = batch.base_offset + batch.last_offset_delta
-        self.appended.append((last_offset, batch.size_in_bytes, batch.max_timestamp))
-        self.size += batch.size_in_bytes
+        self.appended.append((last_offset, size, timestamp))
+        self.size += size
         self.record_count += batch.record_count
         self.next_offset = last_offset + 1
+        self.max_timestamp = max(self.max_timestamp, timestamp)
 
 
 class LogValidator:
@@ -122,22 +134,62 @@ class LogValidator:
         Raises CorruptRecordError, InvalidRecordError (and those of `storage.errors` that are one),
         InvalidTimestampError, RecordTooLargeError and UnsupportedCompressionError; then nothing is to be written.
         """
-        result = ValidatedRecords(next_offset)
-        if self._log_append_time:
-            result.log_append_time_ms = now_ms
+        result = ValidatedRecords(next_offset, now_ms if self._log_append_time else NO_TIMESTAMP)
+        if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] == MAGIC_V2:
+            # One batch and nothing else, as nearly every append is.
+            batch = RecordBatch(records)
+            if batch.size_in_bytes == len(records):
+                if origin is _CLIENT and batch.base_offset != 0:
+                    self._refuse_base_offset(batch)
+                self._take(batch, result, leader_epoch, origin, now_ms)
+                return result
         for batch in self._split(records, origin, result):
-            self._check_batch(batch, origin)
-            summary = batch.validate_records(self._max_unpacked_bytes)
-            self._check_records(batch, summary, now_ms)
-            self._assign(batch, summary, result, leader_epoch, now_ms)
+            self._take(batch, result, leader_epoch, origin, now_ms)
         return result
 
+    def _take(
+        self,
+        batch: RecordBatch,
+        result: ValidatedRecords,
+        leader_epoch: int,
+        origin: AppendOrigin,
+        now_ms: int,
+    ) -> None:
+        """Checks a batch and adds it to the result: first what its header claims, then the bytes, then the records."""
+        if batch.size_in_bytes > self._max_message_bytes:
+            self._refuse_size(batch)
+        batch.ensure_valid()
+        attributes, count = batch.attributes, batch.record_count
+        if count <= 0 or batch.last_offset_delta != count - 1:
+            self._refuse_count(batch)
+        if origin is _CLIENT and (attributes & CONTROL_MASK or batch.base_sequence < 0 <= batch.producer_id):
+            self._refuse_client_batch(batch)
+        summary = batch.validate_records(self._max_unpacked_bytes)
+        if summary.offset_gap_index >= 0:
+            self._refuse_gap(summary.offset_gap_index)
+        lacks_key = self._is_compacted and summary.null_key_index >= 0
+        claims_time = attributes & TIMESTAMP_TYPE_MASK
+        if self._log_append_time:
+            if lacks_key or claims_time:
+                self._raise_record_errors(batch, *_ANY_TIME)
+        else:
+            oldest, youngest = now_ms - self._before_max_ms, now_ms + self._after_max_ms
+            is_out = summary.max_timestamp > youngest or summary.min_timestamp < oldest
+            if lacks_key or is_out or (claims_time and batch.max_timestamp == NO_TIMESTAMP):
+                self._raise_record_errors(batch, oldest, youngest)
+        offset = result.next_offset
+        if self._compression is not None and self._has_other_codec(attributes):
+            data = self._rebuild(batch, offset, leader_epoch, now_ms)
+            result.add(RecordBatch(data), (data,))
+            result.conversion_count += count
+        elif not (claims_time or self._log_append_time) and batch.max_timestamp == summary.max_timestamp:
+            result.add(batch, batch.stamped(offset, leader_epoch))
+        else:
+            copy = self._restamp(batch, summary, offset, leader_epoch, now_ms)
+            result.add(RecordBatch(copy), (copy,))
+
     def _split(self, records: Buffer, origin: AppendOrigin, result: ValidatedRecords) -> list[RecordBatch]:
-        if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] == MAGIC_V2:
-            first = RecordBatch(records)
-            if first.size_in_bytes == len(records):
-                self._check_base_offset(first, origin)
-                return [first]
+        """The batches of an append that is not a single one of format v2."""
         found = list(batches(records))
         if not found:
             raise InvalidRecordError(f"there is no record batch in what was to be appended to {self._name}")
@@ -148,68 +200,54 @@ class LogValidator:
             result.conversion_count = sum(
                 entry.record_count for entry in found if isinstance(entry, RecordBatch)
             )
-        elif len(found) > 1 and origin is AppendOrigin.CLIENT:
+        elif len(found) > 1 and origin is _CLIENT:
             raise InvalidRecordError(f"{len(found)} record batches for {self._name}; a producer may send one")
-        else:
-            self._check_base_offset(found[0], origin)
+        elif origin is _CLIENT and found[0].base_offset != 0:
+            self._refuse_base_offset(found[0])
         return [entry for entry in found if isinstance(entry, RecordBatch)]
-
-    def _check_base_offset(self, batch: "RecordBatch | LegacyEntry", origin: AppendOrigin) -> None:
-        """Offsets are the broker's to give (asked of format v2 only, as in Kafka)."""
-        if origin is AppendOrigin.CLIENT and batch.base_offset != 0:
-            raise InvalidRecordError(
-                f"a record batch for {self._name} with base offset {batch.base_offset}; a producer's is 0"
-            )
 
     def _up_convert(self, records: Buffer) -> bytes:
         from protocol.records.legacy import up_convert
 
         return up_convert(records, base_offset=0, max_decompressed_bytes=self._max_unpacked_bytes)
 
-    def _check_batch(self, batch: RecordBatch, origin: AppendOrigin) -> None:
-        """What the header claims, and that the bytes are those that were sent."""
-        if batch.size_in_bytes > self._max_message_bytes:
-            raise RecordTooLargeError(
-                f"a record batch of {batch.size_in_bytes} bytes for {self._name}; "
-                f"max.message.bytes allows {self._max_message_bytes}"
-            )
-        batch.ensure_valid()
-        count = batch.record_count
-        if count <= 0 or batch.last_offset_delta != count - 1:
-            raise InvalidOffsetOrSequenceError(
-                f"a record batch for {self._name} with {count} records and a last offset delta of "
-                f"{batch.last_offset_delta}"
-            )
-        if origin is AppendOrigin.CLIENT:
-            self._check_client_batch(batch)
+    def _has_other_codec(self, attributes: int) -> bool:
+        """Whether the topic wants a batch with these attributes compressed in another way; markers stay plain."""
+        source = attributes & COMPRESSION_MASK
+        return source != self._compression and bool(source or not attributes & CONTROL_MASK)
 
-    def _check_client_batch(self, batch: RecordBatch) -> None:
+    # -- what a batch is refused for; each raises --
+
+    def _refuse_base_offset(self, batch: "RecordBatch | LegacyEntry") -> None:
+        """Offsets are the broker's to give (asked of format v2 only, as in Kafka)."""
+        raise InvalidRecordError(
+            f"a record batch for {self._name} with base offset {batch.base_offset}; a producer's is 0"
+        )
+
+    def _refuse_size(self, batch: RecordBatch) -> None:
+        raise RecordTooLargeError(
+            f"a record batch of {batch.size_in_bytes} bytes for {self._name}; "
+            f"max.message.bytes allows {self._max_message_bytes}"
+        )
+
+    def _refuse_count(self, batch: RecordBatch) -> None:
+        raise InvalidOffsetOrSequenceError(
+            f"a record batch for {self._name} with {batch.record_count} records and a last offset delta of "
+            f"{batch.last_offset_delta}"
+        )
+
+    def _refuse_client_batch(self, batch: RecordBatch) -> None:
         if batch.attributes & CONTROL_MASK:
             raise InvalidOffsetOrSequenceError(
                 f"a control batch for {self._name}; clients may not write those"
             )
-        if batch.producer_id >= 0 and batch.base_sequence < 0:
-            raise InvalidOffsetOrSequenceError(
-                f"sequence {batch.base_sequence} of producer {batch.producer_id} for {self._name}"
-            )
+        raise InvalidOffsetOrSequenceError(
+            f"sequence {batch.base_sequence} of producer {batch.producer_id} for {self._name}"
+        )
 
-    def _check_records(self, batch: RecordBatch, summary: RecordsSummary, now_ms: int) -> None:
-        """What the pass over the records found; errors name the records."""
-        if summary.offset_gap_index >= 0:
-            index = summary.offset_gap_index
-            message = f"record {index} of a batch for {self._name} has an offset that is not {index}"
-            raise InvalidRecordError(message, [(index, message)])
-        lacks_key = self._is_compacted and summary.null_key_index >= 0
-        claims_time = batch.attributes & TIMESTAMP_TYPE_MASK != 0
-        if self._log_append_time:
-            is_suspect = lacks_key or claims_time
-            oldest, youngest = _ANY_TIME
-        else:
-            oldest, youngest = now_ms - self._before_max_ms, now_ms + self._after_max_ms
-            is_out = summary.max_timestamp > youngest or summary.min_timestamp < oldest
-            is_suspect = lacks_key or is_out or (claims_time and batch.max_timestamp == NO_TIMESTAMP)
-        if is_suspect:
-            self._raise_record_errors(batch, oldest, youngest)
+    def _refuse_gap(self, index: int) -> None:
+        message = f"record {index} of a batch for {self._name} has an offset that is not {index}"
+        raise InvalidRecordError(message, [(index, message)])
 
     def _raise_record_errors(self, batch: RecordBatch, oldest: int, youngest: int) -> None:
         """Names each record that has no key and needs one, or else a time that it may not have.
@@ -238,33 +276,7 @@ class LogValidator:
         if lacking:
             raise MissingKeyError(lacking[0][1], errors)
 
-    def _assign(
-        self,
-        batch: RecordBatch,
-        summary: RecordsSummary,
-        result: ValidatedRecords,
-        leader_epoch: int,
-        now_ms: int,
-    ) -> None:
-        """Gives the batch offsets, epoch and timestamps, and adds it to the result in the cheapest way."""
-        offset = result.next_offset
-        source = batch.attributes & COMPRESSION_MASK
-        is_control = batch.attributes & CONTROL_MASK
-        if self._compression is not None and source != self._compression and (source or not is_control):
-            data = self._rebuild(batch, offset, leader_epoch, now_ms)
-            result.add(RecordBatch(data), (data,))
-            result.conversion_count += batch.record_count
-            return
-        by_client = batch.attributes & TIMESTAMP_TYPE_MASK == 0
-        if by_client and not self._log_append_time and batch.max_timestamp == summary.max_timestamp:
-            view = memoryview(batch.buffer)[batch.position : batch.position + batch.size_in_bytes]
-            prefix = _LEADER_PREFIX.pack(offset, batch.size_in_bytes - 12, leader_epoch)
-            batch.base_offset = offset
-            batch.partition_leader_epoch = leader_epoch
-            result.add(batch, (prefix, view[_LEADER_PREFIX_BYTES:]))
-            return
-        copy = self._restamp(batch, summary, offset, leader_epoch, now_ms)
-        result.add(RecordBatch(copy), (copy,))
+    # -- batches that are not written as they came --
 
     def _restamp(
         self, batch: RecordBatch, summary: RecordsSummary, offset: int, leader_epoch: int, now_ms: int

@@ -198,38 +198,40 @@ class FetchDataInfo:
 
 
 class LogAppendInfo:
-    """What an append did: offsets are those in the log, also for a duplicate."""
+    """What an append did: offsets are those in the log, also for a duplicate.
+
+    `log_append_time_ms` is set under LogAppendTime only; `conversion_count` are the records of batches that were built
+    anew, for another format or codec; of a `duplicate` nothing was written, the offsets are those of the first time.
+    """
 
     __slots__ = (
         "conversion_count",
         "duplicate",
         "first_offset",
-        "first_offset_metadata",
-        "last_leader_epoch",
         "last_offset",
         "log_append_time_ms",
         "log_start_offset",
-        "max_timestamp",
-        "offset_of_max_timestamp",
         "record_count",
-        "size_in_bytes",
     )
 
-    def __init__(self, first_offset: int, last_offset: int, log_start_offset: int) -> None:
+    def __init__(  # noqa: PLR0917 (every append makes one)
+        self,
+        first_offset: int,
+        last_offset: int,
+        log_start_offset: int,
+        record_count: int = 0,
+        log_append_time_ms: int = NO_TIMESTAMP,
+        conversion_count: int = 0,
+        *,
+        duplicate: bool = False,
+    ) -> None:
         self.first_offset = first_offset
         self.last_offset = last_offset
         self.log_start_offset = log_start_offset
-        self.last_leader_epoch = NO_LEADER_EPOCH
-        self.log_append_time_ms = NO_TIMESTAMP  # set under LogAppendTime only
-        self.max_timestamp = NO_TIMESTAMP
-        self.offset_of_max_timestamp = (
-            UNKNOWN_OFFSET  # last offset of the batch that holds it, as Kafka keeps it
-        )
-        self.record_count = 0
-        self.conversion_count = 0  # records of batches that were built anew, for another format or codec
-        self.size_in_bytes = 0
-        self.duplicate = False  # nothing was written: the offsets are those of the first time
-        self.first_offset_metadata: LogOffsetMetadata | None = None
+        self.record_count = record_count
+        self.log_append_time_ms = log_append_time_ms
+        self.conversion_count = conversion_count
+        self.duplicate = duplicate
 
     def __repr__(self) -> str:
         return f"LogAppendInfo({self.first_offset}..{self.last_offset}, duplicate={self.duplicate})"

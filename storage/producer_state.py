@@ -9,7 +9,13 @@ saved in snapshots (`snapshots`) at roll and shutdown, and after a crash rebuilt
 import logging
 from typing import TYPE_CHECKING, Final
 
-from protocol.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, RecordBatch
+from protocol.records.batch import (
+    CONTROL_MASK,
+    NO_PRODUCER_EPOCH,
+    NO_SEQUENCE,
+    TRANSACTIONAL_MASK,
+    RecordBatch,
+)
 from protocol.records.layout import MAX_SEQUENCE
 from protocol.records.scanning import ProducerRun
 from storage.errors import (
@@ -39,6 +45,10 @@ EPOCH_PER_TRANSACTION: Final = 2
 """The transaction version (transaction.version) from which on each transaction ends with a higher epoch."""
 
 LATE_TRANSACTION_BUFFER_MS: Final = 5 * 60 * 1000
+
+_CLIENT: Final = (
+    AppendOrigin.CLIENT
+)  # a member of an enum is looked up slowly, and this is asked of each batch
 
 logger = logging.getLogger("barnabas.storage")
 
@@ -163,20 +173,21 @@ class ProducerStateManager:
         Kafka's ProducerAppendInfo.
         """
         entry = self.producers.get(batch.producer_id)
-        if entry is not None and origin is AppendOrigin.CLIENT and batch.base_sequence >= 0:
+        if entry is not None and origin is _CLIENT and batch.base_sequence >= 0:
             duplicate = entry.find_duplicate(batch)
             if duplicate is not None:
                 return duplicate
-        if batch.is_control:
+        attributes = batch.attributes
+        if attributes & CONTROL_MASK:
             self._check_marker(entry, batch, origin, transaction_version)
             return None
-        if self.verifies_transactions and batch.is_transactional:
+        if self.verifies_transactions and attributes & TRANSACTIONAL_MASK:
             self._check_verified(batch, guard)
-        if entry is not None:
-            self._check_epoch(entry, batch, origin, is_stale=batch.producer_epoch < entry.producer_epoch)
-        if origin is AppendOrigin.CLIENT:
+        if entry is not None and batch.producer_epoch < entry.producer_epoch:
+            self._refuse_epoch(entry, batch, origin)
+        if origin is _CLIENT:
             self._check_sequence(entry, batch)
-        if entry is not None and entry.current_txn_first_offset >= 0 and not batch.is_transactional:
+        if entry is not None and entry.current_txn_first_offset >= 0 and not attributes & TRANSACTIONAL_MASK:
             raise InvalidTxnStateError(
                 f"producer {batch.producer_id} has a transaction open in {self.name} and wrote outside of it"
             )
@@ -207,14 +218,12 @@ class ProducerStateManager:
         is_stale = batch.producer_epoch < entry.producer_epoch
         if transaction_version >= EPOCH_PER_TRANSACTION:
             is_stale = batch.producer_epoch <= entry.producer_epoch and not is_repeated
-        self._check_epoch(entry, batch, origin, is_stale=is_stale)
+        if is_stale:
+            self._refuse_epoch(entry, batch, origin)
         self.check_coordinator_epoch(batch.producer_id, coordinator_epoch)
 
-    def _check_epoch(
-        self, entry: ProducerStateEntry, batch: RecordBatch, origin: AppendOrigin, *, is_stale: bool
-    ) -> None:
-        if not is_stale:
-            return
+    def _refuse_epoch(self, entry: ProducerStateEntry, batch: RecordBatch, origin: AppendOrigin) -> None:
+        """Raises for an epoch that is over, unless a leader has taken the batch already."""
         message = (
             f"producer {batch.producer_id} writes to {self.name} with epoch {batch.producer_epoch}, "
             f"and epoch {entry.producer_epoch} has been seen"
@@ -238,7 +247,8 @@ class ProducerStateManager:
             )
 
     def _check_sequence(self, entry: ProducerStateEntry | None, batch: RecordBatch) -> None:
-        self._check_unverified_sequence(entry, batch)
+        if self.verifications:
+            self._check_unverified_sequence(entry, batch)
         if entry is None:
             return
         if entry.producer_epoch == NO_PRODUCER_EPOCH:
@@ -258,20 +268,21 @@ class ProducerStateManager:
         entry = self.producers.get(batch.producer_id)
         if entry is None:
             entry = self.producers[batch.producer_id] = ProducerStateEntry(batch.producer_id)
-        if batch.is_transactional:
+        attributes = batch.attributes
+        if attributes & TRANSACTIONAL_MASK:
             self.verifications.clear(
                 batch.producer_id
             )  # it is over, or its first offset is known from here on
-        if batch.is_control:
+        if attributes & CONTROL_MASK:
             return self._end_txn(entry, batch, last_offset)
-        entry.set_epoch(batch.producer_epoch)
+        if batch.producer_epoch != entry.producer_epoch:
+            entry.set_epoch(batch.producer_epoch)
         batches = entry.batches
         if len(batches) == BATCHES_TO_RETAIN:
             del batches[0]
-        delta = last_offset - first_offset
-        batches.append(BatchMetadata(batch.last_sequence, last_offset, delta, batch.max_timestamp))
-        entry.last_timestamp = batch.max_timestamp
-        if batch.is_transactional and entry.current_txn_first_offset < 0:
+        timestamp = entry.last_timestamp = batch.max_timestamp
+        batches.append(BatchMetadata(batch.last_sequence, last_offset, last_offset - first_offset, timestamp))
+        if attributes & TRANSACTIONAL_MASK and entry.current_txn_first_offset < 0:
             entry.current_txn_first_offset = first_offset
             self._ongoing_txns[first_offset] = batch.producer_id
         return None

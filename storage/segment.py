@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 from protocol.records.batch import CorruptRecordError
 from protocol.records.scanning import SegmentScanner
-from storage.env import Buffer, write_fully
+from storage.env import Buffer, write_rest
 from storage.errors import CorruptIndexError, storage_error
 from storage.index import MAX_RELATIVE_OFFSET
 from storage.offsets import (
     NO_TIMESTAMP,
+    FetchDataInfo,
     FileRecords,
     LogOffsetMetadata,
 )
@@ -24,17 +25,6 @@ logger = logging.getLogger("barnabas.storage")
 
 AppendedBatch = tuple[int, int, int]
 """(last offset, size in bytes, max timestamp) of one batch of an append."""
-
-
-class SegmentRead:
-    """What a read of one segment found."""
-
-    __slots__ = ("first_entry_incomplete", "offset_metadata", "records")
-
-    def __init__(self, offset_metadata: LogOffsetMetadata, records: FileRecords, incomplete: bool) -> None:
-        self.offset_metadata = offset_metadata
-        self.records = records
-        self.first_entry_incomplete = incomplete
 
 
 class LogSegment(SegmentFiles):
@@ -53,7 +43,10 @@ class LogSegment(SegmentFiles):
         position = self.size
         self.was_used = self._indexes_are_unsynced = True
         try:
-            write_fully(self._file or self.file, buffers, position, size)
+            file = self._file or self.file
+            written = file.pwritev(buffers, position)
+            if written != size:
+                write_rest(file, buffers, position, size, written)
             self._index(batches, position)
         except OSError as error:
             raise storage_error(self.path, error, undone=self._cut_back()) from error
@@ -62,19 +55,18 @@ class LogSegment(SegmentFiles):
     def _index(self, batches: Sequence[AppendedBatch], position: int) -> None:
         """Notes batches that begin at `position`: the youngest timestamp, and an index entry now and then."""
         youngest = self.max_timestamp_so_far if self._max_timestamp is None else self._max_timestamp
+        bytes_since = self._bytes_since_last_index_entry
         for last_offset, size, max_timestamp in batches:
             if max_timestamp > youngest:
                 self._max_timestamp = youngest = max_timestamp
                 self._offset_of_max_timestamp = last_offset
-            if (
-                self._bytes_since_last_index_entry > self.index_interval_bytes
-                and not self.offset_index.is_full
-            ):
+            if bytes_since > self.index_interval_bytes and not self.offset_index.is_full:
                 self.offset_index.append(last_offset, position)
                 self.time_index.maybe_append(youngest, self._offset_of_max_timestamp)
-                self._bytes_since_last_index_entry = 0
+                bytes_since = 0
             position += size
-            self._bytes_since_last_index_entry += size
+            bytes_since += size
+        self._bytes_since_last_index_entry = bytes_since
 
     def _cut_back(self) -> bool:
         try:
@@ -92,9 +84,8 @@ class LogSegment(SegmentFiles):
         self._max_timestamp = None
         self._bytes_since_last_index_entry = 0
 
-    def should_roll(
+    def should_roll(  # noqa: PLR0917 (every append asks)
         self,
-        *,
         now_ms: int,
         size: int,
         last_offset: int,
@@ -105,16 +96,20 @@ class LogSegment(SegmentFiles):
         """Whether an append of `size` bytes up to `last_offset` belongs into a new segment (Kafka's RollParams)."""
         if self.size > segment_bytes - size:
             return True
-        if self.size and self.time_waited_for_roll(now_ms, max_timestamp) > segment_ms - self.roll_jitter_ms:
-            return True
-        if self._offset_index is not None and (self._offset_index.is_full or self.time_index.is_full):
-            return True
+        if self.size:
+            # The age of the segment: by the first batch's timestamp where there is one, else since creation.
+            first = self._rolling_timestamp
+            if first is None:
+                first = self.first_batch_timestamp
+            waited_ms = max_timestamp - first if first >= 0 else now_ms - self.created_ms
+            if waited_ms > segment_ms - self.roll_jitter_ms:
+                return True
+        offset_index = self._offset_index
+        if offset_index is not None:
+            time_index = self._time_index or self.time_index
+            if offset_index.entries >= offset_index.full_at or time_index.entries >= time_index.full_at:
+                return True
         return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
-
-    def time_waited_for_roll(self, now_ms: int, message_timestamp: int) -> int:
-        """The age of the segment in ms: by the first batch's timestamp where there is one, else since creation."""
-        first_timestamp = self.first_batch_timestamp
-        return message_timestamp - first_timestamp if first_timestamp >= 0 else now_ms - self.created_ms
 
     @property
     def first_batch_timestamp(self) -> int:
@@ -156,7 +151,7 @@ class LogSegment(SegmentFiles):
 
     def read(
         self, start_offset: int, max_bytes: int, max_position: int, *, min_one_message: bool
-    ) -> SegmentRead | None:
+    ) -> FetchDataInfo | None:
         """Whole batches from the one with `start_offset` on, or the next; None when there is none.
 
         At most `max_bytes`, though the first batch comes whole under `min_one_message`; nothing at or after
@@ -171,7 +166,8 @@ class LogSegment(SegmentFiles):
         wanted = max(max_bytes, first_size) if min_one_message else max_bytes
         size = max(min(wanted, max_position - position), 0)
         records = FileRecords(self._file if size else None, position, size)
-        return SegmentRead(LogOffsetMetadata(start_offset, self.base_offset, position), records, incomplete)
+        start = LogOffsetMetadata(start_offset, self.base_offset, position)
+        return FetchDataInfo(start, records, first_entry_incomplete=incomplete)
 
     def read_next_offset(self) -> int:
         """The offset after the last record: from the last index entry on, by the headers.

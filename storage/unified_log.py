@@ -9,9 +9,16 @@ nothing of a batch is visible until all of it is. Not thread-safe; of a flush, `
 """
 
 import logging
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from protocol.records.batch import CorruptRecordError, InvalidRecordError, RecordBatch, batches
+from protocol.records.batch import (
+    CONTROL_MASK,
+    TRANSACTIONAL_MASK,
+    CorruptRecordError,
+    InvalidRecordError,
+    RecordBatch,
+    batches,
+)
 from storage.env import Buffer, remove_tree
 from storage.errors import (
     DiskFullError,
@@ -32,7 +39,6 @@ from storage.offsets import (
     FetchDataInfo,
     FetchIsolation,
     LogAppendInfo,
-    LogOffsetMetadata,
     LogStartOffsetIncrementReason,
     TimestampAndOffset,
 )
@@ -47,6 +53,11 @@ if TYPE_CHECKING:
     from storage.cleaning_plan import CleanedSegment
 
 logger = logging.getLogger("barnabas.storage")
+
+# A member of an enum is looked up slowly, and these are asked for with every append and read.
+_CLIENT: Final = AppendOrigin.CLIENT
+_RAFT_LEADER: Final = AppendOrigin.RAFT_LEADER
+_TXN_COMMITTED: Final = FetchIsolation.TXN_COMMITTED
 
 
 class UnifiedLog(LogState):
@@ -75,8 +86,9 @@ class UnifiedLog(LogState):
         InvalidProducerEpochError, InvalidTxnStateError, KafkaStorageError, and DiskFullError, for clients also where
         there is room that is not for them (`disk_space`). Whatever it raises, nothing was appended.
         """
-        self._check_online()
-        if origin is AppendOrigin.RAFT_LEADER:
+        if self._failure is not None:
+            self._check_online()
+        if origin is _RAFT_LEADER:
             return self._append_numbered(records, leader_epoch, origin)
         now_ms = self._env.now_ms()
         valid = self._validator.validate(records, self._local.log_end_offset, leader_epoch, origin, now_ms)
@@ -87,9 +99,10 @@ class UnifiedLog(LogState):
                 )
                 if known is not None:
                     return self._duplicate(known)
-        if self.disk_space.is_full and origin is AppendOrigin.CLIENT:
+        if self.disk_space.is_full and origin is _CLIENT:
             raise self.disk_space.refuse()
-        self._check_size(valid)
+        if valid.size > self.config.segment_bytes:
+            self._refuse_size(valid)
         return self._append(valid, now_ms)
 
     def append_as_follower(
@@ -131,7 +144,7 @@ class UnifiedLog(LogState):
                 raise CorruptRecordError(
                     f"a message set for {self.name} from a leader that has record batches"
                 )
-            if origin is AppendOrigin.RAFT_LEADER and batch.partition_leader_epoch != leader_epoch:
+            if origin is _RAFT_LEADER and batch.partition_leader_epoch != leader_epoch:
                 raise InvalidRecordError(
                     f"a batch of epoch {batch.partition_leader_epoch} for {self.name} from the leader of {leader_epoch}"
                 )
@@ -143,92 +156,86 @@ class UnifiedLog(LogState):
             valid.add(cast(RecordBatch, batch), (memoryview(batch.buffer)[batch.position : end],))
         if not valid.batches:
             return LogAppendInfo(-1, -1, self.log_start_offset)
-        first_offset = valid.batches[0].base_offset
-        if first_offset < self._local.log_end_offset:
+        if valid.first_offset < self._local.log_end_offset:
             raise UnexpectedAppendOffsetError(
-                f"{self.name} ends at {self.log_end_offset} and is given offsets {first_offset}..{last_offset}",
-                first_offset,
+                f"{self.name} ends at {self.log_end_offset} and is given offsets {valid.first_offset}..{last_offset}",
+                valid.first_offset,
                 last_offset,
             )
-        if not (is_copy and len(valid.batches) == 1):
-            self._check_size(valid)
+        if valid.size > self.config.segment_bytes and not (is_copy and len(valid.batches) == 1):
+            self._refuse_size(valid)
         return self._append(valid, self._env.now_ms())
 
-    def _check_size(self, valid: ValidatedRecords) -> None:
-        if valid.size > self.config.segment_bytes:
-            raise RecordBatchTooLargeError(
-                f"{valid.size} bytes for {self.name} in one piece; segment.bytes is {self.config.segment_bytes}"
-            )
+    def _refuse_size(self, valid: ValidatedRecords) -> None:
+        raise RecordBatchTooLargeError(
+            f"{valid.size} bytes for {self.name} in one piece; segment.bytes is {self.config.segment_bytes}"
+        )
 
     def _append(self, valid: ValidatedRecords, now_ms: int) -> LogAppendInfo:
-        first, last_offset = valid.batches[0], valid.next_offset - 1
-        info = LogAppendInfo(first.base_offset, last_offset, self.log_start_offset)
-        for batch_last_offset, _, timestamp in valid.appended:
-            if timestamp > info.max_timestamp:
-                info.max_timestamp, info.offset_of_max_timestamp = timestamp, batch_last_offset
+        local, first_offset, last_offset = self._local, valid.first_offset, valid.next_offset - 1
         try:
-            self._maybe_roll(valid.size, first.base_offset, last_offset, info.max_timestamp, now_ms)
-            segment = self._local.active_segment
-            position = segment.size
-            self._write(valid, last_offset)
+            if local.segments.active.should_roll(
+                now_ms,
+                valid.size,
+                last_offset,
+                valid.max_timestamp,
+                self.config.segment_bytes,
+                self._max_segment_ms,
+            ):
+                self._roll(first_offset)
+            try:
+                local.append(last_offset, valid.buffers, valid.size, valid.appended)
+            except KafkaStorageError as error:
+                if not error.undone:
+                    self.fail(str(error))
+                raise
         except DiskFullError:
             self.disk_space.ran_out()
             raise
-        info.first_offset_metadata = LogOffsetMetadata(first.base_offset, segment.base_offset, position)
-        info.last_leader_epoch = valid.batches[-1].partition_leader_epoch
-        info.log_append_time_ms = valid.log_append_time_ms
-        info.record_count = valid.record_count
-        info.conversion_count = valid.conversion_count
-        info.size_in_bytes = valid.size
-        self._take_in(valid, segment)
+        self._take_in(valid)
         self.disk_space.take(valid.size)
-        return info
+        return LogAppendInfo(
+            first_offset,
+            last_offset,
+            self.log_start_offset,
+            valid.record_count,
+            valid.log_append_time_ms,
+            valid.conversion_count,
+        )
 
-    def _write(self, valid: ValidatedRecords, last_offset: int) -> None:
-        try:
-            self._local.append(last_offset, valid.buffers, valid.size, valid.appended)
-        except KafkaStorageError as error:
-            if not error.undone:
-                self.fail(str(error))
-            raise
-
-    def _take_in(self, valid: ValidatedRecords, segment: LogSegment) -> None:
+    def _take_in(self, valid: ValidatedRecords) -> None:
         """What follows from batches that are in the log now: epochs, producers, transactions."""
         producers = self.producer_state_manager
         epochs = self.leader_epoch_cache
         for batch in valid.batches:
-            if batch.partition_leader_epoch != epochs.latest_epoch and batch.partition_leader_epoch >= 0:
-                epochs.assign(batch.partition_leader_epoch, batch.base_offset)
+            epoch = batch.partition_leader_epoch
+            if epoch != epochs.latest_epoch and epoch >= 0:
+                epochs.assign(epoch, batch.base_offset)
             if batch.producer_id >= 0:
-                try:
-                    apply_batch(producers, batch, segment)
-                except OSError as error:
-                    self.fail(f"{segment.txn_index.path}: {error}")
-                    raise KafkaStorageError(f"{segment.txn_index.path}: {error}") from error
-                self._update_first_unstable_offset()
+                self._follow_producer(batch)
         producers.map_end_offset = valid.next_offset
 
+    def _follow_producer(self, batch: RecordBatch) -> None:
+        segment = self._local.segments.active
+        try:
+            apply_batch(self.producer_state_manager, batch, segment)
+        except OSError as error:
+            self.fail(f"{segment.txn_index.path}: {error}")
+            raise KafkaStorageError(f"{segment.txn_index.path}: {error}") from error
+        if batch.attributes & (TRANSACTIONAL_MASK | CONTROL_MASK):
+            self._update_first_unstable_offset()
+
     def _duplicate(self, known: BatchMetadata) -> LogAppendInfo:
-        info = LogAppendInfo(known.first_offset, known.last_offset, self.log_start_offset)
-        info.duplicate = True
-        info.record_count = known.offset_delta + 1
-        info.log_append_time_ms = known.timestamp  # whatever the topic's type of timestamp, as Kafka does
-        return info
+        return LogAppendInfo(
+            known.first_offset,
+            known.last_offset,
+            self.log_start_offset,
+            known.offset_delta + 1,
+            known.timestamp,  # whatever the topic's type of timestamp, as Kafka does
+            duplicate=True,
+        )
 
     # -- roll --
-
-    def _maybe_roll(
-        self, size: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int
-    ) -> None:
-        if self._local.active_segment.should_roll(
-            now_ms=now_ms,
-            size=size,
-            last_offset=last_offset,
-            max_timestamp=max_timestamp,
-            segment_bytes=self.config.segment_bytes,
-            segment_ms=self._max_segment_ms,
-        ):
-            self._roll(first_offset)
 
     def roll(self) -> None:
         """Starts a new segment, unless the active one is empty. Raises KafkaStorageError."""
@@ -264,7 +271,8 @@ class UnifiedLog(LogState):
         At most `max_length` bytes, though with `min_one_message` the first batch comes whole. Raises
         OffsetOutOfRangeError; CorruptRecordError where the segment is damaged; KafkaStorageError.
         """
-        self._check_online()
+        if self._failure is not None:
+            self._check_online()
         if start_offset < self.log_start_offset or start_offset > self._local.log_end_offset:
             raise OffsetOutOfRangeError(
                 f"offset {start_offset} of {self.name} is not within {self.log_start_offset}..{self.log_end_offset}",
@@ -275,7 +283,7 @@ class UnifiedLog(LogState):
         try:
             limit = self._limit(isolation)
             info = self._local.read(start_offset, max_length, limit, min_one_message=min_one_message)
-            if isolation is FetchIsolation.TXN_COMMITTED:
+            if isolation is _TXN_COMMITTED:
                 info.aborted_transactions = self._local.collect_aborted_transactions(info)
         except OSError as error:
             raise KafkaStorageError(f"{self.name}: {error}", undone=True) from error
@@ -404,12 +412,10 @@ class UnifiedLog(LogState):
         """Brings the offsets in order again, before anything else can fail."""
         self.first_unstable_offset = None
         self.log_start_offset = log_start_offset
-        end = self._local.log_end_offset_metadata
-        if self.high_watermark >= end.message_offset or self.high_watermark < log_start_offset:
-            self.high_watermark, self._high_watermark_metadata = end.message_offset, end
-        else:
-            self._high_watermark_metadata = LogOffsetMetadata(self.high_watermark)
-        self._forget_positions(())
+        end = self._local.log_end_offset
+        if self.high_watermark >= end or self.high_watermark < log_start_offset:
+            self.high_watermark = end
+        self._forget_positions()
         self._check_order()
 
     def rebuild_producer_state(self) -> None:
@@ -477,7 +483,7 @@ class UnifiedLog(LogState):
             vanished = [base_offset for base_offset in cleaned.replaces if base_offset != cleaned.base_offset]
             paths = [snapshots.detach(base_offset, DELETED_SUFFIX) for base_offset in vanished]
             self._local.replace_segments(old, cleaned.size, [path for path in paths if path])
-        self._forget_positions(cleaned.replaces)
+        self._forget_positions()
         return True
 
     def close(self) -> None:

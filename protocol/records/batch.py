@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """A record batch of format v2 as a view over bytes that stay where they are.
 
     offset  size  field
@@ -19,6 +20,9 @@
 
 Kafka's DefaultRecordBatch. Reading the header checks length and magic and nothing else: a batch is what it
 says only after `ensure_valid()`, and so are its records only after `validate_records()`.
+
+This module runs as it stands, and is also what Cython compiles with the types of batch.pxd beside it. `COMPILED` says
+which of the two this is.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from typing import TYPE_CHECKING
 
 from protocol.records.builder import build_batch, empty_batch
 from protocol.records.checksum import crc32c
-from protocol.records.compression import CompressionType, decompress
+from protocol.records.compression import CompressionType, decompress, unpacked
 from protocol.records.errors import (
     CorruptRecordError,
     DecompressedTooLargeError,
@@ -71,6 +75,8 @@ if TYPE_CHECKING:
     from protocol.records.record import Record
 
     Buffer = bytes | bytearray | memoryview
+
+COMPILED: bool = not __file__.endswith((".py", ".pyc"))
 
 __all__ = [
     "ATTRIBUTES_POSITION",
@@ -120,6 +126,19 @@ _INT32 = struct.Struct(">i")
 _UINT32 = struct.Struct(">I")
 _INT16 = struct.Struct(">h")
 _INT64 = struct.Struct(">q")
+_LEADER_PREFIX = struct.Struct(">qii")
+_LEADER_PREFIX_BYTES = 16
+
+SMALL_BATCH_BYTES = 4096
+"""A batch up to this size is written in one piece: copying it costs less than a second buffer in the system call."""
+
+# The same once more, as numbers that the compiled class need not look up.
+_MAGIC = MAGIC_V2
+_OVERHEAD = RECORD_BATCH_OVERHEAD
+_LENGTH_END = LOG_OVERHEAD
+_SMALL = SMALL_BATCH_BYTES
+_CRC_START = CRC_START
+_COMPRESSED = COMPRESSION_MASK
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
@@ -186,45 +205,54 @@ class RecordBatch:
 
     def __init__(self, buffer: Buffer, position: int = 0, *, header_only: bool = False) -> None:
         """Raises CorruptRecordError for what is no v2 header, and for a batch longer than the buffer."""
-        if len(buffer) - position < RECORD_BATCH_OVERHEAD:
-            raise CorruptRecordError(f"{len(buffer) - position} bytes are too few for a record batch")
-        (
-            self.base_offset,
-            length,
-            self.partition_leader_epoch,
-            self.magic,
-            self.crc,
-            self.attributes,
-            self.last_offset_delta,
-            self.base_timestamp,
-            self.max_timestamp,
-            self.producer_id,
-            self.producer_epoch,
-            self.base_sequence,
-            self.record_count,
-        ) = HEADER.unpack_from(buffer, position)
+        self._read(buffer, position, header_only)
+
+    def _read(self, buffer: Buffer, position: int, header_only: bool) -> None:
+        left = len(buffer) - position
+        if left < _OVERHEAD:
+            raise CorruptRecordError(f"{left} bytes are too few for a record batch")
+        if COMPILED:
+            length = read_header(self, buffer, position)  # type: ignore[name-defined]  # noqa: F821
+        else:
+            (
+                self.base_offset,
+                length,
+                self.partition_leader_epoch,
+                self.magic,
+                self.crc,
+                self.attributes,
+                self.last_offset_delta,
+                self.base_timestamp,
+                self.max_timestamp,
+                self.producer_id,
+                self.producer_epoch,
+                self.base_sequence,
+                self.record_count,
+            ) = HEADER.unpack_from(buffer, position)
         self.buffer: Buffer = buffer
         self.position: int = position
-        self.size_in_bytes: int = length + LOG_OVERHEAD
-        if self.magic != MAGIC_V2:
+        self.size_in_bytes: int = length + _LENGTH_END
+        if self.magic != _MAGIC:
             raise CorruptRecordError(f"magic {self.magic} at position {position}: not a v2 record batch")
-        if length < RECORD_BATCH_OVERHEAD - LOG_OVERHEAD:
+        if length < _OVERHEAD - _LENGTH_END:
             raise CorruptRecordError(f"a record batch at position {position} claims a length of {length}")
-        if length > len(buffer) - position - LOG_OVERHEAD and not header_only:
+        if length > left - _LENGTH_END and not header_only:
             raise CorruptRecordError(
                 f"a record batch at position {position} claims a length of {length}, "
-                f"{len(buffer) - position - LOG_OVERHEAD} bytes are left"
+                f"{left - _LENGTH_END} bytes are left"
             )
 
     @property
     def last_offset(self) -> int:
         """The offset of the last record that was in the batch when it was written."""
-        return self.base_offset + self.last_offset_delta
+        base_offset = self.base_offset  # a Python number, which a damaged header does not make overflow
+        return base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
         """The offset after `last_offset`."""
-        return self.base_offset + self.last_offset_delta + 1
+        base_offset = self.base_offset
+        return base_offset + self.last_offset_delta + 1
 
     @property
     def last_sequence(self) -> int:
@@ -277,7 +305,9 @@ class RecordBatch:
 
     def is_valid_crc(self) -> bool:
         """Whether the stored checksum is that of the bytes."""
-        return crc32c(self._view()[CRC_START:]) == self.crc
+        if COMPILED:
+            return crc_of(self, crc32c) == self.crc  # type: ignore[name-defined,no-any-return]  # noqa: F821
+        return crc32c(self._from(_CRC_START)) == self.crc
 
     def ensure_valid(self) -> None:
         """Raises CorruptRecordError unless the checksum is right."""
@@ -287,12 +317,28 @@ class RecordBatch:
                 f"{self.crc:#010x}, and its bytes have another"
             )
 
-    def _view(self) -> memoryview:
-        return memoryview(self.buffer)[self.position : self.position + self.size_in_bytes]
+    def _from(self, start: int) -> memoryview:
+        """The bytes of the batch from the `start`-th on."""
+        position = self.position
+        return memoryview(self.buffer)[position + start : position + self.size_in_bytes]
+
+    def stamped(self, base_offset: int, partition_leader_epoch: int) -> tuple[Buffer, ...]:
+        """Gives the batch the offset and the epoch that the leader decides; the bytes of that, in pieces.
+
+        What it is a view of is left as it is: the first 16 bytes are new, and the rest is a slice, or a copy where
+        the batch is small.
+        """
+        self.base_offset = base_offset
+        self.partition_leader_epoch = partition_leader_epoch
+        if COMPILED and self.size_in_bytes <= _SMALL:
+            return (stamped_copy(self),)  # type: ignore[name-defined]  # noqa: F821
+        prefix = _LEADER_PREFIX.pack(base_offset, self.size_in_bytes - _LENGTH_END, partition_leader_epoch)
+        rest = self._from(_LEADER_PREFIX_BYTES)
+        return (prefix + rest,) if self.size_in_bytes <= _SMALL else (prefix, rest)
 
     def payload(self) -> memoryview:
         """The records as they lie in the batch, compressed or not."""
-        return self._view()[RECORD_BATCH_OVERHEAD:]
+        return self._from(_OVERHEAD)
 
     def uncompressed_payload(
         self, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
@@ -301,16 +347,21 @@ class RecordBatch:
 
         Raises CorruptRecordError when that is not possible within the bound, and UnsupportedCompressionError.
         """
-        codec = self.compression_type
-        payload = self.payload()
-        return decompress(codec, payload, max_decompressed_bytes) if codec else payload
+        payload = self._from(_OVERHEAD)
+        if not self.attributes & _COMPRESSED:
+            return payload
+        return decompress(self.compression_type, payload, max_decompressed_bytes)
 
     def validate_records(
         self, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
     ) -> RecordsSummary:
         """Checks every record; what it finds, and raises, is what `record.validate_records` does."""
-        payload = self.uncompressed_payload(max_decompressed_bytes)
-        return validate_records(payload, self.record_count, self.base_timestamp)
+        if self.attributes & _COMPRESSED:
+            with unpacked(self.compression_type, self._from(_OVERHEAD), max_decompressed_bytes) as payload:
+                return validate_records(payload, self.record_count, self.base_timestamp)
+        if COMPILED:
+            return validated(self)  # type: ignore[name-defined,no-any-return]  # noqa: F821
+        return validate_records(self._from(_OVERHEAD), self.record_count, self.base_timestamp)
 
     def records(self, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
         """The records with their offsets, timestamps and sequence numbers.

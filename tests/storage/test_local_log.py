@@ -51,8 +51,8 @@ def test_a_log_whose_end_was_compacted_away_reads_as_empty() -> None:
     log = new_log(FaultEnv())
     fill(log, 1)
     local = log._local
-    local.log_end_offset = 9
-    local.log_end_offset_metadata = LogOffsetMetadata(9, 0, local.active_segment.size)
+    local._set_log_end_offset(9)
+    assert local.log_end_offset_metadata == LogOffsetMetadata(9, 0, local.active_segment.size)
     assert local.read(5, 1000, local.log_end_offset_metadata, min_one_message=True).fetch_offset == 9
     assert local.offset_metadata(5) is local.log_end_offset_metadata
 

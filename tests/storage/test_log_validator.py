@@ -7,6 +7,7 @@ import pytest
 
 from config.log_config import LogConfig
 from protocol.records.batch import (
+    SMALL_BATCH_BYTES,
     CompressionType,
     CorruptRecordError,
     InvalidRecordError,
@@ -65,15 +66,26 @@ def with_field(data: bytes, layout: str, position: int, value: int) -> bytes:
 
 
 def test_a_good_batch_is_stamped_and_not_copied() -> None:
-    data = make_batch(b"a", b"b", b"c", timestamp=T0 - 5)
+    large = bytes(SMALL_BATCH_BYTES)
+    data = make_batch(b"a", b"b", large, timestamp=T0 - 5)
     result = validate(data)
     batch = written(result)
     assert (batch.base_offset, batch.last_offset, batch.partition_leader_epoch) == (40, 42, 5)
-    assert [record.value for record in batch.records()] == [b"a", b"b", b"c"]
-    assert (result.next_offset, result.record_count, result.log_append_time_ms) == (43, 3, -1)
+    assert [record.value for record in batch.records()] == [b"a", b"b", large]
+    assert (result.first_offset, result.next_offset) == (40, 43)
+    assert (result.record_count, result.log_append_time_ms, result.max_timestamp) == (3, -1, T0 - 5)
     assert result.appended == [(42, len(data), T0 - 5)]
     assert isinstance(result.buffers[1], memoryview)
     assert result.buffers[1].obj is data
+
+
+def test_a_small_batch_is_written_in_one_piece() -> None:
+    """Copying it costs less than a second buffer in the system call."""
+    data = make_batch(b"a", b"b", timestamp=T0 - 5)
+    result = validate(data)
+    assert len(result.buffers) == 1
+    assert (written(result).base_offset, written(result).partition_leader_epoch) == (40, 5)
+    assert bytes(result.buffers[0])[16:] == data[16:]
 
 
 def test_a_view_of_a_frame_will_do() -> None:

@@ -98,8 +98,8 @@ def test_reading_begins_with_the_batch_that_holds_the_offset(env: FaultEnv) -> N
         assert found is not None
         first = next(iter(batches(found.records.read())))
         assert first.base_offset <= offset <= first.last_offset
-        assert found.offset_metadata.message_offset == offset
-        assert found.offset_metadata.position + found.records.size == segment.size
+        assert found.fetch_offset_metadata.message_offset == offset
+        assert found.fetch_offset_metadata.position + found.records.size == segment.size
     assert segment.read(BASE + 60, 10_000, segment.size, min_one_message=True) is None
 
 

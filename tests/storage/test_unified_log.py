@@ -59,11 +59,8 @@ def test_what_an_append_answers(log: UnifiedLog) -> None:
     append(log, b"before")
     info = log.append_as_leader(make_batch(b"a", b"b", b"c", timestamp=T0 - 7), 4)
     assert (info.first_offset, info.last_offset, info.record_count, info.duplicate) == (1, 3, 3, False)
-    assert (info.max_timestamp, info.offset_of_max_timestamp) == (T0 - 7, 3)
-    assert (info.log_append_time_ms, info.log_start_offset, info.last_leader_epoch) == (-1, 0, 4)
-    assert info.first_offset_metadata is not None
-    assert (info.first_offset_metadata.segment_base_offset, info.first_offset_metadata.position) == (0, 75)
-    assert info.size_in_bytes == 88
+    assert (info.log_append_time_ms, info.log_start_offset, info.conversion_count) == (-1, 0, 0)
+    assert (log.segments[0].max_timestamp_so_far, log.segments[0].size, log.latest_epoch) == (T0, 75 + 88, 4)
     assert "1..3" in repr(info)
     assert [(batch.base_offset, batch.partition_leader_epoch) for batch in read_batches(log, 0)] == [
         (0, 0),
@@ -75,7 +72,7 @@ def test_log_append_time_is_told(env: FaultEnv) -> None:
     log = new_log(env, small_config(message_timestamp_type="LogAppendTime"))
     env.time_ms += 99
     info = log.append_as_leader(make_batch(b"a", timestamp=5, producer=(7, 0, 0)), 0)
-    assert info.log_append_time_ms == info.max_timestamp == T0 + 99
+    assert info.log_append_time_ms == log.segments[0].max_timestamp_so_far == T0 + 99
     env.time_ms += 1
     again = log.append_as_leader(make_batch(b"a", timestamp=5, producer=(7, 0, 0)), 0)
     assert (again.duplicate, again.log_append_time_ms) == (True, T0 + 99)
@@ -150,7 +147,7 @@ def test_time_rolls_a_segment(env: FaultEnv) -> None:
 def test_a_follower_keeps_offsets_and_epochs(log: UnifiedLog) -> None:
     data = make_batch(b"a", b"b", base_offset=10, epoch=3) + make_batch(b"c", base_offset=15, epoch=4)
     info = log.append_as_follower(data, 4)
-    assert (info.first_offset, info.last_offset, info.last_leader_epoch) == (10, 15, 4)
+    assert (info.first_offset, info.last_offset, log.latest_epoch) == (10, 15, 4)
     assert read_values(log) == {10: b"a", 11: b"b", 15: b"c"}
     assert log.leader_epoch_cache.entries == [(3, 10), (4, 15)]
     assert log.log_end_offset == 16
