@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 Results = list[AppendResult]
 
+Batches = dict[TopicPartition, tuple["Partition", RecordBatch]]
+"""The batches of a transaction in a request."""
+
 _ABORTABLE_SINCE: Final = 11
 """Older producers do not know TRANSACTION_ABORTABLE."""
 
@@ -112,33 +115,29 @@ class TransactionalAppends:
         Raises ApiError(INVALID_PRODUCER_ID_MAPPING) for batches of several producers.
         """
         batches = self._batches(produce)
-        producers = {(batch.producer_id, batch.producer_epoch) for _, batch in batches.values()}
-        if len(producers) > 1:
-            raise ApiError(
-                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-                "The transactional records are of more than one producer.",
-            )
-        if not producers or not asks_coordinator(self._config, produce.supports_epoch_bump):
-            return self._append(produce, {}, {})
-        (producer_id, producer_epoch) = producers.pop()
+        producer = _producer_of(batches)
+        if producer is None:
+            return self._append_records(produce, produce.entries, {})
+        waiting = self._waiting.get(producer[0])
+        if waiting is None and _have_begun(producer, batches):
+            return self._append_records(produce, produce.entries, {})
+        if not asks_coordinator(self._config, produce.supports_epoch_bump):
+            return self._append_records(produce, produce.entries, {})
         attempt = _Attempt(
             produce,
-            TransactionalProducer(
-                produce.transactional_id, producer_id, producer_epoch, produce.supports_epoch_bump
-            ),
+            TransactionalProducer(produce.transactional_id, *producer, produce.supports_epoch_bump),
             {key: (partition, batch.base_sequence) for key, (partition, batch) in batches.items()},
             self._timer.time(),
         )
-        waiting = self._waiting.get(producer_id)
         if waiting is None:
             return self._start(attempt)
         waiting.append(attempt)
         return attempt.pending
 
-    def _batches(self, produce: TransactionalProduce) -> dict[TopicPartition, tuple[Partition, RecordBatch]]:
+    def _batches(self, produce: TransactionalProduce) -> Batches:
         """The transactional batches that are worth asking for; what is wrong with others is told when they are
         appended."""
-        found = {}
+        found: Batches = {}
         for topic, index, topic_id, records, refusal in produce.entries:
             if refusal is not None:
                 continue
@@ -235,6 +234,30 @@ class TransactionalAppends:
         return self._replica_manager.append_records(
             entries, produce.required_acks, produce.timeout_ms, guards=guards
         )
+
+
+def _producer_of(batches: Batches) -> tuple[int, int] | None:
+    """The id and epoch of the one producer. Raises ApiError where there are several."""
+    producer: tuple[int, int] | None = None
+    for _, batch in batches.values():
+        if producer is None:
+            producer = (batch.producer_id, batch.producer_epoch)
+        elif producer != (batch.producer_id, batch.producer_epoch):
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                "The transactional records are of more than one producer.",
+            )
+    return producer
+
+
+def _have_begun(producer: tuple[int, int], batches: Batches) -> bool:
+    """Whether the transaction is open in all these partitions, as it is for all but its first batches."""
+    for partition, _ in batches.values():
+        if partition.offline or not partition.is_leader:
+            return False
+        if not partition.log.producer_state_manager.has_ongoing_transaction(*producer):
+            return False
+    return True
 
 
 def _guards(
