@@ -1,106 +1,124 @@
-"""How long records take: the loop that checks, decodes and encodes them, plain and compiled, and what is around it.
+"""How long records take: the loops that check, find, compact, decode and unpack them, compiled and as plain Python.
 
-Batches of 100 records with values of 1 KiB, and of 1,000 records with values of 100 bytes.
+Both are measured in processes of their own, in turns, by the processor's time they take, and the best counts.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
 
-from protocol.records import record
-from protocol.records.batch import RecordBatch, build_batch, stamp
-from protocol.records.compression import CompressionType
+from bench import results
+from bench.record_loops import SHAPES
+from bench.results import Section, Table, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SHAPES = ((100, 1024), (1000, 100))
-BASE_TIMESTAMP = 1_700_000_000_000
-SECONDS_PER_FIGURE = 0.2
+Figures = dict[str, dict[str, float]]
+"""ns a record, by the size of the values and by what is done."""
+
+LOOPS = "bench.record_loops"
+ROUNDS = 3
+SECONDS_PER_FIGURE = 0.3
+LEAST_MB_PER_SECOND = 1000.0
+"""What loops that have to read whole logs must do at the least with records of 1 KiB."""
+CLAIMED = ("validate", "recover", "find", "compact", "columns", "decode")
 
 
-def plain_module() -> Any:
-    """record.py run as Python, whatever is built beside it."""
-    spec = importlib.util.spec_from_file_location("plain_record", Path(record.__file__).parent / "record.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def run(*, interpreted: bool, seconds: float) -> tuple[bool, Figures]:
+    """Whether the loops were compiled, and what they took, in a process of its own."""
+    command = [sys.executable, "-m", *(["bench.interpreted"] if interpreted else []), LOOPS, str(seconds)]
+    answer = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    return answer["compiled"], answer["figures"]
 
 
-def microseconds(call: Callable[[], object]) -> float:
-    """The best of some rounds, each long enough for the clock."""
-    rounds, best = 1, float("inf")
-    end = time.perf_counter() + SECONDS_PER_FIGURE
-    while time.perf_counter() < end:
-        start = time.perf_counter()
-        for _ in range(rounds):
-            call()
-        taken = time.perf_counter() - start
-        best = min(best, taken / rounds)
-        if taken < 0.005:
-            rounds *= 2
-    return best * 1e6
+def best(rounds: list[Figures]) -> Figures:
+    """The least of all rounds."""
+    return {
+        size: {what: min(found[size][what] for found in rounds) for what in figures}
+        for size, figures in rounds[0].items()
+    }
 
 
-def measure_loop(module: Any, count: int, size: int) -> dict[str, float]:
-    """us for a whole batch, by what is done with it."""
-    records = [
-        module.Record(b"key-%05d" % index, bytes(size), BASE_TIMESTAMP + index, [], index)
-        for index in range(count)
+def megabytes_per_second(nanoseconds: float, size: str) -> float:
+    """Of values."""
+    return int(size) * 1000 / nanoseconds
+
+
+def table(size: str, compiled: Figures, plain: Figures) -> Table:
+    """One shape, the forms beside each other."""
+    rows = [
+        [
+            what,
+            number(took),
+            number(megabytes_per_second(took, size)),
+            number(plain[size][what]),
+            number(megabytes_per_second(plain[size][what], size)),
+            number(plain[size][what] / took),
+        ]
+        for what, took in compiled[size].items()
     ]
-    payload = module.encode_records(records, 0, BASE_TIMESTAMP)
-    view = memoryview(payload)
-    return {
-        "validate": microseconds(lambda: module.validate_records(view, count, BASE_TIMESTAMP)),
-        "decode": microseconds(lambda: module.decode_records(view, count, 0, BASE_TIMESTAMP)),
-        "encode": microseconds(lambda: module.encode_records(records, 0, BASE_TIMESTAMP)),
-    }
+    heads = [
+        "what is done",
+        "compiled: ns a record",
+        "MB/s",
+        "plain Python: ns a record",
+        "MB/s",
+        "times as long",
+    ]
+    return Table(heads, rows, title=f"Values of {size} bytes, batches of a megabyte")
 
 
-def measure_batch(count: int, size: int) -> dict[str, float]:
-    """us for what the broker does with a produced batch besides its records."""
-    batch = bytearray(build_batch([(b"key-%05d" % i, bytes(size), BASE_TIMESTAMP, ()) for i in range(count)]))
-    view = RecordBatch(batch)
-    return {
-        "header": microseconds(lambda: RecordBatch(batch)),
-        "crc": microseconds(view.is_valid_crc),
-        "stamp": microseconds(lambda: stamp(batch, 0, 1000, 7)),
-    }
-
-
-def measure_codecs(count: int, size: int) -> dict[str, float]:
-    """us for checking a batch that is compressed, unpacking included."""
-    value = (b'{"id": 4711, "name": "Barnabas", "carries": "messages"} ' * (size // 50 + 1))[:size]
-    figures = {}
-    for codec in list(CompressionType)[1:]:
-        records = [(b"key-%05d" % i, value, BASE_TIMESTAMP, ()) for i in range(count)]
-        batch = RecordBatch(build_batch(records, compression=codec))
-        figures[codec.label] = microseconds(batch.validate_records)
-    return figures
+def too_slow(compiled: Figures) -> list[str]:
+    """Which loops do less than they must."""
+    size = str(SHAPES[0].value_bytes)
+    return [
+        what
+        for what, took in compiled[size].items()
+        if what.startswith(CLAIMED)
+        and not what.endswith("gzip")  # what its library takes
+        and megabytes_per_second(took, size) < LEAST_MB_PER_SECOND
+    ]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Prints the figures."""
-    modules = {"plain": plain_module()} | ({"compiled": record} if record.COMPILED else {})
-    for count, size in SHAPES:
-        print(f"{count} records with values of {size} bytes, {count * size / 1e6:.2f} MB:")
-        for name, module in modules.items():
-            for what, us in measure_loop(module, count, size).items():
-                rate = count * size / us
-                print(f"  {name:9}{what:9}{us:9.1f} us {us * 1e3 / count:8.0f} ns/record {rate:9.0f} MB/s")
-        for title, figures in (
-            ("around it", measure_batch(count, size)),
-            ("validate when compressed", measure_codecs(count, size)),
-        ):
-            print(f"  {title}: " + ", ".join(f"{name} {us:.1f} us" for name, us in figures.items()))
-    if not record.COMPILED:
-        print("record.py is not compiled here: there is no C compiler, or it was not installed by make")
+    """Prints and publishes the figures; ends with status 1 where a loop is slower than it must be."""
+    options = results.arguments(__doc__).parse_args(argv)
+    seconds, rounds = (0.02, 1) if options.quick else (SECONDS_PER_FIGURE, ROUNDS)
+    found: dict[bool, list[Figures]] = {False: [], True: []}
+    for _ in range(rounds):
+        for interpreted in (False, True):
+            is_compiled, figures = run(interpreted=interpreted, seconds=seconds)
+            if not is_compiled and not interpreted:
+                sys.exit("the loops are not compiled here: there is no C compiler, or make did not install")
+            found[interpreted].append(figures)
+    compiled, plain = best(found[False]), best(found[True])
+    section = Section(
+        name="records",
+        title="The loops over records, compiled and as plain Python",
+        prose=[
+            "The same source, compiled by Cython and run by the interpreter, on one core: nanoseconds of the "
+            "processor's time for a record, and megabytes of values a second. Batches are checked as a produce "
+            "request has them checked; half of what they hold can be packed away."
+        ],
+        tables=[table(str(shape.value_bytes), compiled, plain) for shape in SHAPES],
+        figures={
+            f"{what}, {size} B, {form} ns": took
+            for form, figures in (("compiled", compiled), ("plain", plain))
+            for size, by_what in figures.items()
+            for what, took in by_what.items()
+        },
+        remarks=[
+            "Unpacking is the codecs' libraries' in both forms; so is most of the CRC. Compaction without the compiler "
+            "hashes its keys with BLAKE2b in place of SipHash."
+        ],
+    )
+    results.publish(section, options)
+    if slow := too_slow(compiled):
+        sys.exit(f"less than {LEAST_MB_PER_SECOND:.0f} MB/s: {', '.join(slow)}")
 
 
 if __name__ == "__main__":
