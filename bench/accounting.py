@@ -51,13 +51,17 @@ def _ended_children_s(pid: int) -> float:
     return (int(words[13]) + int(words[14])) / _TICKS_PER_S
 
 
+def own_rss_mib(pid: int) -> float:
+    """Resident memory of one process now; nothing when it has just ended."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE / _MIB
+    except OSError:
+        return 0.0
+
+
 def rss_mib(pid: int) -> float:
     """Resident memory of the tree now."""
-    pages = 0
-    for one in tree(pid):
-        with contextlib.suppress(OSError):
-            pages += int(Path(f"/proc/{one}/statm").read_text().split()[1])
-    return pages * _PAGE / _MIB
+    return sum(map(own_rss_mib, tree(pid)))
 
 
 def reset_peaks(pid: int) -> None:

@@ -7,6 +7,7 @@ import json
 import shutil
 import signal
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -25,7 +26,7 @@ from rich.progress import (
 
 from bench import results
 from bench.side_by_side import rounds
-from bench.side_by_side.contestants import Contestant, contestants
+from bench.side_by_side.contestants import OURS, Contestant, contestants
 from bench.side_by_side.figures import Sample, Samples
 from bench.side_by_side.lifecycle import ROW, Lifecycle
 from bench.side_by_side.report import sections
@@ -139,9 +140,13 @@ def measure(
 
     samples = rounds.run(order, plan, tell)
     if options.with_processes:
+        count = 1 if quick else RESTARTS
         life.loaded()
-        life.restarts(1 if quick else RESTARTS, [held for broker in brokers for held in broker.held()])
-        life.kills(1 if quick else RESTARTS)
+        try:
+            life.restarts(count, [held for broker in brokers for held in broker.held()])
+            life.kills(count)
+        except Exception:  # what was measured before stays
+            samples.all.append(Sample(ROW, OURS, 0, error=traceback.format_exc()))
         samples.all += life.samples
     return samples
 

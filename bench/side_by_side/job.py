@@ -32,6 +32,8 @@ class Job:
     clients: int = 1
     in_flight: int = 5
     acks: str = "all"
+    keyed: bool = False
+    """Whether messages have keys, as many as there are values."""
     spread: bool = False
     """Whether messages go to one partition after the other, instead of as the client likes."""
     transaction_s: float = 0.0

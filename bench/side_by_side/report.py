@@ -182,6 +182,7 @@ def _processes(samples: Samples, options: Mapping[str, str]) -> Section:
         tables=[Table(["", "Barnabas", "Kafka", "ratio"], lines)],
         figures=dict(_numbers(samples, row, names)),
         options=options,
+        remarks=_errors(samples, [row]),
     )
 
 

@@ -14,8 +14,9 @@ from bench.side_by_side.job import Job, Outcome
 from bench.side_by_side.workers.producing import FLUSH_S, QUIET, connected
 
 PATIENCE_S: Final = 10.0
-WARM_PART: Final = 10
-"""The first tenth opens connections and is left out."""
+WARM_PART: Final = 0.1
+WARM_S: Final = 2.0
+"""The first tenth, or the first seconds, open connections and are left out."""
 _SENT_AT: Final = struct.Struct("<q")
 
 
@@ -78,5 +79,5 @@ def receive(job: Job) -> Generator[None, None, Outcome]:
     return Outcome(
         missing=job.count - len(ages_ms),
         seconds=last - began,
-        latencies_ms=ages_ms[len(ages_ms) // WARM_PART :],
+        latencies_ms=ages_ms[round(min(len(ages_ms) * WARM_PART, job.rate * WARM_S)) :],
     )

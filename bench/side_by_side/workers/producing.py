@@ -34,13 +34,15 @@ def connected(job: Job, **settings: Any) -> Producer:
 
 
 def produce(job: Job) -> Generator[None, None, Outcome]:
-    """`count` messages, or as many as fit into `cap_s`; in transactions when `transaction_s` says so."""
+    """`count` messages, or as many as fit into `cap_s`, at `rate` if there is one; in transactions if they last."""
     producer = connected(
         job, **{"linger.ms": _LINGER_MS, "queue.buffering.max.messages": 1_000_000, **_transactional(job)}
     )
     if job.transaction_s:
         producer.init_transactions(FLUSH_S)
     messages: list[dict[str, Any]] = [{"value": value} for value in values(job.size)]
+    if job.keyed:
+        messages = [{**message, "key": b"key-%d" % n} for n, message in enumerate(messages)]
     if job.spread:
         # Left alone, librdkafka stays with one partition for as long as it lingers.
         rounds = max(job.partitions // 100, 1)
@@ -55,7 +57,7 @@ def produce(job: Job) -> Generator[None, None, Outcome]:
             producer.begin_transaction()
         pause = time.monotonic() + job.transaction_s if job.transaction_s else began + job.cap_s
         while sent < job.count and time.monotonic() < pause:
-            while len(producer) > room:
+            while len(producer) > room or (job.rate and sent > (time.monotonic() - began) * job.rate):
                 producer.poll(0.001)
             sent += producer.produce_batch(job.topic, messages)
         if job.transaction_s:
