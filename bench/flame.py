@@ -30,6 +30,8 @@ SAMPLES_A_SECOND: Final = 500
 SHOWN: Final = 25
 _BROKER: Final = re.compile(r"^(process \d+:|thread |_run_module_as_main|<module>|_run_code)")
 _LINE: Final = re.compile(r":\d+\)$")
+_WAITING: Final = "_worker (concurrent/futures/thread.py)"
+"""A thread that waits for work, which py-spy takes for one at work now and then."""
 
 
 class Shares(NamedTuple):
@@ -47,6 +49,8 @@ def shares(stacks: Iterable[str]) -> Shares:
     for line in stacks:
         stack, _, samples = line.rpartition(" ")
         frames = [_LINE.sub(")", frame) for frame in stack.split(";")]
+        if frames[-1] == _WAITING:
+            continue
         total += int(samples)
         itself[frames[-1]] += int(samples)
         inside.update(dict.fromkeys((frame for frame in frames if not _BROKER.match(frame)), int(samples)))

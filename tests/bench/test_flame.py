@@ -28,6 +28,10 @@ def test_the_top_is_in_percent() -> None:
     assert lines[3].split() == ["100.0", "handle", "(broker/kafka_apis.py)"]
 
 
+def test_a_thread_without_work_does_not_count() -> None:
+    assert shares([*STACKS, "process 7:broker;_worker (concurrent/futures/thread.py:81) 5"]) == shares(STACKS)
+
+
 def test_nothing_seen_is_nothing_shown() -> None:
     assert shares([]) == Shares(0, shares([]).inside, shares([]).itself)
     assert len(list(top(shares([])))) == 2
