@@ -319,16 +319,26 @@ class LocalLog:
             return []
         start = info.fetch_offset_metadata
         at = self.segments.floor_position(start.segment_base_offset)
-        end = self.segments[at].offset_index.first_offset_after_position(start.position + info.records.size)
-        if end is None:
-            end = self.segments[at + 1].base_offset if at + 1 < len(self.segments) else self.log_end_offset
+        end = -1
         found: list[AbortedTransaction] = []
         for position in range(at, len(self.segments)):
-            transactions, is_complete = self.segments[position].txn_index.collect(start.message_offset, end)
+            index = self.segments[position].txn_index
+            if not index.transactions:
+                continue  # so it is as a rule, and then nobody needs to know where the read ends
+            if end < 0:
+                end = self._offset_after(at, start.position + info.records.size)
+            transactions, is_complete = index.collect(start.message_offset, end)
             found += transactions
             if is_complete:
                 break
         return found
+
+    def _offset_after(self, at: int, position: int) -> int:
+        """An offset at or after the end of what lies before a byte position in the `at`-th segment."""
+        offset = self.segments[at].offset_index.first_offset_after_position(position)
+        if offset is not None:
+            return offset
+        return self.segments[at + 1].base_offset if at + 1 < len(self.segments) else self.log_end_offset
 
     def fetch_offset_by_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampAndOffset | None:
         """The first record from `start_offset` on that is at least as young as the timestamp."""

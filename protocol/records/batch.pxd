@@ -16,9 +16,9 @@ cdef int _LEADER_PREFIX_BYTES
 
 @cython.final
 cdef class RecordBatch:
-    cdef public object buffer
-    cdef public Py_ssize_t position
-    cdef public long long size_in_bytes
+    cdef readonly object buffer
+    cdef readonly Py_ssize_t position
+    cdef readonly long long size_in_bytes
     cdef public long long base_offset
     cdef public long long partition_leader_epoch
     cdef public int magic

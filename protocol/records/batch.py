@@ -209,7 +209,7 @@ class RecordBatch:
 
     def _read(self, buffer: Buffer, position: int, header_only: bool) -> None:
         left = len(buffer) - position
-        if left < _OVERHEAD:
+        if left < _OVERHEAD or position < 0:
             raise CorruptRecordError(f"{left} bytes are too few for a record batch")
         if COMPILED:
             length = read_header(self, buffer, position)  # type: ignore[name-defined]  # noqa: F821

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol.records import batch as batch_module
 from protocol.records.batch import (
     HEADER,
     RECORD_BATCH_OVERHEAD,
+    SMALL_BATCH_BYTES,
     CompressionType,
     CorruptRecordError,
     InvalidRecordError,
@@ -28,6 +30,7 @@ from protocol.records.batch import (
 )
 from protocol.records.legacy import LegacyEntry
 from tests.protocol.records.message_sets import message_set
+from tests.support.loops import FORMS, in_form
 
 REFUSALS = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError)
 
@@ -36,6 +39,12 @@ EXAMPLE = bytes.fromhex(
     "0000000000000005 0000003a ffffffff 02 66ff1b81 0000 00000000 000000000000004d 000000000000004d"
     "ffffffffffffffff ffff ffffffff 00000001  10 00 00 00 02 6b 02 76 00"
 )
+
+
+@pytest.fixture(params=FORMS, scope="module")
+def form(request: pytest.FixtureRequest) -> Any:
+    """The module: plain Python, and compiled where it has been built."""
+    return in_form(batch_module, request.param)
 
 
 def example(**fields: Any) -> bytes:
@@ -94,19 +103,84 @@ def test_attributes_each_have_their_bit() -> None:
     assert [record.timestamp for record in batch.records()] == [5000] * 3
 
 
-def test_a_view_anywhere_in_any_buffer() -> None:
+def test_a_view_anywhere_in_any_buffer(form: Any) -> None:
     for buffer_type in (bytes, bytearray, memoryview):
-        batch = RecordBatch(buffer_type(b"before" + EXAMPLE + b"after"), 6)
+        batch = form.RecordBatch(buffer_type(b"before" + EXAMPLE + b"after"), 6)
         assert batch.is_valid_crc()
         assert batch.payload() == EXAMPLE[RECORD_BATCH_OVERHEAD:]
+        assert batch.validate_records().max_timestamp == 77
         assert [record.value for record in batch.records()] == [b"v"]
 
 
-def test_header_only_needs_no_more_than_the_header() -> None:
-    batch = RecordBatch(EXAMPLE[:61], header_only=True)
+def test_header_only_needs_no_more_than_the_header(form: Any) -> None:
+    batch = form.RecordBatch(EXAMPLE[:61], header_only=True)
     assert (batch.base_offset, batch.size_in_bytes) == (5, 70)
     with pytest.raises(CorruptRecordError, match="too few"):
-        RecordBatch(EXAMPLE[:60], header_only=True)
+        form.RecordBatch(EXAMPLE[:60], header_only=True)
+    with pytest.raises(CorruptRecordError, match="too few"):
+        form.RecordBatch(EXAMPLE, -1)
+
+
+def test_what_the_header_alone_cannot_answer_is_refused(form: Any) -> None:
+    """Nothing beyond the buffer is looked at, whatever length the header claims."""
+    batch = form.RecordBatch(EXAMPLE[:61], header_only=True)
+    assert not batch.is_valid_crc()
+    with pytest.raises(InvalidRecordError):
+        batch.validate_records()
+    assert bytes(b"".join(batch.stamped(5, -1))) == EXAMPLE[:61]
+
+
+@pytest.mark.parametrize("size", [0, SMALL_BATCH_BYTES])
+def test_a_batch_is_stamped_beside_what_it_is_a_view_of(form: Any, size: int) -> None:
+    data = build_batch([(b"k", bytes(size), 1000, [])])
+    batch = form.RecordBatch(b"??" + data + b"!", 2)
+    pieces = batch.stamped((1 << 40) + 1, 7)
+    assert len(pieces) == (2 if size else 1)
+    stamped = b"".join(pieces)
+    assert stamped[16:] == data[16:]
+    assert batch.buffer == b"??" + data + b"!"
+    again = form.RecordBatch(stamped)
+    again.ensure_valid()
+    for one in (batch, again):
+        assert (one.base_offset, one.partition_leader_epoch) == ((1 << 40) + 1, 7)
+        assert one.size_in_bytes == len(data)
+
+
+FIELDS = st.tuples(
+    st.integers(-(1 << 63), (1 << 63) - 1),
+    st.integers(45, 75),
+    st.integers(-(1 << 31), (1 << 31) - 1),
+    st.sampled_from([0, 1, 2, 2, 2, 2, 255]),
+    st.integers(0, (1 << 32) - 1),
+    st.integers(-(1 << 15), (1 << 15) - 1),
+    st.integers(-(1 << 31), (1 << 31) - 1),
+    *[st.integers(-(1 << 63), (1 << 63) - 1)] * 3,
+    st.integers(-(1 << 15), (1 << 15) - 1),
+    *[st.integers(-(1 << 31), (1 << 31) - 1)] * 2,
+)
+
+
+@settings(deadline=None)
+@given(fields=FIELDS, tail=st.binary(max_size=20), before=st.binary(max_size=3), header_only=st.booleans())
+def test_both_forms_read_any_header_alike(
+    fields: tuple[int, ...], tail: bytes, before: bytes, header_only: bool
+) -> None:
+    data = before + HEADER.pack(*fields) + tail
+    answers = []
+    for name in FORMS:
+        try:
+            batch = in_form(batch_module, name).RecordBatch(data, len(before), header_only=header_only)
+        except CorruptRecordError as error:
+            answers.append(str(error))
+            continue
+        values = [getattr(batch, name) for name in RecordBatch.__slots__ if name != "buffer"]
+        try:
+            values.append(batch.validate_records(1 << 20).max_timestamp)
+        except REFUSALS as error:
+            values.append(type(error))
+        derived = (batch.last_offset, batch.next_offset, batch.last_sequence, batch.is_valid_crc())
+        answers.append((repr(batch), values, derived, b"".join(batch.stamped(3, 4))))
+    assert answers[0] == answers[-1]
 
 
 @pytest.mark.parametrize("end", range(len(EXAMPLE)))
@@ -117,23 +191,23 @@ def test_cut_at_every_byte(end: int) -> None:
 
 
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 48, 59, 2**31 - 1])
-def test_lengths_that_do_not_fit(length: int) -> None:
+def test_lengths_that_do_not_fit(form: Any, length: int) -> None:
     claimed = EXAMPLE[:8] + struct.pack(">i", length) + EXAMPLE[12:]
     with pytest.raises(CorruptRecordError):
-        RecordBatch(claimed)
+        form.RecordBatch(claimed)
 
 
-def test_another_format_is_no_v2_batch() -> None:
+def test_another_format_is_no_v2_batch(form: Any) -> None:
     for magic in (0, 1, 3, 255):
         with pytest.raises(CorruptRecordError, match=f"magic {magic}"):
-            RecordBatch(EXAMPLE[:16] + bytes([magic]) + EXAMPLE[17:])
+            form.RecordBatch(EXAMPLE[:16] + bytes([magic]) + EXAMPLE[17:])
 
 
-def test_every_bit_from_the_attributes_on_is_under_the_crc() -> None:
+def test_every_bit_from_the_attributes_on_is_under_the_crc(form: Any) -> None:
     for position in range(17, len(EXAMPLE)):
         damaged = bytearray(EXAMPLE)
         damaged[position] ^= 0x10
-        batch = RecordBatch(damaged)
+        batch = form.RecordBatch(damaged)
         assert not batch.is_valid_crc()
         with pytest.raises(CorruptRecordError, match="claims CRC"):
             batch.ensure_valid()
@@ -210,11 +284,11 @@ def test_a_codec_that_does_not_exist() -> None:
         batch.records()
 
 
-def test_validate_records_of_a_compressed_batch() -> None:
-    summary = RecordBatch(example(compression=CompressionType.LZ4)).validate_records()
+def test_validate_records_of_a_compressed_batch(form: Any) -> None:
+    summary = form.RecordBatch(example(compression=CompressionType.LZ4)).validate_records()
     assert (summary.record_count, summary.max_timestamp, summary.max_timestamp_index) == (3, 1002, 2)
     with pytest.raises(CorruptRecordError, match="more than the 10 bytes allowed"):
-        RecordBatch(example(compression=CompressionType.LZ4)).validate_records(10)
+        form.RecordBatch(example(compression=CompressionType.LZ4)).validate_records(10)
 
 
 def test_increment_sequence() -> None:
