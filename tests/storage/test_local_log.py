@@ -1,12 +1,16 @@
 """LocalLog: segments in order, reads across them, and the edges that UnifiedLog does not show."""
 
+import random
+
 import pytest
 
+from protocol.records.batch import batches
 from storage.errors import OffsetOutOfRangeError
 from storage.local_log import LogSegments
-from storage.offsets import LogOffsetMetadata
+from storage.offsets import FetchIsolation, LogOffsetMetadata
+from storage.unified_log import UnifiedLog
 from tests.storage.fault_env import FaultEnv
-from tests.storage.helpers import T0, fill, make_batch, new_log, small_config
+from tests.storage.helpers import T0, append, fill, make_batch, new_log, small_config
 from tests.storage.test_segment import make_segment
 
 
@@ -102,3 +106,88 @@ def test_the_end_moves_forward_only() -> None:
     with pytest.raises(AssertionError, match="which ends later"):
         log._local.append(1, [batch], len(batch), [(1, len(batch), T0)])
     assert (log.log_end_offset, log.size) == (3, size)
+
+
+# -- following the log at its end --
+
+
+def read(log: UnifiedLog, offset: int, max_bytes: int = 10_000) -> tuple[bytes, LogOffsetMetadata]:
+    found = log.read(offset, max_bytes, FetchIsolation.LOG_END, min_one_message=True)
+    return found.records.read(), found.fetch_offset_metadata
+
+
+def test_who_goes_on_where_a_read_ended_is_answered_without_a_look_at_the_file() -> None:
+    env = FaultEnv()
+    log = new_log(env)
+    append(log, b"a")
+    for _ in range(2):  # two who follow
+        assert read(log, 0)[0]
+        assert read(log, 1)[0] == b""
+    append(log, b"b", b"c")
+    position = log.segments[0].size
+    append(log, b"d")
+    kinds: list[str] = []
+    env.inject(lambda _number, kind, _path: kinds.append(kind))
+    for _ in range(2):
+        assert log.read(1, 10_000, FetchIsolation.LOG_END, min_one_message=True).records.size
+        assert log.read(4, 10_000, FetchIsolation.LOG_END, min_one_message=True).records.size == 0
+    assert kinds == []
+    env.inject(None)
+    assert read(log, 1)[1] == LogOffsetMetadata(1, 0, log.segments[0].size - len(read(log, 1)[0]))
+    assert read(log, 3)[1] == LogOffsetMetadata(3, 0, position)
+
+
+def test_fewer_bytes_than_there_are_come_as_they_always_did() -> None:
+    log = new_log(FaultEnv())
+    append(log, b"a")
+    read(log, 0)
+    append(log, b"b")
+    append(log, b"c")
+    first, start = read(log, 1, 1)
+    assert [batch.base_offset for batch in batches(first)] == [1]
+    assert start.message_offset == 1
+    incomplete = log.read(1, 1, FetchIsolation.LOG_END, min_one_message=False)
+    assert (incomplete.first_entry_incomplete, incomplete.records.size) == (True, 1)
+
+
+def test_what_was_cut_off_is_not_gone_on_from() -> None:
+    log = new_log(FaultEnv())
+    fill(log, 2)
+    read(log, 0)
+    append(log, b"goes")
+    read(log, 2)
+    log.truncate_to(1)
+    append(log, b"longer than what lay here before" * 4)
+    append(log, b"last")
+    found = [batch.base_offset for batch in batches(read(log, 2)[0])]
+    assert found == [2]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_followers_see_what_a_search_finds(seed: int) -> None:
+    """Appends, rolls, truncations and readers at any offset: what is answered is what a search would have found."""
+    rng = random.Random(seed)
+    env = FaultEnv()
+    log = new_log(env)
+    at = 0
+    for _ in range(150):
+        step = rng.random()
+        if step < 0.5:
+            append(log, *[bytes(rng.randrange(200))] * rng.randint(1, 3))
+        elif step < 0.55:
+            log.roll()
+        elif step < 0.6:
+            log.truncate_to(rng.randint(0, log.log_end_offset))
+        offset = rng.choice((at, rng.randint(0, log.log_end_offset)))
+        if not log.log_start_offset <= offset <= log.log_end_offset:
+            continue
+        isolation = rng.choice(list(FetchIsolation))
+        max_bytes = rng.choice((1, 200, 10_000))
+        found = log.read(offset, max_bytes, isolation, min_one_message=True)
+        log._local._set_log_end_offset(log.log_end_offset)  # forgets where reads have ended
+        again = log.read(offset, max_bytes, isolation, min_one_message=True)
+        assert found.fetch_offset_metadata == again.fetch_offset_metadata
+        assert found.records.read() == again.records.read()
+        if rng.random() < 0.5:
+            read(log, offset)
+            at = log.log_end_offset

@@ -166,7 +166,7 @@ def test_both_forms_read_any_header_alike(
     fields: tuple[int, ...], tail: bytes, before: bytes, header_only: bool
 ) -> None:
     data = before + HEADER.pack(*fields) + tail
-    answers = []
+    answers: list[object] = []
     for name in FORMS:
         try:
             batch = in_form(batch_module, name).RecordBatch(data, len(before), header_only=header_only)
