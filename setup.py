@@ -1,6 +1,6 @@
 """Compiles the few modules whose loops are too slow in Python; an install without a C compiler works the same, slower.
 
-They are those beside which a .pxd lies, under protocol/records.
+They are those beside which a .pxd of the same name lies, under protocol/.
 """
 
 from pathlib import Path
@@ -12,11 +12,12 @@ try:
 except ImportError:
     extensions = []
 else:
-    declarations = sorted(Path("protocol/records").glob("*.pxd"))
+    modules = [path.with_suffix(".py") for path in sorted(Path("protocol").rglob("*.pxd"))]
     extensions = cythonize(
         [
-            Extension(f"protocol.records.{path.stem}", [str(path.with_suffix(".py"))], depends=[str(path)])
-            for path in declarations
+            Extension(".".join(path.with_suffix("").parts), [str(path)], depends=[str(path.with_suffix(".pxd"))])
+            for path in modules
+            if path.exists()
         ],
         build_dir="build/cython",
         language_level=3,

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.codec_source import SMALL, Source, fixed_format, packing, small_packings
+from protocol.codec_source import SMALL, Source, fixed_format, minimum_size, packing, small_packings
 from protocol.reference import (
     COMPACT_LENGTH,
     MAX_LENGTH,
@@ -43,19 +43,6 @@ from protocol.reference import (
 
 if TYPE_CHECKING:
     from construct.core import Construct
-
-
-def minimum_size(value: Construct) -> int:
-    """The fewest bytes that `value` can be."""
-    fixed = fixed_format(value)
-    if fixed is not None:
-        return packing([fixed]).size
-    if isinstance(value, Prefixed):
-        return 1 if value.length is COMPACT_LENGTH else int(value.length.length)
-    if isinstance(value, StructOf):
-        return sum(minimum_size(member) for _, member in value.members) + (value.tagged is not None)
-    assert isinstance(value, NullableStruct), value
-    return 1
 
 
 class ReaderSource(Source):

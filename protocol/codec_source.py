@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from construct.core import Bytes, FormatField
 
-from protocol.reference import BOOLEAN
+from protocol.reference import BOOLEAN, COMPACT_LENGTH, NullableStruct, Prefixed, StructOf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,6 +87,19 @@ def fixed_format(value: Construct) -> str | None:
     if isinstance(value, Bytes):
         return f"{value.length}s"
     return "?" if value is BOOLEAN else None
+
+
+def minimum_size(value: Construct) -> int:
+    """The fewest bytes that `value` can be."""
+    fixed = fixed_format(value)
+    if fixed is not None:
+        return packing([fixed]).size
+    if isinstance(value, Prefixed):
+        return 1 if value.length is COMPACT_LENGTH else int(value.length.length)
+    if isinstance(value, StructOf):
+        return sum(minimum_size(member) for _, member in value.members) + (value.tagged is not None)
+    assert isinstance(value, NullableStruct), value
+    return 1
 
 
 def packing(formats: list[str]) -> Packing:

@@ -39,6 +39,9 @@ class RecordsChunk(Protocol):
         """The records themselves, exactly `size` bytes."""
 
 
+Frame: TypeAlias = bytes | memoryview
+"""A request or response without its size. Small ones are bytes, large ones a view of where they were read into."""
+
 Chunk: TypeAlias = bytes | memoryview | RecordsChunk
 """A piece of an encoded message; the pieces in order are the message."""
 

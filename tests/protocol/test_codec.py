@@ -10,16 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from protocol import reference
-from protocol.codec import (
-    decode,
-    decoder,
-    decoder_source,
-    element_encoder,
-    encode,
-    encoder,
-    encoder_source,
-    join_chunks,
-)
+from protocol.codec import decode, decoder, element_encoder, encode, encoder, join_chunks
+from protocol.codec_generated import decoder_source, encoder_source
 from protocol.errors import ProtocolError
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
@@ -40,6 +32,8 @@ SAMPLES_PER_VERSION = 3
 MUTATIONS_PER_VERSION = 30
 
 for_every_version = pytest.mark.parametrize(("message_type", "version"), every_version(), ids=version_id)
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 def assert_parity(message: Message, version: int) -> None:

@@ -1,0 +1,77 @@
+"""What either codec says about bytes that are no such message, and about messages that cannot be written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from protocol.schema import Message
+
+
+def cut_off(title: str, left: int) -> ProtocolError:
+    return ProtocolError(f"{title} is cut off: {left} bytes are too few")
+
+
+def long_varint() -> ProtocolError:
+    return ProtocolError("a varint needs more than 32 bits")
+
+
+def null(path: str) -> ProtocolError:
+    return ProtocolError(f"{path} is null where no null can be")
+
+
+def short(path: str, length: int, left: int) -> ProtocolError:
+    return ProtocolError(f"{path} claims {length} bytes and there are {left}")
+
+
+def too_long(path: str, length: int) -> ProtocolError:
+    return ProtocolError(f"{path} claims {length} bytes, more than a string can have")
+
+
+def too_many(path: str, count: int, left: int) -> ProtocolError:
+    return ProtocolError(f"{path} claims {count} elements in {left} bytes")
+
+
+def bad_marker(path: str, marker: int) -> ProtocolError:
+    return ProtocolError(
+        f"{path} has the marker {marker}, which says neither that it is there nor that it is not"
+    )
+
+
+def wrong_size(path: str, tag: int, excess: int) -> ProtocolError:
+    return ProtocolError(f"{path} (tag {tag}) and the size it claims differ by {abs(excess)} bytes")
+
+
+def misplaced_tag(tag: int) -> ProtocolError:
+    return ProtocolError(f"tag {tag} does not belong to this version")
+
+
+def not_carried(name: str, version: int) -> ValueError:
+    return ValueError(f"{name} cannot be sent in version {version}, and does not have its default")
+
+
+def too_long_to_write(name: str, length: int) -> ValueError:
+    return ValueError(f"{name} has {length} bytes, more than a string can have")
+
+
+def wrong_uuid(value: bytes) -> ValueError:
+    return ValueError(f"a UUID has 16 bytes, {value!r} has {len(value)}")
+
+
+def known_tag(tag: int, name: str) -> ValueError:
+    return ValueError(f"tag {tag} is {name}, and cannot be among the unknown ones")
+
+
+def explained(message: Message, error: Exception, version: int) -> ValueError:
+    """Why the codec failed, in the words of the construct, which knows where in the message it was."""
+    from protocol.reference import build
+
+    try:
+        build(message, version)
+    except ValueError as explanation:
+        return explanation
+    except (TypeError, AttributeError):
+        pass  # a value of another type than the field has: the first error says as much as this one
+    return ValueError(f"{type(message).__name__} v{version}: {error}")
