@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
-from uuid import UUID, uuid4
+from typing import TYPE_CHECKING, Final
 
 from broker.blocking import BlockingRunner
 from broker.controller.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -18,6 +17,7 @@ from broker.coordinator.runtime import CoordinatorRuntime
 from broker.coordinator.transaction.coordinator import TransactionCoordinator
 from broker.coordinator.transaction.shard import TransactionCoordinatorShard
 from broker.coordinator.txn import MarkerWriter, ProducerIds
+from broker.coordinator.uuids import random_uuid
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.replica_manager import ReplicaManager
 from broker.transactional_appends import TransactionalAppends
@@ -32,6 +32,9 @@ from config.catalogue.groups import (
 )
 from config.catalogue.transactions import TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE
 from protocol.records.compression import CompressionType
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 TRANSACTION_WRITE_TIMEOUT_MS: Final = 60_000
 """How long a transaction's record may wait to be committed; as long as a transaction lasts by default."""
@@ -53,7 +56,7 @@ class CoordinatorSurroundings:
         loading: BlockingRunner,
         producer_ids: ProducerIds,
         now_ms: Callable[[], int],
-        new_uuid: Callable[[], UUID] = uuid4,
+        new_uuid: Callable[[], UUID] = random_uuid,
     ) -> None:
         self.config = config
         self.node_id = node_id

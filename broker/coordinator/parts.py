@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
-from uuid import UUID, uuid4
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from broker.blocking import BlockingRunner
 from broker.coordinator.partition_log import PartitionLogs
@@ -13,11 +12,15 @@ from broker.coordinator.record_types import RecordTypes
 from broker.coordinator.runtime_probe import RuntimeProbe
 from broker.coordinator.serde import RecordSerde
 from broker.coordinator.shard import CoordinatorShard, ShardContext
+from broker.coordinator.uuids import random_uuid
 from broker.metadata.image import MetadataImage
 from broker.timer import Timer
 from config.broker_config import BrokerConfig
 from protocol.records.compression import CompressionType
 from protocol.records.layout import NO_SEQUENCE
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 S = TypeVar("S", bound=CoordinatorShard)
 
@@ -54,7 +57,7 @@ class RuntimeParts(Generic[S]):
         compression: Callable[[], CompressionType] = lambda: CompressionType.NONE,
         is_needed: Callable[[CoordinatorRecord], bool] = lambda _: True,
         base_sequence: int = NO_SEQUENCE,
-        new_uuid: Callable[[], UUID] = uuid4,
+        new_uuid: Callable[[], UUID] = random_uuid,
         probe: RuntimeProbe | None = None,
     ) -> None:
         self.topic = topic

@@ -12,14 +12,17 @@ Source: org.apache.kafka.coordinator.common.runtime: CoordinatorShard, Coordinat
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
-from uuid import UUID, uuid4
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from broker.coordinator.record import CoordinatorRecord
+from broker.coordinator.uuids import random_uuid
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.request import Pending
 from config.broker_config import BrokerConfig
 from protocol.errors import ApiError
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -88,7 +91,7 @@ class ShardContext:
         timer: CoordinatorTimer,
         now_ms: Callable[[], int],
         image: Callable[[], MetadataImage],
-        new_uuid: Callable[[], UUID] = uuid4,
+        new_uuid: Callable[[], UUID] = random_uuid,
     ) -> None:
         self.partition = partition
         self.epoch = epoch

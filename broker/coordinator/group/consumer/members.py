@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from uuid import UUID
+from typing import TYPE_CHECKING
 
 from broker.coordinator.group.consumer import records
 from broker.coordinator.group.consumer.group import ConsumerGroup
@@ -16,6 +16,9 @@ from broker.coordinator.group.consumer.member import STATIC_LEAVE_EPOCH, Consume
 from broker.coordinator.group.consumer.reconciliation import Owned
 from broker.coordinator.record import CoordinatorRecord
 from protocol.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 logger = logging.getLogger("barnabas.groups")
 
