@@ -137,7 +137,9 @@ class FakeTransport:
     def send_file(self, file: int, position: int, size: int) -> int:
         self._check()
         room = size if self.peer_window is None else min(self.peer_window, size)
-        return self.send(os.pread(file, room, position)) if room else self.send(b"?")
+        if not room:
+            raise BlockingIOError
+        return self.send(os.pread(file, room, position))
 
     def close(self) -> None:
         assert not self.closed

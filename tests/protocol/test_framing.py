@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import ProtocolError
-from protocol.framing import Frame, Framer, size_prefix
+from protocol.framing import LARGE_FRAME_BYTES, Frame, Framer, size_prefix
 
 LIMIT = 1000
 
@@ -144,3 +144,75 @@ def test_one_frame_over_many_reads(step: int) -> None:
     stream = on_the_wire(body, b"next")
     pieces = [stream[i : i + step] for i in range(0, len(stream), step)]
     assert feed(Framer(len(body)), *pieces) == [body, b"next"]
+
+
+# ---- large frames, with a place of their own
+
+
+class Places:
+    """Memory for large frames, which the test can look into."""
+
+    def __init__(self, most: int = 100) -> None:
+        self.given: list[memoryview] = []
+        self.most = most
+
+    def __call__(self, size: int) -> memoryview | None:
+        if len(self.given) == self.most:
+            return None
+        self.given.append(memoryview(bytearray(size)))
+        return self.given[-1]
+
+
+def read_on(framer: Framer, stream: bytes, step: int) -> list[Frame]:
+    """Reads as a connection does: into the rest of a large frame, and into a buffer of its own otherwise."""
+    frames: list[Frame] = []
+    buffer = memoryview(bytearray(step))
+    position = 0
+    while position < len(stream):
+        target = buffer if framer.rest is None else framer.rest[:step]
+        size = min(len(target), len(stream) - position)
+        target[:size] = stream[position : position + size]
+        position += size
+        if framer.rest is None:
+            framer.feed(buffer[:size], frames)
+        else:
+            framer.filled(size, frames)
+        buffer[:] = b"\xff" * step
+    return frames
+
+
+SIZES = st.one_of(st.integers(0, 50), st.integers(LARGE_FRAME_BYTES - 2, 3 * LARGE_FRAME_BYTES))
+
+
+@given(
+    st.lists(SIZES, max_size=6),
+    st.one_of(st.integers(1000, 5000), st.integers(LARGE_FRAME_BYTES, 4 * LARGE_FRAME_BYTES)),
+    st.integers(0, 3),
+)
+def test_large_frames_are_the_same_in_a_place_of_their_own(sizes: list[int], step: int, places: int) -> None:
+    bodies = [bytes([number + 1]) * size for number, size in enumerate(sizes)]
+    framer = Framer(1 << 20, Places(places))
+    assert read_on(framer, on_the_wire(*bodies), step) == bodies
+    assert (framer.buffered, framer.started, framer.rest) == (0, False, None)
+
+
+def test_what_follows_the_beginning_of_a_large_frame_goes_straight_to_its_place() -> None:
+    places = Places()
+    framer = Framer(1 << 20, places)
+    frames: list[Frame] = []
+    framer.feed(memoryview(size_prefix(LARGE_FRAME_BYTES) + b"begin"), frames)
+    assert framer.rest is not None
+    assert framer.buffered == 9
+    framer.rest[:3] = b"end"
+    framer.filled(3, frames)
+    assert framer.buffered == 12
+    assert bytes(places.given[0][:9]) == b"beginend\0"
+    framer.filled(LARGE_FRAME_BYTES - 8, frames)
+    assert frames == [places.given[0]]
+
+
+def test_a_lost_connection_lets_go_of_its_place() -> None:
+    framer = Framer(1 << 20, Places())
+    framer.feed(memoryview(size_prefix(LARGE_FRAME_BYTES) + b"begin"), [])
+    framer.forget()
+    assert (framer.buffered, framer.started, framer.rest) == (0, False, None)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import random
+from pathlib import Path
+
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker.network.send_queue import PIECE_BYTES, RecordsGoneError, SendQueue
+from broker.network.send_queue import PIECE_BYTES, SENDFILE_BYTES, TURN_BYTES, RecordsGoneError, SendQueue
 from protocol.wire import Chunk
+from storage.env import RealFile
+from storage.offsets import FileRecords
+from tests.broker.fakes import FakeTransport
 from tests.broker.scripted import FakeRecords, SliceableRecords
 
 
@@ -66,3 +74,119 @@ def test_every_byte_is_sent_once_in_pieces_of_bounded_size(items: list[Chunk]) -
     pieces = drained(queue)
     assert b"".join(pieces) == expected
     assert all(len(piece) <= 2 * PIECE_BYTES for piece in pieces)
+
+
+# ---- on a transport
+
+
+class OnDisk:
+    """A file in a directory of the test, as the storage has it: records are slices of it."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self.data = random.Random(size).randbytes(size)
+        path.write_bytes(self.data)
+        self.file = RealFile(os.open(path, os.O_RDWR))
+
+    def records(self, position: int, size: int) -> FileRecords:
+        return FileRecords(self.file, position, size)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> OnDisk:
+    return OnDisk(tmp_path / "0.log", 5 * TURN_BYTES)
+
+
+def test_records_in_a_file_go_out_by_sendfile(disk: OnDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FileRecords, "read", None)
+    queue, transport = SendQueue(), FakeTransport()
+    queue.put([b"before", disk.records(10, SENDFILE_BYTES), b"after"])
+    queue.send(transport)
+    assert transport.sent == b"before" + disk.data[10 : 10 + SENDFILE_BYTES] + b"after"
+
+
+def test_a_few_records_are_sent_with_what_is_around_them(disk: OnDisk) -> None:
+    queue, transport = SendQueue(), FakeTransport()
+    queue.put([b"before", disk.records(10, SENDFILE_BYTES - 1), b"after"])
+    queue.send(transport)
+    assert transport.sent == b"before" + disk.data[10 : 9 + SENDFILE_BYTES] + b"after"
+    assert transport.writes == 1
+
+
+def test_others_get_a_turn_before_all_of_a_large_answer_is_sent(disk: OnDisk) -> None:
+    queue, transport = SendQueue(), FakeTransport()
+    queue.put([disk.records(0, len(disk.data))])
+    turns = []
+    while queue:
+        turns.append(queue.send(transport))
+    assert turns == [TURN_BYTES] * 5
+    assert transport.sent == disk.data
+
+
+@pytest.mark.parametrize("end", [0, SENDFILE_BYTES + 5])
+def test_a_file_that_is_cut_under_an_answer_ends_it(disk: OnDisk, end: int) -> None:
+    queue, transport = SendQueue(), FakeTransport()
+    queue.put([disk.records(0, 2 * SENDFILE_BYTES)])
+    disk.file.truncate(end)
+
+    def send_all() -> None:
+        while queue:
+            queue.send(transport)
+
+    with pytest.raises(RecordsGoneError, match="truncated"):
+        send_all()
+
+
+def test_a_file_that_was_closed_is_not_taken_for_another(disk: OnDisk) -> None:
+    queue = SendQueue()
+    queue.put([disk.records(0, 2 * SENDFILE_BYTES)])
+    disk.file.close()
+    with pytest.raises(RecordsGoneError, match="closed"):
+        queue.send(FakeTransport())
+
+
+def test_a_disk_that_fails_is_not_taken_for_a_client_that_leaves(disk: OnDisk) -> None:
+    class Broken(FakeTransport):
+        def send_file(self, file: int, position: int, size: int) -> int:
+            raise OSError(errno.EIO, "the disk")
+
+    queue = SendQueue()
+    queue.put([disk.records(0, 2 * SENDFILE_BYTES)])
+    with pytest.raises(RecordsGoneError, match="the disk"):
+        queue.send(Broken())
+
+
+def test_a_client_that_leaves_is_not_taken_for_a_disk_that_fails(disk: OnDisk) -> None:
+    for chunks in ([b"data"], [disk.records(0, 2 * SENDFILE_BYTES)]):
+        queue, transport = SendQueue(), FakeTransport()
+        queue.put(chunks)  # type: ignore[arg-type]
+        transport.lost = ConnectionResetError()
+        with pytest.raises(ConnectionResetError):
+            queue.send(transport)
+
+
+SLICES = st.tuples(st.integers(0, 300_000), st.one_of(st.integers(0, 100), st.integers(0, 700_000)))
+
+
+@given(
+    st.lists(st.one_of(SLICES, st.binary(max_size=50), st.integers(0, 400_000).map(bytes)), max_size=6),
+    st.lists(st.integers(1, 600_000), max_size=8),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_byte_arrives_once_however_the_client_reads(
+    disk: OnDisk, items: list[tuple[int, int] | bytes], reads: list[int]
+) -> None:
+    expected = b"".join(
+        item if isinstance(item, bytes) else disk.data[item[0] : item[0] + item[1]] for item in items
+    )
+    queue, transport = SendQueue(), FakeTransport()
+    queue.put([item if isinstance(item, bytes) else disk.records(*item) for item in items])
+    transport.peer_window = 0
+    sent = queue.send(transport)
+    for count in reads:
+        transport.peer_window = count
+        sent += queue.send(transport)
+    transport.peer_window = None
+    while queue:
+        sent += queue.send(transport)
+    assert sent == len(expected)
+    assert transport.sent == expected

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import random
 import socket
 import struct
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.network.listeners import ListenError
-from protocol.framing import size_prefix
+from protocol.framing import Frame, size_prefix
+from storage.env import RealFile
+from storage.offsets import FileRecords
 from tests.broker.network.test_listeners import has_ipv6_loopback
 from tests.broker.scripted import FakeRecords, SliceableRecords, framed
 from tests.broker.socket_house import MIB, Address, Client, House, Run, house
@@ -101,6 +106,79 @@ def test_records_reach_the_client(run: Run) -> None:
             client.send("records r", "records s")
             assert await client.answer() == b"abc" + b"r" * 20 * MIB
             assert await client.answer() == b"abc" + b"r" * 10
+            await client.leaves()
+
+    run(dialogue())
+
+
+def test_records_in_a_file_reach_clients_that_read_side_by_side(run: Run, tmp_path: Path) -> None:
+    data = random.Random(1).randbytes(9 * MIB)
+    (tmp_path / "0.log").write_bytes(data)
+    file = RealFile(os.open(tmp_path / "0.log", os.O_RDWR))
+
+    async def dialogue() -> None:
+        async with house() as home:
+            home.handler.records["r"] = FileRecords(file, 5, 8 * MIB)
+            home.handler.records["s"] = FileRecords(file, 3, 100)
+            clients = [await Client.dials(home.port, limit=MIB) for _ in range(3)]
+            for client in clients:
+                client.send("records r", "records s", "echo done")
+            for client in clients:
+                assert await client.answer() == b"abc" + data[5 : 5 + 8 * MIB]
+                assert await client.answer() == b"abc" + data[3:103]
+                assert await client.answer() == b"done"
+                await client.leaves()
+            sent = home.probe.listener("PLAINTEXT").bytes_out
+            assert sent == 3 * (8 * MIB + 100 + 6 + 4 + 12)
+
+    run(dialogue())
+
+
+def test_a_log_that_is_cut_under_an_answer_ends_the_connection(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "0.log").write_bytes(bytes(9 * MIB))
+    file = RealFile(os.open(tmp_path / "0.log", os.O_RDWR))
+
+    async def dialogue() -> None:
+        async with house() as home:
+            home.handler.records["r"] = FileRecords(file, 0, 9 * MIB)
+            client, other = await Client.dials(home.port, limit=1024), await Client.dials(home.port)
+            client.send("records r")
+            await client.reader.readexactly(7)
+            file.truncate(100)
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+                await client.reader.readexactly(9 * MIB)
+            assert await other.asks("echo fine") == b"fine"
+            await asyncio.gather(client.leaves(), other.leaves())
+
+    run(dialogue())
+
+
+def test_who_hangs_up_behind_a_large_answer_sends_it_first(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house() as home:
+            client = await Client.dials(home.port, limit=1024)
+            client.send(f"big {8 * MIB}", "close")
+            assert await client.answer() == bytes(8 * MIB)
+            assert await client.sees_the_end()
+            await client.leaves()
+
+    run(dialogue())
+
+
+def test_large_requests_that_wait_keep_what_they_hold(run: Run) -> None:
+    """Their memory is used again only when nobody looks into it."""
+
+    async def dialogue() -> None:
+        async with house() as home:
+            frames: list[Frame] = []
+            home.server._listening["PLAINTEXT"].context.handle = lambda info, frame: (
+                frames.append(frame) or [b"taken"]  # type: ignore[func-returns-value]
+            )
+            client = await Client.dials(home.port, limit=MIB)
+            for number in range(20):
+                assert await client.asks(f"{number:02}" * 200_000) == b"taken"
+            assert [bytes(frame) for frame in frames] == [b"%02d" % n * 200_000 for n in range(20)]
+            assert isinstance(frames[0], memoryview)
             await client.leaves()
 
     run(dialogue())
