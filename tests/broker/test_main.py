@@ -133,5 +133,5 @@ def test_what_is_wrong_with_the_configuration_is_named_and_the_collector_works_a
 def test_serving_needs_nothing_heavy() -> None:
     code = "import sys; import broker.__main__, broker.serving, broker.server; print(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    heavy = {"click", "rich", "structlog", "prometheus_client", "google.protobuf", "logging.handlers"}
+    heavy = {"click", "rich", "structlog", "prometheus_client", "google.protobuf", "logging.handlers", "uuid"}
     assert not heavy & set(ended.stdout.split())
