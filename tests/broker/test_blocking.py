@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 
 import pytest
 
@@ -58,6 +59,52 @@ async def test_the_loop_goes_on_while_a_thread_waits() -> None:
     gate.set()
     assert await asyncio.wait_for(ended, 10) is None
     runner.close()
+
+
+async def test_as_many_threads_work_as_there_is_work_and_no_more_than_allowed() -> None:
+    loop = asyncio.get_running_loop()
+    runner = ThreadRunner(loop, 2)
+    gate = threading.Event()
+    names: list[str] = []
+
+    async def work(count: int) -> set[str]:
+        """The threads that did so much work at the same time."""
+        names.clear()
+        ended: list[asyncio.Future[None]] = [loop.create_future() for _ in range(count)]
+
+        def one() -> None:
+            names.append(threading.current_thread().name)
+            assert gate.wait(10)
+
+        for future in ended:
+            runner.submit(one, lambda error, future=future: future.set_result(error))  # type: ignore[misc]
+        gate.set()
+        assert await asyncio.wait_for(asyncio.gather(*ended), 10) == [None] * count
+        gate.clear()
+        return set(names)
+
+    assert len(await work(1)) == 1
+    before = threading.active_count()
+    assert len(await work(1)) == 1
+    assert threading.active_count() == before
+    assert len(await work(5)) <= 2
+    assert threading.active_count() == before + 1
+    runner.close()
+    assert threading.active_count() == before - 1
+
+
+async def test_what_a_thread_has_done_is_not_kept() -> None:
+    class Big:
+        def __call__(self) -> None: ...
+
+    runner = ThreadRunner(asyncio.get_running_loop(), 1)
+    work, ended = Big(), asyncio.get_running_loop().create_future()
+    gone = weakref.ref(work)
+    runner.submit(work, ended.set_result)
+    del work
+    await asyncio.wait_for(ended, 10)
+    runner.close()  # the thread has gone on to wait for more
+    assert gone() is None
 
 
 async def test_close_waits_for_what_was_submitted_and_what_follows_is_done_at_once() -> None:
