@@ -33,11 +33,12 @@ class FetchPartition:
     `source` is the partition that was read (None where that failed), and `start` where in it the read began.
 
     In a session it is a Watcher: `place` is where it stands in the purgatory, if it does, and `turn` grows in the order
-    in which partitions are read.
+    in which partitions are read. `data` is what a session that answers everything says of it while it rests.
     """
 
     __slots__ = (
         "current_leader_epoch",
+        "data",
         "fetch_offset",
         "fetcher_log_start_offset",
         "high_watermark",
@@ -68,6 +69,7 @@ class FetchPartition:
         self.start: LogOffsetMetadata | None = None
         self.session: FetchSession | None = None
         self.place: Watchers | None = None
+        self.data: FetchResponse.PartitionData | None = None
         self.turn = 0
         self.update(request)
 
@@ -78,6 +80,16 @@ class FetchPartition:
         self.current_leader_epoch = max(NO_EPOCH, request.current_leader_epoch)
         self.last_fetched_epoch = request.last_fetched_epoch
         self.fetcher_log_start_offset = request.log_start_offset
+
+    def asks_for(self, request: FetchRequest.FetchPartition) -> bool:
+        """Whether `request` is what was asked for before."""
+        return (
+            self.fetch_offset == request.fetch_offset
+            and self.max_bytes == request.partition_max_bytes
+            and self.current_leader_epoch == max(NO_EPOCH, request.current_leader_epoch)
+            and self.last_fetched_epoch == request.last_fetched_epoch
+            and self.fetcher_log_start_offset == request.log_start_offset
+        )
 
     def answered(self, data: FetchResponse.PartitionData) -> None:
         """Remembers what the reader now knows; an error makes the next answer news whatever it says."""

@@ -8,18 +8,23 @@ goes on with full fetches. Source: kafka.server.FetchSession.
 What Kafka has not: a consumer's partition that has nothing new to say **rests**. It stands under its key in the fetch
 purgatory, and is read again when something has happened there, when the reader asks for another offset, or when a look
 around (`FetchSession.look_around`) finds it changed. So a fetch costs what has changed, not what is in its session.
+
+Readers that know no sessions (librdkafka) name everything each time and are told of everything. What they asked for
+last on their connection is kept all the same, as a session without an id (`answers_all`), so that here, too, only what
+has changed is read.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from broker.fetch_partition import FetchPartition, PartitionKey, size_of
+from broker.fetch_context import FetchContext
+from broker.fetch_partition import FetchPartition, PartitionKey
 from broker.purgatory import Watchers
 from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.fetch import FetchRequest
 from protocol.wire import Uuid
 
 NO_SESSION: Final = 0
@@ -27,6 +32,12 @@ INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 EVICTION_MS: Final = 120_000
 LOOK_AROUND_MS: Final = 1000
+FOLLOWER: Final = -1
+"""In place of an isolation level: of a follower that reads in a session no partition ever rests."""
+
+MAX_UNNAMED_SESSIONS: Final = 1000
+MAX_UNNAMED_PARTITIONS: Final = 100_000
+"""Of readers that know no sessions, over all connections; some 300 bytes each."""
 
 _NONE: Final = ErrorCode.NONE
 
@@ -40,6 +51,7 @@ class FetchSession:
     __slots__ = (
         "_last_turn",
         "active",
+        "answers_all",
         "created_ms",
         "epoch",
         "is_closed",
@@ -64,6 +76,7 @@ class FetchSession:
         now_ms: int,
     ) -> None:
         self.session_id = session_id
+        self.answers_all = session_id == NO_SESSION
         self.partitions: dict[PartitionKey, FetchPartition] = {}
         self.privileged = privileged
         self.uses_topic_ids = uses_topic_ids
@@ -92,6 +105,37 @@ class FetchSession:
             self.wake(partition)
             del self.active[partition]
             partition.leave()
+
+    def name_all(self, request: FetchRequest, name_of: Callable[[Uuid], str | None]) -> list[FetchPartition]:
+        """Has the session be of exactly what `request` names; returns that in its order.
+
+        What is asked for as it was before rests on if it rests.
+        """
+        named: list[FetchPartition] = []
+        before = self._last_turn
+        for topic in request.topics:
+            topic_id = topic.topic_id
+            name = name_of(topic_id) if self.uses_topic_ids else topic.topic
+            name_or_id = topic_id if self.uses_topic_ids else topic.topic
+            for wanted in topic.partitions:
+                key = (name_or_id, wanted.partition)
+                partition = self.partitions.get(key)
+                if partition is None:
+                    partition = FetchPartition(key, name, topic_id, wanted)
+                    self.add(partition)
+                    named.append(partition)
+                    continue
+                if partition.topic != name or not partition.asks_for(wanted):
+                    self.wake(partition)
+                    partition.topic = name
+                    partition.update(wanted)
+                if partition.turn <= before:  # and is not named for the second time
+                    self.give_last_turn(partition)
+                    named.append(partition)
+        if len(named) != len(self.partitions):
+            for partition in [one for one in self.partitions.values() if one.turn <= before]:
+                self.forget(partition.key)
+        return named
 
     def due(self) -> list[FetchPartition]:
         """What is to be read now, in the order in which it is to be read."""
@@ -129,12 +173,19 @@ class FetchSession:
                 if not rests_on(partition):
                     self.wake(partition)
 
+    def follow_isolation(self, level: int) -> None:
+        """What the reader may see has perhaps changed: then nothing is known of anything."""
+        if level != self.isolation_level:
+            self.look_around(lambda _: False)
+            self.isolation_level = level
+
     def close(self) -> None:
         """Nobody will ask for it again; a fetch that waits is still answered, and the last to go takes this with it."""
         self.is_closed = True
         if not self.waiting:
             for partition in self.partitions.values():
                 partition.leave()
+                partition.session = None  # they refer to each other, and need not wait for the collector
 
     @property
     def has_had_its_time(self) -> bool:
@@ -222,100 +273,16 @@ class FetchSessionCache:
         return True
 
 
-class FetchContext:
-    """What one fetch request reads, and how its answer is put together.
-
-    `partitions` is what there is to read, in its order: of an incremental fetch, what does not rest.
-    """
-
-    __slots__ = ("_create", "_epoch", "error", "incremental", "partitions", "session")
-
-    def __init__(
-        self,
-        partitions: Iterable[FetchPartition] = (),
-        *,
-        error: ErrorCode = _NONE,
-        session: FetchSession | None = None,
-        create: Callable[[], FetchSession | None] | None = None,
-    ) -> None:
-        self.partitions: Sequence[FetchPartition] = list(partitions)
-        self.error = error
-        self.session = session
-        self.incremental = session is not None
-        self._create = create
-        self._epoch = session.epoch if session is not None else INITIAL_EPOCH
-
-    def look_again(self) -> None:
-        """Brings `partitions` up to date: what has been woken since is there as well."""
-        if self.incremental and self.session is not None:
-            self.partitions = self.session.due()
-
-    def response(self, data: Sequence[FetchResponse.PartitionData]) -> FetchResponse:
-        """The answer from one PartitionData for each of `partitions`, in their order."""
-        if self.error is not _NONE:
-            return FetchResponse.make(error_code=self.error)
-        if self._create is not None:
-            self.session = self._create()
-        session = self.session
-        answers = zip(self.partitions, data, strict=True)
-        if session is None:
-            return FetchResponse.make(responses=_by_topic(answers))
-        if not self.incremental:
-            shown = list(answers)
-            for partition, told in shown:
-                partition.answered(told)
-        elif session.epoch == self._epoch:
-            shown = self._news(session, answers)
-        else:
-            # The session has gone on while this request waited: its reader knows more than this answer would say.
-            return FetchResponse.make(
-                session_id=session.session_id, error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH
-            )
-        return FetchResponse.make(session_id=session.session_id, responses=_by_topic(shown))
-
-    @staticmethod
-    def _news(
-        session: FetchSession, answers: Iterable[tuple[FetchPartition, FetchResponse.PartitionData]]
-    ) -> list[tuple[FetchPartition, FetchResponse.PartitionData]]:
-        """Only what is new; partitions that gave records go to the end, so that each has its turn at the front."""
-        news = []
-        for answer in answers:
-            partition, data = answer
-            if partition.is_news(data):
-                partition.answered(data)
-                news.append(answer)
-                if size_of(data):
-                    session.give_last_turn(partition)
-        return news
-
-
-def _by_topic(
-    answers: Iterable[tuple[FetchPartition, FetchResponse.PartitionData]],
-) -> list[FetchResponse.FetchableTopicResponse]:
-    """Groups neighbours of one topic, keeping the order: consumers read from the front."""
-    topics: list[FetchResponse.FetchableTopicResponse] = []
-    last_name: str | None = None
-    last_id: Uuid | None = None
-    partitions: list[FetchResponse.PartitionData] = []
-    for partition, data in answers:
-        name, topic_id = partition.topic or "", partition.topic_id
-        if topic_id != last_id or name != last_name:
-            last_name, last_id, partitions = name, topic_id, []
-            topics.append(
-                FetchResponse.FetchableTopicResponse.make(
-                    topic=name, topic_id=topic_id, partitions=partitions
-                )
-            )
-        partitions.append(data)
-    return topics
-
-
 class FetchManager:
     """Turns a fetch request into the context that it is read in."""
 
     def __init__(self, cache: FetchSessionCache, now_ms: Callable[[], int]) -> None:
         self.cache = cache
         self._now_ms = now_ms
+        self._unnamed: OrderedDict[int, FetchSession] = (
+            OrderedDict()
+        )  # by connection, the longest unused first
+        self._unnamed_partitions = 0
 
     def context(
         self,
@@ -324,10 +291,16 @@ class FetchManager:
         name_of: Callable[[Uuid], str | None],
         *,
         is_follower: bool,
+        connection_id: int | None = None,
     ) -> FetchContext:
-        """The context of `request`: `name_of` resolves topic ids (None for an unknown one), used from version 13."""
+        """The context of `request`: `name_of` resolves topic ids (None for an unknown one), used from version 13.
+
+        With a `connection_id` what is asked for without a session is kept for the next request of the connection.
+        """
         uses_topic_ids = api_version >= 13
         epoch = request.session_epoch
+        if epoch == FINAL_EPOCH and connection_id is not None and not is_follower:
+            return self._without_session(request, uses_topic_ids, name_of, connection_id)
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             return self._full(request, uses_topic_ids, name_of, is_follower=is_follower)
         session = self.cache.get(request.session_id)
@@ -360,6 +333,44 @@ class FetchManager:
 
         return FetchContext(partitions.values(), create=create)
 
+    def _without_session(
+        self,
+        request: FetchRequest,
+        uses_topic_ids: bool,
+        name_of: Callable[[Uuid], str | None],
+        connection_id: int,
+    ) -> FetchContext:
+        """As `_full` in the final epoch, with what rests since the connection's last such request left at rest."""
+        if request.session_id != NO_SESSION:
+            self.cache.remove(request.session_id)
+        session = self._unnamed.get(connection_id)
+        if session is not None and session.waiting:  # a second fetch beside the one that waits
+            return FetchContext(dict(_requested(request, uses_topic_ids, name_of)).values())
+        now_ms = self._now_ms()
+        if session is None or session.uses_topic_ids != uses_topic_ids:
+            self._forget_unnamed(connection_id)
+            session = self._unnamed[connection_id] = FetchSession(
+                NO_SESSION, {}, privileged=False, uses_topic_ids=uses_topic_ids, now_ms=now_ms
+            )
+        else:
+            self._unnamed.move_to_end(connection_id)
+        session.last_used_ms = now_ms
+        session.follow_isolation(request.isolation_level)
+        self._unnamed_partitions -= len(session.partitions)
+        named = session.name_all(request, name_of)
+        self._unnamed_partitions += len(named)
+        while (
+            len(self._unnamed) > MAX_UNNAMED_SESSIONS or self._unnamed_partitions > MAX_UNNAMED_PARTITIONS
+        ) and len(self._unnamed) > 1:
+            self._forget_unnamed(next(iter(self._unnamed)))
+        return FetchContext(session.due(), session=session, named=named)
+
+    def _forget_unnamed(self, connection_id: int) -> None:
+        session = self._unnamed.pop(connection_id, None)
+        if session is not None:
+            self._unnamed_partitions -= len(session.partitions)
+            session.close()
+
     def _incremental(
         self,
         request: FetchRequest,
@@ -386,9 +397,7 @@ class FetchManager:
         if not session.partitions:
             self.cache.remove(session.session_id)
             return FetchContext(dict(_requested(request, uses_topic_ids, name_of)).values())
-        if is_follower or request.isolation_level != session.isolation_level:
-            session.look_around(lambda _: False)  # what a reader may see has changed: nothing is known of it
-            session.isolation_level = request.isolation_level
+        session.follow_isolation(FOLLOWER if is_follower else request.isolation_level)
         session.epoch = next_epoch(session.epoch)
         self.cache.touch(session, self._now_ms())
         due = session.due()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from broker.blocking import BlockingRunner, Work
 from broker.delayed_operations import DelayedDeleteRecords, DelayedProduce
 from broker.error_map import MAPPED_ERRORS, error_code_of
-from broker.fetch_session import FetchContext
+from broker.fetch_context import FetchContext
 from broker.log_flusher import LogFlusher
 from broker.log_setup import RateLimit
 from broker.metadata.image import MetadataDelta, MetadataImage
@@ -282,7 +282,10 @@ class ReplicaManager:
                 self.fetch_purgatory.check_and_complete(partition.key)
         if not waiting or required_acks == 0:
             return results
-        return self._when_acknowledged(waiting, results, required_acks, timeout_ms)
+        operation = DelayedProduce(timeout_ms, waiting, results, required_acks)
+        keys = [item.partition.key for item in waiting]
+        self.produce_purgatory.try_complete_else_watch(operation, keys)
+        return operation.pending
 
     def _count(self, partition: Partition, info: LogAppendInfo, size: int) -> None:
         traffic = partition.traffic
@@ -300,21 +303,6 @@ class ReplicaManager:
             return log.unflushed_messages >= log.config.flush_messages
         # The first copy's acknowledgement may still wait for the disk; the second must not overtake it.
         return info.duplicate and self.flusher.is_flushing(log) and log.recovery_point <= info.last_offset
-
-    def _when_acknowledged(
-        self,
-        waiting: Sequence[Unacknowledged],
-        results: list[AppendResult],
-        required_acks: int,
-        timeout_ms: int,
-    ) -> Pending[list[AppendResult]]:
-        pending: Pending[list[AppendResult]] = Pending()
-        operation = DelayedProduce(
-            timeout_ms, waiting, results, required_acks, lambda: pending.complete(results)
-        )
-        keys = [item.partition.key for item in waiting]
-        self.produce_purgatory.try_complete_else_watch(operation, keys)
-        return pending
 
     def _refused(self, topic: str, error: Exception, size: int) -> AppendError:
         code = error_code_of(error)

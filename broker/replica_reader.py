@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from broker.delayed_fetch import DelayedFetch, readable_end
 from broker.error_map import MAPPED_ERRORS, error_code_of
+from broker.fetch_context import FetchContext
 from broker.fetch_partition import FetchPartition, size_of
-from broker.fetch_session import LOOK_AROUND_MS, FetchContext, FetchSession
+from broker.fetch_session import LOOK_AROUND_MS, FetchSession
 from broker.partition import Partition
 from broker.partition_io import FetchParams, TopicProbe
 from broker.request import Pending
@@ -56,7 +57,7 @@ class ReplicaReader:
         Pending while there is less than `min_bytes` to give. Partitions of a consumer's session that have nothing new
         to say are put to rest.
         """
-        session = context.session if context.incremental and params.replica_id == CONSUMER else None
+        session = context.session if params.replica_id == CONSUMER else None
         if session is not None and session.last_used_ms // LOOK_AROUND_MS != session.looked_around:
             session.look_around(lambda request: _has_nothing_new(request, params.isolation))
             context.look_again()
@@ -143,12 +144,22 @@ class ReplicaReader:
                     is_wrong = True
                 elif size := size_of(data):
                     total += size
-                elif session is not None and _has_nothing_new(request, params.isolation):
-                    if request.place is None:
-                        request.place = self._replicas.fetch_purgatory.watch(request.source.key, request)
-                    session.rest(request)
+                elif session is not None:
+                    self._maybe_rest(params, session, request, data)
             answers.append(data)
         return answers, is_wrong or not knows_any or total >= params.min_bytes or params.max_wait_ms <= 0
+
+    def _maybe_rest(
+        self, params: FetchParams, session: FetchSession, request: FetchPartition, data: PartitionData
+    ) -> None:
+        """After a read without records."""
+        if session.answers_all:
+            request.answered(data)
+            request.data = data
+        if request.source is not None and _has_nothing_new(request, params.isolation):
+            if request.place is None:
+                request.place = self._replicas.fetch_purgatory.watch(request.source.key, request)
+            session.rest(request)
 
     def _read_partition(
         self, params: FetchParams, request: FetchPartition, limit: int, *, min_one_message: bool

@@ -37,7 +37,11 @@ def fetch(
     replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
     is_follower = replica_id >= 0
     session = broker.fetch_manager.context(
-        request, version, broker.image.topic_names.get, is_follower=is_follower
+        request,
+        version,
+        broker.image.topic_names.get,
+        is_follower=is_follower,
+        connection_id=context.connection.connection_id,
     )
     if session.error is not _NONE:
         return session.response(())

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from broker.fetch_context import FetchContext
 from broker.fetch_partition import FetchPartition
-from broker.fetch_session import FetchContext
 from broker.metadata.image import MetadataImage
 from broker.metadata.topics import PartitionImage
 from broker.partition import ACKS_ALL

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from broker.fetch_context import FetchContext
 from broker.fetch_partition import FetchPartition
 from broker.fetch_session import (
     EVICTION_MS,
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
-    FetchContext,
     FetchManager,
     FetchSessionCache,
     next_epoch,
