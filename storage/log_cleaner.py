@@ -61,6 +61,7 @@ class Cleaner:
 
     __slots__ = (
         "_aborted_files",
+        "_check_stop",
         "_clock",
         "_done_bytes",
         "_env",
@@ -70,7 +71,6 @@ class Cleaner:
         "_on_progress",
         "_percent",
         "_plan",
-        "_should_stop",
         "_throttler",
         "_total_bytes",
         "_writers",
@@ -90,11 +90,16 @@ class Cleaner:
         self._env = env
         self._plan = plan
         self._on_progress = on_progress
-        self._should_stop = should_stop
         self._clock = clock
-        self._throttler = Throttler(
-            plan.max_io_bytes_per_second, clock=clock, sleep=sleep, check=self._check_stop
-        )
+
+        # Knows nothing of `self`: with a cycle the map, which is most of the memory, would outlive the cleaning until
+        # the garbage collector comes by, and a worker that cleans one log after the other would have many of them.
+        def check_stop() -> None:
+            if should_stop():
+                raise LogCleaningAbortedError(f"the cleaning of {plan.log_name} was stopped")
+
+        self._check_stop = check_stop
+        self._throttler = Throttler(plan.max_io_bytes_per_second, clock=clock, sleep=sleep, check=check_stop)
         secret = env.random_bytes(SECRET_BYTES)
         self._offset_map = OffsetMap(plan.dedupe_buffer_bytes, plan.load_factor, secret)
         self._aborted_files = AbortedTransactionFiles(env, plan.directory)
@@ -155,10 +160,6 @@ class Cleaner:
                 continue  # what made it fail is being raised already
 
     # -- reading --
-
-    def _check_stop(self) -> None:
-        if self._should_stop():
-            raise LogCleaningAbortedError(f"the cleaning of {self._plan.log_name} was stopped")
 
     def _advance(self, size: int) -> None:
         self._done_bytes += size
