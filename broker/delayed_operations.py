@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from broker.partition import ACKS_ALL, Partition
 from broker.partition_io import AppendError, AppendResult, DeletionResult, Unacknowledged
 from broker.purgatory import DelayedOperation
+from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 
 
@@ -20,26 +21,28 @@ class DelayedProduce(DelayedOperation):
     B. acks=all: the high watermark has reached the end of what was appended.
     C. A flush policy asked for an fsync: the recovery point has reached the end of what was appended.
 
-    What fails takes its place in `results`.
+    `pending` has the request's results then; what fails takes its place among them.
     """
 
     def __init__(
         self,
         delay_ms: int,
-        waiting: Sequence[Unacknowledged],
+        waiting: list[Unacknowledged],
         results: list[AppendResult],
         required_acks: int,
-        respond: Callable[[], None],
     ) -> None:
         super().__init__(delay_ms)
+        self.pending: Pending[list[AppendResult]] = Pending()
         self._waiting = waiting
         self._results = results
         self._needs_replicas = required_acks == ACKS_ALL
-        self._respond = respond
 
     def try_complete(self) -> bool:
-        self._waiting = [item for item in self._waiting if self._still_waits(*item)]
-        return not self._waiting and self.force_complete()
+        waiting = self._waiting
+        for at in range(len(waiting) - 1, -1, -1):
+            if not self._still_waits(*waiting[at]):
+                del waiting[at]
+        return not waiting and self.force_complete()
 
     def _still_waits(self, partition: Partition, at: int, required_offset: int, needs_flush: bool) -> bool:
         try:
@@ -59,7 +62,7 @@ class DelayedProduce(DelayedOperation):
             )
 
     def on_complete(self) -> None:
-        self._respond()
+        self.pending.complete(self._results)
 
 
 class DelayedDeleteRecords(DelayedOperation):

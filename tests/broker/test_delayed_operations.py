@@ -65,7 +65,8 @@ class Waiting:
         info = self.partition.append_as_leader(batch(*values), acks)
         self.results.append(info)
         waiting = [Unacknowledged(self.partition, 0, info.last_offset + 1, needs_flush)]
-        operation = DelayedProduce(500, waiting, self.results, acks, self.answered)
+        operation = DelayedProduce(500, waiting, self.results, acks)
+        operation.pending.add_done_callback(lambda results: self.answered())
         self.purgatory.try_complete_else_watch(operation, [KEY])
 
     # ---- long polls
