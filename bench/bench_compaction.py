@@ -21,6 +21,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from bench import results
+from bench.results import Section, Table, number
 from config.log_config import LogConfig
 from protocol.records.batch import CompressionType, build_batch
 from storage.cleaned_segment import CleanedSegmentWriter
@@ -202,13 +204,22 @@ def with_kafka() -> bool:
     return True
 
 
-def report(base: Path, gib: float, rounds: int) -> bool:
-    """Prints the figures, the best of some rounds; False when ours is slower anywhere."""
-    has_kafka = with_kafka()
-    print(
-        f"{gib:g} GiB, {LIVE_PART:.0%} live keys; seconds (of them for the map), of the processor's time, peak memory"
-    )
-    kept = True
+class Pair(NamedTuple):
+    """One shape by both; None where there is no Apache Kafka."""
+
+    size: int
+    ours: Figures
+    kafka: Figures | None
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether ours is as fast."""
+        return self.kafka is None or self.ours.seconds <= self.kafka.seconds
+
+
+def measure(base: Path, gib: float, rounds: int, *, beside_kafka: bool) -> dict[Shape, Pair]:
+    """The best of some rounds for each shape."""
+    found = {}
     for shape in SHAPES:
         directory = base / shape.name.replace(", ", "-").replace(" ", "") / "t-0"
         if not directory.exists():
@@ -217,29 +228,61 @@ def report(base: Path, gib: float, rounds: int) -> bool:
         ours, kafka = [], []
         for _ in range(rounds):
             ours.append(clean_by_ours(directory))
-            kafka += [clean_by_kafka(directory)] if has_kafka else []
-        _print(shape, "Barnabas", min(ours), size)
+            kafka += [clean_by_kafka(directory)] if beside_kafka else []
         if kafka:
-            _print(shape, "Kafka", min(kafka), size)
-            kept = kept and min(ours).seconds <= min(kafka).seconds
             assert min(ours).messages_written == min(kafka).messages_written
-    return kept
+        found[shape] = Pair(size, min(ours), min(kafka) if kafka else None)
+    return found
 
 
-def _print(shape: Shape, who: str, figures: Figures, size: int) -> None:
-    print(
-        f"{shape.name:12} {who:9} {figures.seconds:7.2f} s ({figures.index_seconds:6.2f}), "
-        f"CPU {figures.cpu_seconds:7.2f} s "
-        f"{size / figures.seconds / (1 << 20):7.0f} MiB/s  {figures.peak_mib:6.0f} MiB  "
-        f"{figures.messages_written:,} of {figures.messages_read:,} records stay",
-        flush=True,
+def report(found: dict[Shape, Pair], gib: float, rounds: int) -> Section:
+    """As it stands in the document."""
+    heads = [
+        "records",
+        *(head for who in ("Barnabas", "Apache Kafka") for head in (who, "CPU", "MiB/s", "memory")),
+    ]
+    rows = [
+        [shape.name, *_cells(pair.ours, pair.size), *_cells(pair.kafka, pair.size)]
+        for shape, pair in found.items()
+    ]
+    return Section(
+        name="compaction",
+        title=f"Compaction of {gib:g} GiB with {LIVE_PART:.0%} live keys",
+        prose=[
+            "One cleaner each, the process that cleans alone, on the same files; Kafka's has had no time to "
+            "warm up. Best of "
+            f"{rounds}. Memory is the peak of the process; Kafka's heap is limited to {KAFKA_HEAP}.",
+            "The memory of a cleaning is bounded by `log.cleaner.dedupe.buffer.size` (128 MiB), six times "
+            "the larger of "
+            "`log.cleaner.io.buffer.size` and the largest batch, six times the largest batch unpacked, and "
+            "the indexes of "
+            "one segment; `storage/log_cleaner.py` says it exactly, and a test holds it to that.",
+        ],
+        tables=[Table(heads, rows)],
+        figures={f"{shape.name}, MiB/s": _mib_s(pair.ours, pair.size) for shape, pair in found.items()},
+        options={"rounds": str(rounds)},
     )
+
+
+def _cells(figures: Figures | None, size: int) -> list[str]:
+    if figures is None:
+        return ["-"] * 4
+    seconds = (figures.seconds, figures.cpu_seconds)
+    return [
+        *(f"{number(value)} s" for value in seconds),
+        number(_mib_s(figures, size), 0),
+        f"{figures.peak_mib:.0f} MiB",
+    ]
+
+
+def _mib_s(figures: Figures, size: int) -> float:
+    return size / figures.seconds / (1 << 20)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Ends with a status where ours is slower than Kafka's."""
-    parser = argparse.ArgumentParser(prog="python -m bench.bench_compaction", description=__doc__)
-    parser.add_argument("--gib", type=float, default=1.0, help="how large each log is")
+    parser = results.arguments(__doc__)
+    parser.add_argument("--gib", type=float, help="how large each log is: 1, or 0.02 when --quick")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--directory", type=Path, help="where the logs are kept for the next time")
     parser.add_argument("--clean", type=Path, help=argparse.SUPPRESS)
@@ -247,9 +290,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.clean:
         print(json.dumps(clean_here(options.clean)))
         return
+    gib = options.gib or (0.02 if options.quick else 1.0)
+    beside_kafka = not options.no_kafka and with_kafka()
     with tempfile.TemporaryDirectory() as temporary:
-        kept = report(options.directory or Path(temporary), options.gib, options.rounds)
-    if not kept:
+        base = options.directory or Path(temporary)
+        found = measure(base, gib, options.rounds, beside_kafka=beside_kafka)
+    results.publish(report(found, gib, options.rounds), options)
+    if not options.quick and not all(pair.is_kept for pair in found.values()):
         sys.exit("compaction is slower than Apache Kafka's")
 
 

@@ -305,7 +305,7 @@ def running(factory: Factory) -> Iterator[Broker]:
     """With the topic, which has a record."""
     with fresh(factory) as broker:
         broker.start()
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 2})
         admin.create_topics([NewTopic(TOPIC, num_partitions=1, replication_factor=1)])[TOPIC].result(LIMIT_S)
         made = producer(broker, None)
         made.produce(TOPIC, VALUE)

@@ -17,10 +17,13 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from bench import results
 from bench.bench_recovery import LIMIT_S, TOPIC, create_topic
 from bench.brokers import Broker, Factory, factories
 from bench.logs_on_disk import MIB, START_MS, LogShape, make_unclean, write_log
+from bench.results import Section, Table, number
 from tests.support.raw import FETCH, RawConnection, header_v1, string
 
 LIST_OFFSETS = 2
@@ -52,8 +55,8 @@ def fetch_at(connection: RawConnection, offset: int) -> None:
 
 
 LOOKUPS: dict[str, Ask] = {
-    "by timestamp (ListOffsets)": ask_timestamp,
-    "by offset (Fetch of 16 KiB)": fetch_at,
+    "ListOffsets by timestamp": ask_timestamp,
+    "Fetch of 16 KiB at a random offset": fetch_at,
 }
 
 
@@ -80,52 +83,88 @@ def asked(connection: RawConnection, ask: Ask, offsets: Sequence[int]) -> list[f
     return found
 
 
-def report(brokers: dict[str, Factory], shape: LogShape, rounds: int, directory: str | None) -> None:
+class Found(NamedTuple):
+    """The log, and for each lookup and broker the microseconds."""
+
+    segments: int
+    batches: int
+    samples: dict[str, dict[str, list[float]]]
+
+
+def measure(brokers: dict[str, Factory], shape: LogShape, options: argparse.Namespace) -> Found:
+    """Both brokers at once, asked in turns."""
     rng = random.Random(1)
     with contextlib.ExitStack() as stack:
 
         def place(name: str) -> Path:
             return Path(
-                stack.enter_context(tempfile.TemporaryDirectory(dir=directory, prefix=f"bench-{name}-"))
+                stack.enter_context(
+                    tempfile.TemporaryDirectory(dir=options.directory, prefix=f"bench-{name}-")
+                )
             )
 
         log = place("log")
         end = write_log(log, shape)
-        print(
-            f"{len(list(log.iterdir()))} segments, {shape.size / MIB:.0f} MiB, {end} batches; "
-            "microseconds, median and p99"
-        )
         running: dict[str, RawConnection] = {}
         for name, factory in brokers.items():
             broker = prepared(factory, place("lookup"), log)
             stack.callback(broker.kill)
             running[name] = stack.enter_context(RawConnection(broker.bootstrap, LIMIT_S))
+        found: dict[str, dict[str, list[float]]] = {}
         for what, ask in LOOKUPS.items():
             for connection in running.values():
-                asked(connection, ask, [rng.randrange(end) for _ in range(WARM_UP_REQUESTS)])
-            found: dict[str, list[float]] = {name: [] for name in running}
-            for _ in range(rounds):
-                offsets = [rng.randrange(end) for _ in range(REQUESTS)]
+                asked(connection, ask, [rng.randrange(end) for _ in range(options.warm_up)])
+            found[what] = {name: [] for name in running}
+            for _ in range(options.rounds):
+                offsets = [rng.randrange(end) for _ in range(options.requests)]
                 for name, connection in running.items():
-                    found[name] += asked(connection, ask, offsets)
-            for name, samples in found.items():
-                p99 = statistics.quantiles(samples, n=100)[98]
-                print(f"  {what:<30}{name:<22}{statistics.median(samples):>8.0f}{p99:>8.0f}", flush=True)
+                    found[what][name] += asked(connection, ask, offsets)
+        return Found(len(list(log.iterdir())), end, found)
+
+
+def report(found: Found) -> Section:
+    """As it stands in the document."""
+    figures = {
+        f"{what}, {who}": (statistics.median(samples), statistics.quantiles(samples, n=100)[98])
+        for what, by_broker in found.samples.items()
+        for who, samples in by_broker.items()
+    }
+    brokers = list(next(iter(found.samples.values())))
+    rows = [
+        [what, *(", ".join(number(us, 0) for us in figures[f"{what}, {who}"]) for who in brokers)]
+        for what in found.samples
+    ]
+    return Section(
+        name="lookup",
+        title=f"Lookups in a log of {found.segments} segments, {found.batches:,} batches",
+        prose=[
+            "One connection, one request at a time, to brokers that run at once and are asked in turns; the "
+            "log lies in the "
+            "page cache. Median and 99th percentile."
+        ],
+        tables=[Table(["microseconds", *brokers], rows)],
+        figures={what: median for what, (median, _) in figures.items()},
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Prints the figures."""
-    parser = argparse.ArgumentParser(prog="python -m bench.bench_lookup", description=__doc__)
+    """Publishes the figures."""
+    parser = results.arguments(__doc__)
     parser.add_argument("--segments", type=int, default=100)
     parser.add_argument("--segment-size", type=int, default=8, help="MiB")
     parser.add_argument("--batch-bytes", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--no-kafka", action="store_true")
+    parser.add_argument("--requests", type=int, default=REQUESTS, help="in a round")
+    parser.add_argument(
+        "--warm-up", type=int, default=WARM_UP_REQUESTS, help="requests before the first round"
+    )
     parser.add_argument("--directory", help="where to work, by default the place for temporary files")
     options = parser.parse_args(argv)
+    if options.quick:
+        options.segments, options.rounds, options.requests, options.warm_up = 5, 1, 100, 50
     segment_bytes = options.segment_size * MIB
     shape = LogShape(options.segments * segment_bytes, options.batch_bytes, segment_bytes=segment_bytes)
-    report(factories(with_kafka=not options.no_kafka), shape, options.rounds, options.directory)
+    results.publish(report(measure(factories(with_kafka=not options.no_kafka), shape, options)), options)
 
 
 if __name__ == "__main__":

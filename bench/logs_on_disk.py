@@ -24,6 +24,7 @@ MIB = 1 << 20
 GIB = 1 << 30
 START_MS = int(time.time()) * 1000 - 86_400_000  # yesterday: retention must not take it
 _CHUNK_BYTES = 4 * MIB
+_WORDS_LIMIT_S = 5.0
 _HEADER = struct.Struct(">qiiB")
 _BODY = struct.Struct(">hiqqqhii")
 _LOADED_BY_KAFKA = re.compile(r"Loaded (\d+) logs in (\d+)ms")
@@ -109,4 +110,8 @@ def loading_seconds(broker: Broker) -> float:
         found = _LOADED_BY_KAFKA.findall((broker.directory / "server.log").read_text())
         return int(found[-1][1]) / 1000
     assert isinstance(broker, BrokerProcess)
-    return float(_LOADED_BY_US.findall(broker.output)[-1][1])
+    deadline = time.monotonic() + _WORDS_LIMIT_S
+    while not (found := _LOADED_BY_US.findall(broker.output)):  # it may answer before its words are read
+        assert time.monotonic() < deadline, broker.output
+        time.sleep(0.02)
+    return float(found[-1][1])

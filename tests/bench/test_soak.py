@@ -20,10 +20,14 @@ GOOD = Soaked(
 )
 
 
+def rows(soaked: Soaked) -> dict[str, str]:
+    return {row[0]: row[1] for row in report(soaked).tables[0].rows}
+
+
 def test_nothing_to_complain_of() -> None:
     assert GOOD.complaints == []
     assert GOOD.slower == 1.0
-    assert dict(report(GOOD).tables[0].rows)["messages missing"] == "0"
+    assert rows(GOOD)["messages missing"] == "0"
 
 
 def test_the_last_minute_is_held_against_the_first_three() -> None:
@@ -39,9 +43,4 @@ def test_memory_that_grows_and_messages_that_are_lost() -> None:
     ]
     assert replace(GOOD, missing=3).complaints == ["3 messages are missing"]
     assert replace(GOOD, whole_mib=[900.0]).complaints == ["compaction takes 839 MiB"]
-    assert (
-        dict(report(replace(GOOD, missing=3)).tables[0].rows)[
-            "flat, as fast at the end as at the start, nothing lost"
-        ]
-        == "no"
-    )
+    assert rows(replace(GOOD, missing=3))["flat, as fast at the end as at the start, nothing lost"] == "no"
