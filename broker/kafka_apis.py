@@ -125,7 +125,6 @@ class KafkaApis:
     def handle(self, connection: ConnectionInfo, frame: Frame) -> Answer:
         """Answers one request (a frame without its size). Raises ProtocolError when the connection has to close."""
         started = self._now()
-        frame = bytes(frame)  # until the decoders take views
         greeting: _Greeting | None = connection.greetings.get(bytes(frame[:4]))
         if greeting is None or frame[8 : greeting.end] != greeting.header or len(frame) < _REQUEST_START.size:
             greeting = self._greet(connection, frame)

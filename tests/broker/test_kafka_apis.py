@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,7 @@ from broker.request import (
 from protocol.api_keys import ApiKey, request_header_version
 from protocol.codec import decode, encode, join_chunks
 from protocol.errors import ErrorCode, ProtocolError
+from protocol.framing import Frame
 from protocol.messages.acls import DescribeAclsRequest
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
@@ -248,8 +249,13 @@ def whole_requests() -> list[bytes]:
     ]
 
 
-def test_every_api_is_answered_in_every_version_that_is_served(broker: InProcessBroker) -> None:
-    for request in whole_requests():
+@pytest.mark.parametrize(
+    "kind", [bytes, lambda request: memoryview(bytearray(request))], ids=["bytes", "view"]
+)
+def test_every_api_is_answered_in_every_version_that_is_served(
+    broker: InProcessBroker, kind: Callable[[bytes], Frame]
+) -> None:
+    for request in map(kind, whole_requests()):
         answer = broker.apis.handle(HERE, request)
         assert isinstance(answer, list | Pending | NoResponse)
     served = {(ApiKey(key).name, handler.versions) for key, handler in REGISTRY.items()}
