@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from broker.blocking import BlockingRunner, Work
 from broker.delayed_operations import DelayedDeleteRecords, DelayedProduce
 from broker.error_map import MAPPED_ERRORS, error_code_of
-from broker.fetch_session import FetchContext
+from broker.fetch_context import FetchContext
 from broker.log_flusher import LogFlusher
 from broker.log_setup import RateLimit
 from broker.metadata.image import MetadataDelta, MetadataImage
