@@ -26,6 +26,7 @@ cdef class Program:
     cdef str path
     cdef tuple members, absent, tags
     cdef object misplaced
+    cdef public Py_ssize_t smallest
     cdef Py_ssize_t unknown_slot
 
 @cython.final

@@ -1,10 +1,10 @@
 # cython: annotation_typing=False, language_level=3
 """Runs the program of a message: reads it out of a frame, and writes it.
 
-A program is a layout of `protocol.reference` in a form that is quick to walk, one `Step` a field; codec_program.py
-makes it. Compiled with the types of codec_engine.pxd this is what the server uses, for all messages. As plain Python
-it does the same, slower than the generated code of codec_generated.py, so that only the tests run it like that.
-`COMPILED` says which of the two it is.
+A program is what `protocol.layout` says of one version, in a form that is quick to walk, one `Step` a field;
+codec_program.py makes it. Compiled with the types of codec_engine.pxd this is what the server uses, for all messages.
+As plain Python it does the same, slower than the generated code of codec_generated.py, so that only the tests run it
+like that. `COMPILED` says which of the two it is.
 
 Safety: every length and count is compared with what is left before it is used, and nothing is allocated by a count
 alone. What reaches memory by itself is in codec_c.pxd, for which codec_plain.py stands in Python.
@@ -68,6 +68,7 @@ class Step:
         kind: str,
         path: str,
         *,
+        smallest: int,
         width: int = 0,
         is_signed: bool = False,
         compact: bool = False,
@@ -79,7 +80,7 @@ class Step:
         self.is_signed: bool = is_signed
         self.compact: bool = compact
         self.nullable: bool = nullable
-        self.smallest: int = 1
+        self.smallest: int = smallest
         self.element: Any = None
         self.program: Any = None
 
@@ -100,7 +101,17 @@ class Program:
     `tags` is None where the version is not flexible. `misplaced` are the tags of other versions.
     """
 
-    __slots__ = ("absent", "cls", "members", "misplaced", "path", "tags", "unknown_slot", "version")
+    __slots__ = (
+        "absent",
+        "cls",
+        "members",
+        "misplaced",
+        "path",
+        "smallest",
+        "tags",
+        "unknown_slot",
+        "version",
+    )
 
     def __init__(
         self,
@@ -120,6 +131,7 @@ class Program:
         self.absent = absent
         self.tags = tags
         self.misplaced = misplaced
+        self.smallest: int = sum(step.smallest for step in members) + (tags is not None)
         self.unknown_slot: Any = raw.slot_of(cls, "unknown_tagged_fields")
 
 

@@ -1,4 +1,4 @@
-"""Makes the programs that codec_engine runs, out of the constructs in `protocol.reference`."""
+"""Makes the programs that codec_engine runs, out of the declaration of a message (`protocol.layout`)."""
 
 from __future__ import annotations
 
@@ -7,29 +7,21 @@ from typing import TYPE_CHECKING
 
 from protocol import codec_engine as engine
 from protocol import codec_errors as wrong
-from protocol.codec_source import fixed_format, minimum_size
-from protocol.reference import (
-    COMPACT_LENGTH,
-    KafkaArray,
-    KafkaBytes,
-    KafkaString,
-    NullableStruct,
-    Records,
-    StructOf,
-    layout,
-    struct_layout,
-)
+from protocol.layout import message_layout, struct_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from construct.core import Construct
-
-    from protocol.schema import Message, Struct
+    from protocol.schema import Field, Message, Struct
     from protocol.wire import Chunk, Frame
 
-_INTEGERS = {"b": 1, "h": 2, "H": 2, "l": 4, "L": 4, "q": 8}
-"""How wide they are, by construct's name of the format."""
+_INTEGERS = {"int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8}
+"""How wide they are."""
+
+_OTHERS = {"bool": ("?", 1), "float64": ("d", 8), "uuid": ("u", 16)}
+"""The kind and the width of the other values of fixed width."""
+
+_PREFIXED = {"string": "s", "bytes": "y", "records": "r"}
 
 
 def make_decoder(
@@ -50,7 +42,7 @@ def make_struct_encoder(
     message_type: type[Message], cls: type[Struct], version: int
 ) -> Callable[[Struct, list[Chunk]], None]:
     """The same for a struct of the message."""
-    program = _struct(struct_layout(message_type, cls, version), "")
+    program: engine.Program = struct_layout(_STEPS, message_type, cls, version)
     return engine.Encoder(program, f"{cls.__name__} v{version}", _unexplained).encode_to
 
 
@@ -60,60 +52,70 @@ def _unexplained(element: Struct, error: Exception) -> ValueError:
 
 @cache
 def _program(message_type: type[Message], version: int) -> engine.Program:
-    return _struct(layout(message_type, version), "")
+    made: engine.Program = message_layout(_STEPS, message_type, version)
+    return made
 
 
-def _struct(struct: StructOf, path: str) -> engine.Program:
-    members = [_step(value, path + field.name).place(struct.cls, field) for field, value in struct.members]
-    absent = [engine.Step("?", path + field.name).place(struct.cls, field) for field in struct.absent]
-    tags, misplaced = None, frozenset[int]()
-    if struct.tagged is not None:
-        misplaced = struct.tagged.misplaced
-        tags = tuple(
-            _step(value, path + field.name).place(struct.cls, field)
-            for field, value in struct.tagged.known.values()
+class _Steps:
+    """The vocabulary of `protocol.layout` in steps and programs."""
+
+    def fixed(self, path: str, type_name: str) -> engine.Step:
+        if type_name in _INTEGERS:
+            width, is_signed = _INTEGERS[type_name], type_name.startswith("int")
+            return engine.Step("i", path, smallest=width, width=width, is_signed=is_signed)
+        kind, width = _OTHERS[type_name]
+        return engine.Step(kind, path, smallest=width, width=width)
+
+    def prefixed(self, path: str, type_name: str, compact: bool, nullable: bool) -> engine.Step:
+        smallest = 1 if compact else 2 if type_name == "string" else 4
+        return engine.Step(_PREFIXED[type_name], path, smallest=smallest, compact=compact, nullable=nullable)
+
+    def array(
+        self, path: str, element: engine.Step | engine.Program, compact: bool, nullable: bool
+    ) -> engine.Step:
+        step = engine.Step("a", path, smallest=1 if compact else 4, compact=compact, nullable=nullable)
+        step.element = self._as_step(path, element)
+        return step
+
+    def nullable_struct(self, path: str, struct: engine.Program, is_tagged: bool) -> engine.Step:
+        step = engine.Step("n", path, smallest=1, compact=is_tagged, nullable=True)
+        step.program = struct
+        return step
+
+    def struct(
+        self,
+        path: str,
+        cls: type[Struct],
+        version: int,
+        *,
+        members: list[tuple[Field, engine.Step | engine.Program]],
+        absent: list[Field],
+        known: list[tuple[Field, engine.Step | engine.Program]] | None,
+        misplaced: frozenset[int],
+    ) -> engine.Program:
+        def placed(entries: list[tuple[Field, engine.Step | engine.Program]]) -> tuple[engine.Step, ...]:
+            return tuple(
+                self._as_step(path + field.name, value).place(cls, field) for field, value in entries
+            )
+
+        return engine.Program(
+            cls,
+            version,
+            path,
+            members=placed(members),
+            absent=tuple(
+                engine.Step("?", path + field.name, smallest=0).place(cls, field) for field in absent
+            ),
+            tags=None if known is None else placed(known),
+            misplaced=misplaced,
         )
-    return engine.Program(
-        struct.cls,
-        struct.version,
-        path,
-        members=tuple(members),
-        absent=tuple(absent),
-        tags=tags,
-        misplaced=misplaced,
-    )
+
+    def _as_step(self, path: str, value: engine.Step | engine.Program) -> engine.Step:
+        if isinstance(value, engine.Step):
+            return value
+        step = engine.Step("m", path, smallest=value.smallest)
+        step.program = value
+        return step
 
 
-def _step(value: Construct, path: str) -> engine.Step:
-    fixed = fixed_format(value)
-    if fixed is not None:
-        step = _fixed(fixed, path)
-    elif isinstance(value, StructOf):
-        step = engine.Step("m", path)
-        step.program = _struct(value, f"{path}.")
-    elif isinstance(value, NullableStruct):
-        step = engine.Step("n", path, compact=value.marker is COMPACT_LENGTH, nullable=True)
-        step.program = _struct(value.struct, f"{path}.")
-    else:
-        step = engine.Step(
-            _prefixed(value), path, compact=value.length is COMPACT_LENGTH, nullable=value.nullable
-        )
-        if isinstance(value, KafkaArray):
-            step.element = _step(value.element, path)
-    step.smallest = minimum_size(value)
-    return step
-
-
-def _fixed(fixed: str, path: str) -> engine.Step:
-    if fixed in _INTEGERS:
-        return engine.Step("i", path, width=_INTEGERS[fixed], is_signed=fixed.islower())
-    if fixed == "16s":
-        return engine.Step("u", path, width=16)
-    return engine.Step(fixed, path, width=8 if fixed == "d" else 1)
-
-
-def _prefixed(value: Construct) -> str:
-    for cls, kind in ((KafkaArray, "a"), (Records, "r"), (KafkaBytes, "y"), (KafkaString, "s")):
-        if isinstance(value, cls):
-            return kind
-    raise AssertionError(value)
+_STEPS = _Steps()

@@ -30,6 +30,7 @@ from construct.core import (
     stream_write,
 )
 
+from protocol import layout as layouts
 from protocol.errors import ProtocolError
 from protocol.wire import MAX_UNSIGNED_VARINT, MAX_UNSIGNED_VARINT_BYTES, unsigned_varint
 
@@ -352,59 +353,52 @@ def _build_alone(value: Construct, obj: Any, context: Any, path: str) -> bytes:
     return stream.getvalue()
 
 
+class _Constructs:
+    """The vocabulary of `protocol.layout` in constructs."""
+
+    def fixed(self, _path: str, type_name: str) -> Construct:
+        return FIXED_WIDTH[type_name]
+
+    def prefixed(self, _path: str, type_name: str, compact: bool, nullable: bool) -> Construct:
+        return {"string": KafkaString, "bytes": KafkaBytes, "records": Records}[type_name](compact, nullable)
+
+    def array(self, _path: str, element: Construct, compact: bool, nullable: bool) -> Construct:
+        return KafkaArray(element, compact, nullable)
+
+    def nullable_struct(self, _path: str, struct: Construct, is_tagged: bool) -> Construct:
+        return NullableStruct(struct, is_tagged)
+
+    def struct(
+        self,
+        _path: str,
+        cls: type[schema.Struct],
+        version: int,
+        *,
+        members: list[tuple[Field, Construct]],
+        absent: list[Field],
+        known: list[tuple[Field, Construct]] | None,
+        misplaced: frozenset[int],
+    ) -> StructOf:
+        tagged = None
+        if known is not None:
+            tagged = TaggedFields({field.tag: Tagged(field, value) for field, value in known}, misplaced)
+        return StructOf(cls, members, absent, tagged, version)
+
+
+_CONSTRUCTS = _Constructs()
+
+
 @cache
 def layout(message_type: type[Message], version: int) -> StructOf:
     """What this version of a message is on the wire. Raises ValueError for a version that there is not."""
-    if not message_type.versions.has(version):
-        raise ValueError(f"{message_type.__name__} has versions {message_type.versions}, and not {version}")
-    return _struct(message_type, version, message_type.flexible_versions.has(version))
+    made: StructOf = layouts.message_layout(_CONSTRUCTS, message_type, version)
+    return made
 
 
 def struct_layout(message_type: type[Message], cls: type[schema.Struct], version: int) -> StructOf:
     """The layout of a struct that stands somewhere in a message."""
-    return _struct(cls, version, message_type.flexible_versions.has(version))
-
-
-def _struct(cls: type[schema.Struct], version: int, flexible: bool) -> StructOf:
-    members: list[tuple[Field, Construct]] = []
-    absent: list[Field] = []
-    known: dict[int, Tagged] = {}
-    misplaced: set[int] = set()
-    for field in cls.fields:
-        is_tagged = flexible and field.tagged.has(version)
-        if field.tag >= 0 and not is_tagged:
-            misplaced.add(field.tag)
-        if not field.versions.has(version):
-            absent.append(field)
-        elif is_tagged:
-            known[field.tag] = Tagged(field, _value(field, version, flexible))
-        else:
-            members.append((field, _value(field, version, flexible)))
-    tagged = TaggedFields(dict(sorted(known.items())), frozenset(misplaced)) if flexible else None
-    return StructOf(cls, members, absent, tagged, version)
-
-
-def _value(field: Field, version: int, flexible: bool) -> Construct:
-    nullable = field.nullable.has(version)
-    compact = flexible and (field.flexible is None or field.flexible.has(version))
-    if field.is_array:
-        return KafkaArray(_element(field, version, compact, False), compact, nullable)
-    element = _element(field, version, compact, nullable)
-    if field.struct is not None and nullable:
-        return NullableStruct(element, flexible and field.tagged.has(version))
-    return element
-
-
-def _element(field: Field, version: int, compact: bool, nullable: bool) -> Construct:
-    if field.struct is not None:
-        return _struct(field.struct, version, compact)
-    if field.type == "string":
-        return KafkaString(compact, nullable)
-    if field.type == "bytes":
-        return KafkaBytes(compact, nullable)
-    if field.type == "records":
-        return Records(compact, nullable)
-    return FIXED_WIDTH[field.type]
+    made: StructOf = layouts.struct_layout(_CONSTRUCTS, message_type, cls, version)
+    return made
 
 
 def parse(message_type: type[Message], version: int, data: bytes) -> Message:
