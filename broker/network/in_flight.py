@@ -158,11 +158,11 @@ class InFlightRequests:
 
     def _handle_some(self, frames: list[Frame]) -> int:
         """Handles `frames` until a limit is met; returns how many."""
-        if self.saturated:
+        slots = self._slots
+        if (slots or self.output or not self.writable or self.hang_up) and self.saturated:
             return 0
         handle = self._handle
         info = self._info
-        slots = self._slots
         done = 0
         self._handling = True
         try:
