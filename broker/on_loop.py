@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 R = TypeVar("R")
 
@@ -32,26 +32,10 @@ class OnLoop:
 
     def run(self, steps: Callable[[], Generator[None, None, R]], timeout_s: float) -> R:
         """The same for something long: the event loop does other things between its steps."""
-        future: Future[R] = Future()
-        generator: Generator[None, None, R] | None = None
-
-        def step() -> None:
-            nonlocal generator
-            if future.cancelled():
-                return
-            try:
-                if generator is None:
-                    generator = steps()
-                next(generator)
-            except StopIteration as end:
-                future.set_result(end.value)
-            except Exception as error:  # whoever waits gets it
-                future.set_exception(error)
-            else:
-                self._loop.call_soon(step)
-
+        run = _Run(self._loop, steps)
+        future = run.future
         try:
-            self._loop.call_soon_threadsafe(step)
+            self._loop.call_soon_threadsafe(run.step)
             return future.result(timeout_s)
         except FutureTimeoutError:
             future.cancel()
@@ -60,3 +44,30 @@ class OnLoop:
             if self._loop.is_closed():
                 raise LoopSilentError("the event loop has ended") from error
             raise
+
+
+class _Run(Generic[R]):
+    """Steps on their way. No closure: one that names itself keeps its result until the garbage collector comes by."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, steps: Callable[[], Generator[None, None, R]]
+    ) -> None:
+        self.future: Future[R] = Future()
+        self._loop = loop
+        self._steps = steps
+        self._generator: Generator[None, None, R] | None = None
+
+    def step(self) -> None:
+        """One of them; the next is taken in another turn of the loop."""
+        if self.future.cancelled():
+            return
+        try:
+            if self._generator is None:
+                self._generator = self._steps()
+            next(self._generator)
+        except StopIteration as end:
+            self.future.set_result(end.value)
+        except Exception as error:  # whoever waits gets it
+            self.future.set_exception(error)
+        else:
+            self._loop.call_soon(self.step)

@@ -59,6 +59,7 @@ class ShardTimers:
         entry = self._entries.pop(key, None)
         if entry is not None and entry.call is not None:
             entry.call.cancel()
+            entry.call = None
 
     def is_scheduled(self, key: Hashable) -> bool:
         return key in self._entries
@@ -71,6 +72,9 @@ class ShardTimers:
 
     def _call(self, key: Hashable, entry: _Entry) -> None:
         def called() -> None:
+            entry.call = (
+                None  # which names this function, and would keep it until the garbage collector comes by
+            )
             if entry.called_at < entry.due:
                 self._call(key, entry)
                 return

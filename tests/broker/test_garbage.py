@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -128,6 +129,29 @@ async def test_a_long_poll_that_is_answered_leaves_no_cycles_behind(tmp_path: Pa
 
     async with running(config_of(tmp_path)) as server:
         await asyncio.to_thread(client, server.ports["PLAINTEXT"])
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/health/ready"])
+async def test_scrapes_leave_no_cycles_behind(path: str, tmp_path: Path) -> None:
+    def client(port: int) -> None:
+        def get() -> None:
+            with socket.create_connection((LOCALHOST, port)) as http:
+                http.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+                while http.recv(1 << 16):
+                    pass
+
+        get()
+        with no_garbage():
+            for _ in range(TIMES):
+                get()
+
+    async with running(config_of(tmp_path, barnabas_http_port="0")) as server:
+        http = server.observers.serve_http(server)
+        assert http is not None
+        try:
+            await asyncio.to_thread(client, http.port)
+        finally:
+            http.close()
 
 
 def test_a_cycle_would_be_found() -> None:
