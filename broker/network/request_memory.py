@@ -7,7 +7,8 @@ stop being read and queue; small requests go on as if nothing were the matter.
 
 Like Kafka's SimpleMemoryPool, the budget may be exceeded by one request: somebody must always be able to
 finish, or many half-read requests would wait for each other forever. Unlike it, only bytes that have
-arrived are charged, so that a claim of 100 MiB costs the other clients nothing.
+arrived are charged, so that a claim of 100 MiB costs the other clients nothing. The few buffers in which large
+requests are put together (FrameBuffers) come on top: a constant.
 """
 
 from __future__ import annotations
