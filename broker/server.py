@@ -77,6 +77,8 @@ EXIT_USAGE: Final = 2
 DRAIN_TIMEOUT_S: Final = 30.0
 SETTLING_S: Final = 0.1
 """How long those who wait for the start have to get their first answers before the broker does what can wait."""
+WARM_S: Final = 60.0
+"""After that all is there that comes with the first requests and scrapes: compiled codecs, libraries."""
 BLOCKING_THREADS: Final = 4
 LOADING_THREADS: Final = 1
 """For coordinators: replaying their records is work for the interpreter, which does one thing at a time."""
@@ -398,6 +400,7 @@ async def _serve(config: BrokerConfig, start_lines: log_setup.StartLines) -> int
     gc.freeze()  # what is here now stays; the collector need not look at it again and again
     gc.enable()
     loop.call_later(SETTLING_S, start_lines.end)
+    loop.call_later(WARM_S, _freeze_what_came)
     endings: list[asyncio.Future[Any]] = [stopping, server.failed]
     await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
     start_lines.end()
@@ -409,6 +412,12 @@ async def _serve(config: BrokerConfig, start_lines: log_setup.StartLines) -> int
     if http is not None:
         http.close()
     return EXIT_FAILED if server.failed.done() else EXIT_STOPPED
+
+
+def _freeze_what_came() -> None:
+    """What the first requests brought stays as well: a full collection looks at all that is not frozen, and all wait."""
+    gc.collect()
+    gc.freeze()
 
 
 def _catch_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Future[signal.Signals]:

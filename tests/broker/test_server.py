@@ -251,6 +251,19 @@ def test_a_signal_stops_the_broker_in_order(
 
 
 @pytest.mark.usefixtures("_process")
+def test_what_a_start_and_the_first_minute_bring_is_frozen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready_line(monkeypatch, config_of(tmp_path), signal.SIGTERM)
+    assert gc.isenabled()
+    at_the_start = gc.get_freeze_count()
+    assert at_the_start > 0
+    came = [[number] for number in range(100)]
+    server_module._freeze_what_came()
+    assert gc.get_freeze_count() >= at_the_start + len(came)
+
+
+@pytest.mark.usefixtures("_process")
 def test_where_metrics_are_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = config_of(tmp_path, barnabas_http_port="0", barnabas_http_host=LOCALHOST)
     assert f"metrics on http://{LOCALHOST}:" in ready_line(monkeypatch, config, signal.SIGTERM)
