@@ -6,13 +6,14 @@ topics and in many, for a topic costs a record and a map of its own.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
+from bench import results
+from bench.results import Section, Table, number
 from broker.metadata.image import MetadataImage
 from broker.metadata.raft_log import EmbeddedRaftLog
 from protocol.messages.topic_records import ConfigRecord, FeatureLevelRecord, PartitionRecord, TopicRecord
@@ -58,8 +59,8 @@ def new_log(directory: str) -> EmbeddedRaftLog:
 
 def topics(partition_count: int) -> Iterator[list[Message]]:
     """The records of each topic."""
-    for number in range(PARTITIONS // partition_count):
-        topic_id = number.to_bytes(16, "big")
+    for index_of_topic in range(PARTITIONS // partition_count):
+        topic_id = index_of_topic.to_bytes(16, "big")
         partitions = [
             PartitionRecord(
                 partition_id=index,
@@ -73,16 +74,16 @@ def topics(partition_count: int) -> Iterator[list[Message]]:
             )
             for index in range(partition_count)
         ]
-        yield [TopicRecord(name=f"topic-{number}", topic_id=topic_id), *partitions]
+        yield [TopicRecord(name=f"topic-{index_of_topic}", topic_id=topic_id), *partitions]
 
 
 def latencies(directory: str) -> list[float]:
     """Of changes of one setting, each synced: us."""
     log = new_log(directory)
     found = []
-    for number in range(CHANGES):
+    for change in range(CHANGES):
         record = ConfigRecord(
-            resource_type=2, resource_name="topic-1", name="retention.ms", value=str(number)
+            resource_type=2, resource_name="topic-1", name="retention.ms", value=str(change)
         )
         ms, _ = timed(lambda record=record: log.append([[record]]))  # type: ignore[misc]
         found.append(ms * 1000)
@@ -95,38 +96,75 @@ def write_all(log: EmbeddedRaftLog, batches: Sequence[list[Message]]) -> None:
         log.append(batches[at : at + BATCHES_A_COMMIT])
 
 
-def report_shape(partition_count: int, directory: str) -> None:
+class Figures(NamedTuple):
+    """Of one shape, in ms; records a second, megabytes."""
+
+    written_ms: float
+    records_s: float
+    megabytes: float
+    log_read_ms: float
+    snapshot_written_ms: float
+    snapshot_read_ms: float
+
+
+def measure(partition_count: int, directory: str) -> Figures:
+    """Writes all, reads it, writes a snapshot, reads that."""
     batches = list(topics(partition_count))
-    records = sum(map(len, batches))
     log = new_log(directory)
-    ms, _ = timed(lambda: write_all(log, batches))
-    print(f"    written in {ms:7.0f} ms, {records / ms * 1000:9,.0f} records/s, {log.size / 1e6:.1f} MB")
+    written_ms, _ = timed(lambda: write_all(log, batches))
+    megabytes = log.size / 1e6
     log.close()
-    for what in ("the log", "a snapshot"):
-        times = [timed(lambda: load(opened(directory)))[0] for _ in range(ROUNDS)]
-        print(f"    read from {what:<10} in {statistics.median(times):7.0f} ms")
-        log = opened(directory)
-        image = load(log)
-        ms, is_new = timed(lambda: log.write_snapshot(image))  # noqa: B023
-        if is_new:
-            print(f"    snapshot written in {ms:5.0f} ms")
-        log.close()
+    log_read_ms = _reading_ms(directory)
+    log = opened(directory)
+    image = load(log)
+    snapshot_ms, is_new = timed(lambda: log.write_snapshot(image))
+    assert is_new
+    log.close()
+    records_s = sum(map(len, batches)) / written_ms * 1000
+    return Figures(written_ms, records_s, megabytes, log_read_ms, snapshot_ms, _reading_ms(directory))
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def _reading_ms(directory: str) -> float:
+    return statistics.median(timed(lambda: load(opened(directory)))[0] for _ in range(ROUNDS))
+
+
+def report(changes_us: list[float], found: dict[str, Figures]) -> Section:
+    """As it stands in the document."""
+    names = {
+        "written, ms": "written_ms",
+        "records a second": "records_s",
+        "size, MB": "megabytes",
+        "read from the log, ms": "log_read_ms",
+        "a snapshot written, ms": "snapshot_written_ms",
+        "read from the snapshot, ms": "snapshot_read_ms",
+    }
+    rows = [[line, *(number(getattr(one, field)) for one in found.values())] for line, field in names.items()]
+    median, p99 = changes_us[len(changes_us) // 2], changes_us[len(changes_us) * 99 // 100]
+    return Section(
+        name="metadata",
+        title=f"The metadata log with {PARTITIONS:,} partitions",
+        prose=[
+            "Framing, batches, fsync, snapshots, replay into an image, without a network. A change of one "
+            "setting, synced, "
+            f"takes {number(median, 0)} us (median; 99th percentile {number(p99, 0)} us)."
+        ],
+        tables=[Table(["", *found], rows)],
+        figures={"a change us": median, "a change p99 us": p99},
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measures and publishes; it takes seconds in any case."""
+    parser = results.arguments(__doc__)
     parser.add_argument("--dir", help="where to write; by default in the directory for temporary files")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(dir=options.dir, prefix="bench-") as directory:
-        found = latencies(directory)
-        print(
-            f"a change, synced: median {found[CHANGES // 2]:.0f} us, p99 {found[CHANGES * 99 // 100]:.0f} us"
-        )
+        changes_us = latencies(directory)
+    found = {}
     for title, partition_count in SHAPES.items():
-        print(f"{title}:")
         with tempfile.TemporaryDirectory(dir=options.dir, prefix="bench-") as directory:
-            report_shape(partition_count, directory)
+            found[title] = measure(partition_count, directory)
+    results.publish(report(changes_us, found), options)
 
 
 if __name__ == "__main__":

@@ -6,15 +6,17 @@ Both directories are on one disk and what is copied is in the page cache: it is 
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from bench import results
 from bench.brokers import Broker, cpu_s
+from bench.results import Section, Table, number
 from protocol.messages.log_dirs import (
     AlterReplicaLogDirsRequest,
     DescribeLogDirsRequest,
@@ -102,8 +104,18 @@ def move(peer: Peer, target: str) -> float:
     return time.perf_counter() - began
 
 
-def measure(broker: Broker, directories: list[str], shape: Shape) -> str:
-    """One line: the move by itself, then one with the writer, and what that felt before and meanwhile."""
+class Moved(NamedTuple):
+    """Median, 99th percentile and maximum of the writer's latencies, in ms, before and meanwhile."""
+
+    mib_s: float
+    cpu_s: float
+    written_mib_s: float
+    quiet: tuple[float, float, float]
+    busy: tuple[float, float, float]
+
+
+def measure(broker: Broker, directories: list[str], shape: Shape) -> Moved:
+    """The move by itself, then one with the writer, and what that felt before and meanwhile."""
     with Peer("127.0.0.1", broker.port) as peer:
         topic = CreateTopicsRequest.CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
         peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
@@ -121,8 +133,7 @@ def measure(broker: Broker, directories: list[str], shape: Shape) -> str:
         writer.latencies_ms = []
         busy_s = move(peer, source)
         busy = writer.finish()
-    figures = [shape.mib / alone_s, cpu, shape.mib / busy_s, *latencies(quiet), *latencies(busy)]
-    return "".join(f"{figure:>10.2f}" for figure in figures)
+    return Moved(shape.mib / alone_s, cpu, shape.mib / busy_s, latencies(quiet), latencies(busy))
 
 
 def latencies(sorted_ms: list[float]) -> tuple[float, float, float]:
@@ -141,22 +152,48 @@ def brokers(parent: Path, directories: list[str], *, with_kafka: bool) -> dict[s
     return found
 
 
-def main(arguments: list[str] | None = None) -> None:
+def report(found: dict[tuple[Shape, str], Moved]) -> Section:
+    """As it stands in the document."""
+    heads = ["log", "broker", "MiB/s", "CPU s", "MiB/s while written to"]
+    heads += ["writer before, p50, p99, max ms", "writer meanwhile"]
+    rows = [
+        [
+            f"{shape.mib} MiB in batches of {shape.batch_bytes >> 10} KiB",
+            who,
+            number(moved.mib_s, 0),
+            number(moved.cpu_s, 2),
+            number(moved.written_mib_s, 0),
+            *(", ".join(number(ms, 2) for ms in latencies) for latencies in (moved.quiet, moved.busy)),
+        ]
+        for (shape, who), moved in found.items()
+    ]
+    return Section(
+        name="moves",
+        title="A replica moves between log directories",
+        prose=[
+            "From the request until the replica lies in the other directory and nowhere else, both on one "
+            "disk, what is "
+            "copied in the page cache; first alone, then while a writer sends one small batch after the other with "
+            "acks=all to the partition that moves."
+        ],
+        tables=[Table(heads, rows)],
+        figures={f"{shape.mib} MiB, {who}, MiB/s": moved.mib_s for (shape, who), moved in found.items()},
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
     """Measures each shape on each broker."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--no-kafka", action="store_true", help="measure Barnabas only")
-    options = parser.parse_args(arguments)
-    heads = ["MiB/s", "CPU s", "written", "quiet p50", "p99", "max", "move p50", "p99", "max"]
-    print(f"{'':<20}{'':>16}" + "".join(f"{head:>10}" for head in heads))
-    for shape in SHAPES:
+    options = results.arguments(__doc__).parse_args(argv)
+    moved = {}
+    for shape in [Shape(8, 16 << 10)] if options.quick else SHAPES:
         for name in ("Barnabas", f"Apache Kafka {KAFKA_VERSION}"):
             with tempfile.TemporaryDirectory(prefix="bench-") as directory:
                 directories = [f"{directory}/{one}" for one in ("data", "second")]
                 found = brokers(Path(directory), directories, with_kafka=not options.no_kafka)
                 if name in found:
                     with found[name] as broker:
-                        line = measure(broker, directories, shape)
-                    print(f"{name:<20}{f'{shape.mib} MiB / {shape.batch_bytes}':>16}{line}", flush=True)
+                        moved[shape, name] = measure(broker, directories, shape)
+    results.publish(report(moved), options)
 
 
 if __name__ == "__main__":

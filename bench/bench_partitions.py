@@ -8,14 +8,15 @@ it is the broker that is measured.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import struct
 import time
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from bench import results
 from bench.brokers import Broker, Factory, cpu_s, factories, fresh, rss_mib
+from bench.results import Section, Table, number
 from protocol.codec import decode
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -77,15 +78,15 @@ class Figures(NamedTuple):
 
 
 HEADINGS: Final = (
-    "answered/s",
-    "usable/s",
-    "RSS MiB",
-    "all ms",
-    "one ms",
-    "idle CPU %",
-    "stop s",
-    "start s",
-    "RSS MiB then",
+    "partitions a second until the last creation is answered",
+    "partitions a second until all tell their offsets",
+    "memory, MiB",
+    "Metadata of all topics, ms",
+    "Metadata of one topic, ms",
+    "processor when idle, %",
+    "the clean stop, s",
+    "from the start of the process, after a clean stop, until Metadata names all leaders, s",
+    "memory then, MiB",
 )
 
 
@@ -233,31 +234,69 @@ def _start_again(broker: Broker, shape: Shape) -> float:
     raise TimeoutError("it does not come back")
 
 
-def report(found: dict[str, Factory], shapes: Sequence[Shape], rounds: int) -> None:
-    """Prints a line for each shape and broker: the medians of its rounds."""
-    print(f"{'':<20}" + "".join(f"{heading:>14}" for heading in HEADINGS))
+def medians(
+    found: dict[str, Factory], shapes: Sequence[Shape], rounds: int
+) -> dict[Shape, dict[str, Figures]]:
+    """For each shape and broker; the brokers take turns."""
+    all_of = {}
     for shape in shapes:
-        print(f"-- {shape}: {shape.total} partitions", flush=True)
         samples: dict[str, list[Figures]] = {name: [] for name in found}
         for _ in range(rounds):
             for name, factory in found.items():
                 samples[name].append(measure(factory, shape))
-        for name, figures in samples.items():
-            medians = [statistics.median(column) for column in zip(*figures, strict=True)]
-            print(f"{name:<20}" + "".join(f"{value:>14.1f}" for value in medians), flush=True)
+        all_of[shape] = {
+            name: Figures(*map(statistics.median, zip(*figures, strict=True)))
+            for name, figures in samples.items()
+        }
+    return all_of
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Runs it alone: `python -m bench.bench_partitions`."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--no-kafka", action="store_true")
+def report(found: dict[Shape, dict[str, Figures]], rounds: int) -> Section:
+    """As it stands in the document."""
+    brokers = list(next(iter(found.values())))
+    rows = [
+        [heading, who, *(number(found[shape][who][position]) for shape in found)]
+        for position, heading in enumerate(HEADINGS)
+        for who in brokers
+    ]
+    most = max(shape.total for shape in found)
+    return Section(
+        name="partitions",
+        title=f"{most:,} partitions, in few topics and in many",
+        prose=[
+            "Defaults of both (Kafka with a heap of 512 MiB), the brokers in turns, one at a time. Apache "
+            "Kafka answers a "
+            "creation when its controller has decided it, and makes the logs afterwards; Barnabas answers "
+            "when they are "
+            "there. So partitions a second until the last creation is answered is not the same work for "
+            "both, and until "
+            "all partitions tell their offsets is."
+        ],
+        tables=[Table(["", "broker", *map(str, found)], rows)],
+        figures={
+            f"{shape}, {who}, {heading}": figures[position]
+            for shape, by_broker in found.items()
+            for who, figures in by_broker.items()
+            for position, heading in enumerate(HEADINGS)
+        },
+        options={"rounds": str(rounds)},
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Publishes the figures."""
+    parser = results.arguments(__doc__)
+    parser.add_argument("--rounds", type=int, help=f"{ROUNDS}, or 1 when --quick")
     parser.add_argument(
         "--shape", type=int, action="append", help=f"0 to {len(SHAPES) - 1}; all when not given"
     )
     options = parser.parse_args(argv)
-    shapes = [SHAPES[number] for number in options.shape or range(len(SHAPES))]
-    report(factories(with_kafka=not options.no_kafka), shapes, options.rounds)
+    shapes = [SHAPES[index] for index in options.shape or range(len(SHAPES))]
+    if options.quick:
+        shapes = [Shape(2, 20, 1), Shape(40, 1, 10)]
+    rounds = options.rounds or (1 if options.quick else ROUNDS)
+    found = medians(factories(with_kafka=not options.no_kafka), shapes, rounds)
+    results.publish(report(found, rounds), options)
 
 
 if __name__ == "__main__":
