@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.fetch_partition import FetchPartition, size_of
 from protocol.errors import ErrorCode
@@ -18,6 +18,14 @@ NO_EPOCH: Final = 0
 _NONE: Final = ErrorCode.NONE
 
 Answer = tuple[FetchPartition, FetchResponse.PartitionData]
+
+
+class NamedTopic(NamedTuple):
+    """A topic and the partitions of it that a request names, in its order; the name is empty while nobody knows it."""
+
+    name: str
+    topic_id: Uuid
+    partitions: list[FetchPartition]
 
 
 class FetchContext:
@@ -36,7 +44,7 @@ class FetchContext:
         error: ErrorCode = _NONE,
         session: FetchSession | None = None,
         create: Callable[[], FetchSession | None] | None = None,
-        named: Sequence[FetchPartition] = (),
+        named: Sequence[NamedTopic] = (),
     ) -> None:
         self.partitions: Sequence[FetchPartition] = list(partitions)
         self.error = error
@@ -59,7 +67,7 @@ class FetchContext:
         if session is None:
             return self._full_response(list(answers))
         if session.answers_all:
-            return FetchResponse.make(responses=_by_topic(self._everything(answers)))
+            return FetchResponse.make(responses=self._everything(session, answers))
         if session.epoch != self._epoch:
             # The session has gone on while this request waited: its reader knows more than this answer would say.
             return FetchResponse.make(
@@ -77,13 +85,27 @@ class FetchContext:
             partition.answered(data)
         return FetchResponse.make(session_id=session.session_id, responses=_by_topic(answers))
 
-    def _everything(self, answers: Iterable[Answer]) -> list[Answer]:
+    def _everything(
+        self, session: FetchSession, answers: Iterable[Answer]
+    ) -> list[FetchResponse.FetchableTopicResponse]:
         """What was read now, and what is known of the partitions that rest.
 
         One that was woken by the very reading (of a disk that fails) was not read, and is told of as it was.
         """
-        read = dict(answers)
-        return [(partition, read.get(partition) or partition.data) for partition in self.named]  # type: ignore[misc]
+        for partition, data in answers:
+            partition.data = data
+        topics = [
+            FetchResponse.FetchableTopicResponse.make(
+                topic=name,
+                topic_id=topic_id,
+                partitions=[partition.data for partition in partitions],  # type: ignore[misc]
+            )
+            for name, topic_id, partitions in self.named
+        ]
+        for partition in self.partitions:
+            if partition in session.active:
+                partition.data = None  # records and their files are not held
+        return topics
 
     @staticmethod
     def _news(session: FetchSession, answers: Iterable[Answer]) -> list[Answer]:

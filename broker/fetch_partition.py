@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 NO_EPOCH: Final = -1
 
 _NONE: Final = ErrorCode.NONE
+_IN_MEMORY: Final = (bytes, memoryview)
 
 PartitionKey = tuple[str | Uuid, int]
 """What tells one partition of a session from another: the topic's id (its name before version 13) and the index."""
@@ -81,16 +82,6 @@ class FetchPartition:
         self.last_fetched_epoch = request.last_fetched_epoch
         self.fetcher_log_start_offset = request.log_start_offset
 
-    def asks_for(self, request: FetchRequest.FetchPartition) -> bool:
-        """Whether `request` is what was asked for before."""
-        return (
-            self.fetch_offset == request.fetch_offset
-            and self.max_bytes == request.partition_max_bytes
-            and self.current_leader_epoch == max(NO_EPOCH, request.current_leader_epoch)
-            and self.last_fetched_epoch == request.last_fetched_epoch
-            and self.fetcher_log_start_offset == request.log_start_offset
-        )
-
     def answered(self, data: FetchResponse.PartitionData) -> None:
         """Remembers what the reader now knows; an error makes the next answer news whatever it says."""
         self.high_watermark = -1 if data.error_code else data.high_watermark
@@ -139,4 +130,4 @@ def size_of(data: FetchResponse.PartitionData) -> int:
     records = data.records
     if records is None:
         return 0
-    return len(records) if isinstance(records, bytes | memoryview) else records.size
+    return len(records) if isinstance(records, _IN_MEMORY) else records.size

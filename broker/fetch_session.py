@@ -20,7 +20,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from broker.fetch_context import FetchContext
+from broker.fetch_context import FetchContext, NamedTopic
 from broker.fetch_partition import FetchPartition, PartitionKey
 from broker.purgatory import Watchers
 from protocol.errors import ErrorCode
@@ -106,36 +106,51 @@ class FetchSession:
             del self.active[partition]
             partition.leave()
 
-    def name_all(self, request: FetchRequest, name_of: Callable[[Uuid], str | None]) -> list[FetchPartition]:
+    def name_all(self, request: FetchRequest, name_of: Callable[[Uuid], str | None]) -> list[NamedTopic]:
         """Has the session be of exactly what `request` names; returns that in its order.
 
-        What is asked for as it was before rests on if it rests.
+        What is asked for as it was before rests on if it rests. This goes over everything that is named each time, so
+        what is the same is told by a few comparisons.
         """
-        named: list[FetchPartition] = []
+        known = self.partitions
+        topics: list[NamedTopic] = []
         before = self._last_turn
+        count = 0
         for topic in request.topics:
             topic_id = topic.topic_id
+            name_or_id: str | Uuid = topic_id if self.uses_topic_ids else topic.topic
             name = name_of(topic_id) if self.uses_topic_ids else topic.topic
-            name_or_id = topic_id if self.uses_topic_ids else topic.topic
+            named: list[FetchPartition] = []
             for wanted in topic.partitions:
-                key = (name_or_id, wanted.partition)
-                partition = self.partitions.get(key)
+                partition = known.get((name_or_id, wanted.partition))
                 if partition is None:
-                    partition = FetchPartition(key, name, topic_id, wanted)
+                    partition = FetchPartition((name_or_id, wanted.partition), name, topic_id, wanted)
                     self.add(partition)
                     named.append(partition)
                     continue
-                if partition.topic != name or not partition.asks_for(wanted):
+                if not (
+                    partition.fetch_offset == wanted.fetch_offset
+                    and partition.max_bytes == wanted.partition_max_bytes
+                    and partition.current_leader_epoch == wanted.current_leader_epoch
+                    and partition.last_fetched_epoch == wanted.last_fetched_epoch
+                    and partition.topic == name
+                ):
                     self.wake(partition)
                     partition.topic = name
                     partition.update(wanted)
                 if partition.turn <= before:  # and is not named for the second time
-                    self.give_last_turn(partition)
+                    self._last_turn += 1
+                    partition.turn = self._last_turn
                     named.append(partition)
-        if len(named) != len(self.partitions):
-            for partition in [one for one in self.partitions.values() if one.turn <= before]:
+            count += len(named)
+            if topics and topics[-1].topic_id == topic_id and topics[-1].name == (name or ""):
+                topics[-1].partitions.extend(named)
+            elif named:
+                topics.append(NamedTopic(name or "", topic_id, named))
+        if count != len(known):
+            for partition in [one for one in known.values() if one.turn <= before]:
                 self.forget(partition.key)
-        return named
+        return topics
 
     def due(self) -> list[FetchPartition]:
         """What is to be read now, in the order in which it is to be read."""
@@ -358,7 +373,7 @@ class FetchManager:
         session.follow_isolation(request.isolation_level)
         self._unnamed_partitions -= len(session.partitions)
         named = session.name_all(request, name_of)
-        self._unnamed_partitions += len(named)
+        self._unnamed_partitions += len(session.partitions)
         while (
             len(self._unnamed) > MAX_UNNAMED_SESSIONS or self._unnamed_partitions > MAX_UNNAMED_PARTITIONS
         ) and len(self._unnamed) > 1:

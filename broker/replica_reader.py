@@ -128,10 +128,11 @@ class ReplicaReader:
         """
         answers: list[PartitionData] = []
         total = 0
+        left = params.max_bytes
         is_wrong = False
         knows_any = session is not None and bool(session.resting)
         for request in context.partitions:
-            limit = min(max(0, params.max_bytes - total), request.max_bytes)
+            limit = left if left < request.max_bytes else request.max_bytes
             try:
                 data = self._read_partition(params, request, limit, min_one_message=not total)
             except MAPPED_ERRORS as error:
@@ -144,6 +145,7 @@ class ReplicaReader:
                     is_wrong = True
                 elif size := size_of(data):
                     total += size
+                    left = max(0, left - size)
                 elif session is not None:
                     self._maybe_rest(params, session, request, data)
             answers.append(data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from broker.fetch_partition import FetchPartition
@@ -56,13 +55,15 @@ def fetch(
 
     def respond(answers: list[FetchResponse.PartitionData]) -> FetchResponse:
         response = session.response(answers)
+        is_led_elsewhere = False
         for partition, data in zip(session.partitions, answers, strict=True):
             if data.error_code:
                 _tell_error(broker, context, partition, data)
+                is_led_elsewhere |= data.error_code in _LEADER_ERRORS
                 if not is_follower and data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     tell_out_of_range(broker.replica_manager, context, partition)
-        if version >= _LEADERS_SINCE and not is_follower:
-            response.node_endpoints = _whoever_leads(broker, context, answers)
+        if is_led_elsewhere and version >= _LEADERS_SINCE and not is_follower:
+            response.node_endpoints = _this_node(broker, context)
         return response
 
     return broker.replica_manager.fetch(params, session, respond)
@@ -87,12 +88,7 @@ def _tell_error(
     )
 
 
-def _whoever_leads(
-    broker: Broker, context: RequestContext, answers: Sequence[FetchResponse.PartitionData]
-) -> list[FetchResponse.NodeEndpoint]:
-    """The endpoints that the leaders in `answers` have: there is one node."""
-    if not any(data.error_code in _LEADER_ERRORS for data in answers if data.error_code):
-        return []
+def _this_node(broker: Broker, context: RequestContext) -> list[FetchResponse.NodeEndpoint]:
     endpoint = broker.endpoint(context.connection)
     return [
         FetchResponse.NodeEndpoint(
