@@ -415,7 +415,7 @@ async def _serve(config: BrokerConfig, start_lines: log_setup.StartLines) -> int
 
 
 def _freeze_what_came() -> None:
-    """What the first requests brought stays as well: full collections look at all else, and everybody waits for them."""
+    """What the first requests brought stays, too: full collections look at all else, and everybody waits for them."""
     gc.collect()
     gc.freeze()
 
