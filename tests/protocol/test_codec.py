@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocol import reference
+from protocol import codec_engine, codec_program, reference
 from protocol.codec import decode, decoder, element_encoder, encode, encoder, join_chunks
 from protocol.codec_generated import decoder_source, encoder_source
 from protocol.errors import ProtocolError
@@ -20,13 +20,15 @@ from protocol.messages.group_state import ConsumerGroupMemberMetadataValue
 from protocol.messages.groups import HeartbeatRequest, JoinGroupRequest
 from protocol.messages.headers import RequestHeader
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
-from protocol.messages.produce import ProduceRequest
+from protocol.messages.offsets import ListOffsetsResponse
+from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.messages.quotas import AlterClientQuotasRequest
 from protocol.messages.transaction_state import TransactionLogValue
-from protocol.schema import Message, Struct
+from protocol.schema import Message, Struct, default_struct
 from protocol.wire import Chunk, Encoded, EncodedArray
 from tests.protocol.samples import every_version, random_message, version_id
 from tests.protocol.strategies import messages, messages_of
+from tests.support.loops import in_form
 
 SAMPLES_PER_VERSION = 3
 MUTATIONS_PER_VERSION = 30
@@ -184,6 +186,9 @@ def test_a_decoder_reads_from_a_position_to_an_end_and_says_where_it_stopped() -
     assert read(b"???" + data + b"!!", 3, 3 + len(data)) == (message, 3 + len(data))
     with pytest.raises(ProtocolError, match=r"cut off|claims"):
         read(b"???" + data + b"!!", 3, 3 + len(data) - 1)
+    assert read(data, 0, len(data) + 5) == (message, len(data))
+    with pytest.raises(ProtocolError, match="cut off"):
+        read(data, len(data) + 1, len(data))
 
 
 def test_null_where_no_null_can_be() -> None:
@@ -317,6 +322,11 @@ def test_unknown_tags_need_a_flexible_version() -> None:
         (HeartbeatRequest(group_id=None), 4, "group_id"),  # type: ignore[arg-type]
         (HeartbeatRequest(generation_id=None), 0, "generation_id"),  # type: ignore[arg-type]
         (HeartbeatRequest(generation_id=2**31), 0, "generation_id"),
+        (HeartbeatRequest(generation_id=-(2**31) - 1), 0, "generation_id"),
+        (HeartbeatRequest(generation_id=2**64), 0, "generation_id"),
+        (HeartbeatRequest(generation_id=1.5), 0, "generation_id"),  # type: ignore[arg-type]
+        (HeartbeatRequest(generation_id="1"), 0, "generation_id"),  # type: ignore[arg-type]
+        (ListOffsetsResponse(throttle_time_ms=2**63), 2, "throttle_time_ms"),
         (FetchRequest(topics=None), 12, "topics"),  # type: ignore[arg-type]
         (MetadataRequest(topics=[None]), 9, "topics"),  # type: ignore[list-item]
         (MetadataRequest(allow_auto_topic_creation=None), 9, "allow_auto"),  # type: ignore[arg-type]
@@ -329,6 +339,31 @@ def test_unknown_tags_need_a_flexible_version() -> None:
 def test_what_cannot_be_written_is_named(message: Message, version: int, where: str) -> None:
     with pytest.raises(ValueError, match=where):
         encode(message, version)
+
+
+def test_a_field_without_a_value_cannot_be_written() -> None:
+    message = HeartbeatRequest()
+    del message.group_id
+    with pytest.raises(ValueError, match="HeartbeatRequest v0"):
+        encode(message, 0)
+
+
+def test_a_subclass_is_written_as_its_base() -> None:
+    partition = ProduceResponse.PartitionProduceResponse
+    response = ProduceResponse(
+        responses=[ProduceResponse.TopicProduceResponse(partition_responses=[default_struct(partition)])]
+    )
+    plain = ProduceResponse(
+        responses=[ProduceResponse.TopicProduceResponse(partition_responses=[partition()])]
+    )
+    assert encode(response, 9) == encode(plain, 9)
+
+
+def test_a_long_message() -> None:
+    names = [f"topic-{number:06}" * 100 for number in range(500)]
+    topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+    for version in (1, 12):
+        assert_parity(MetadataRequest(topics=topics), version)
 
 
 @pytest.mark.parametrize("version", [-1, 14, 32767])
@@ -524,3 +559,15 @@ def test_elements_that_are_encoded_ahead_are_written_as_they_are(version: int) -
     assert encode(MetadataResponse(topics=encoded), version) == expected
     encoded = EncodedArray(2, Encoded(b"".join(map(ahead, topics))))
     assert encode(MetadataResponse(topics=encoded), version) == expected
+
+
+def test_the_compiled_engine_takes_frames_in_one_piece_and_nothing_else() -> None:
+    in_form(codec_engine, "compiled")
+    read = codec_program.make_decoder(HeartbeatRequest, 0)
+    data = encode(HeartbeatRequest(group_id="g"), 0)
+    assert read(memoryview(data), 0, len(data)) == read(data, 0, len(data))
+    for frame in (memoryview(data + data)[::2], bytearray(data), "text"):
+        with pytest.raises(TypeError, match="a frame is bytes"):
+            read(frame, 0, len(data))  # type: ignore[arg-type]
+    with pytest.raises(ProtocolError, match="cut off"):
+        read(data, -1, len(data))
