@@ -41,6 +41,7 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
     "storage": Benchmark("bench_storage", "append, read and recover"),
     "records": Benchmark("bench_records", "the loop over records"),
     "micro": Benchmark("micro", "what each step of a request costs, without sockets or clients"),
+    "cores": Benchmark("bench_cores", "more than one core: threads, processes, TLS, several brokers"),
     "codec": Benchmark("bench_codec", "the compiled message codec beside construct"),
 }
 USUAL: Final = "side-by-side"

@@ -6,10 +6,9 @@ a thousand groups are sent in our own codec over few connections, so that it is 
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -17,7 +16,9 @@ from typing import Final
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs do not export it
 
+from bench import results
 from bench.brokers import Broker, Factory, barnabas, cpu_s, fresh, rss_mib
+from bench.results import Section, Table, number
 from protocol.messages.commits import OffsetCommitRequest, OffsetCommitResponse
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from protocol.messages.groups import (
@@ -40,6 +41,7 @@ GROUPS: Final = 1_000
 SECONDS: Final = 6.0
 VALUE: Final = bytes(200)
 LIMIT_S: Final = 60.0
+Figures = dict[str, float]
 AT_ONCE: Final = {"group.initial.rebalance.delay.ms": "0"}
 
 
@@ -97,14 +99,14 @@ def first_record_s(broker: Broker, group: str, protocol: str) -> float:
         consumer.close()
 
 
-def report_first_records(broker: Broker) -> None:
+def first_records(broker: Broker) -> Figures:
     """The very first group of a new broker, whose internal topic is made for it, and the median of more."""
+    found = {}
     for protocol in ("classic", "consumer"):
-        first = first_record_s(broker, f"first-{protocol}", protocol)
-        more = [first_record_s(broker, f"{protocol}-{number}", protocol) for number in range(STARTS)]
-        print(
-            f"  first record, {protocol:<9} first group {first:7.3f} s, then {statistics.median(more):7.3f} s"
-        )
+        found[f"first_{protocol}_s"] = first_record_s(broker, f"first-{protocol}", protocol)
+        more = [first_record_s(broker, f"{protocol}-{index}", protocol) for index in range(STARTS)]
+        found[f"later_{protocol}_s"] = statistics.median(more)
+    return found
 
 
 # -- commits --
@@ -121,10 +123,9 @@ def _commit(group: str, offset: int) -> OffsetCommitRequest:
     return OffsetCommitRequest(group_id=group, topics=[topic])
 
 
-def commits_per_s(broker: Broker, in_flight: int) -> float:
+def commits_per_s(broker: Broker, in_flight: int, count: int) -> float:
     """Commits of one partition each, `in_flight` at a time, of so many groups as are in flight."""
-    count = COMMITS if in_flight > 1 else COMMITS // 5
-    requests = [_commit(f"committing-{number}", 1) for number in range(in_flight)]
+    requests = [_commit(f"committing-{index}", 1) for index in range(in_flight)]
     with _peer(broker) as peer:
         for request in requests:
             _await_coordinator(peer, request.group_id)
@@ -152,16 +153,15 @@ def _await_coordinator(peer: Peer, group: str) -> None:
     raise TimeoutError(group)
 
 
-def report_commits(broker: Broker) -> None:
+def commits(broker: Broker, count: int) -> Figures:
     """Rates, and the broker's processor time for each."""
-    for in_flight in (1, IN_FLIGHT):
+    found = {}
+    for name, in_flight in (("one", 1), ("many", IN_FLIGHT)):
+        asked = count if in_flight > 1 else count // 5
         used = cpu_s(broker)
-        rate = commits_per_s(broker, in_flight)
-        count = COMMITS if in_flight > 1 else COMMITS // 5
-        each_us = (cpu_s(broker) - used) / count * 1e6
-        print(
-            f"  commits, {in_flight:>3} in flight {rate:>8.0f}/s, broker {each_us:6.0f} us each", flush=True
-        )
+        found[f"commits_{name}"] = commits_per_s(broker, in_flight, asked)
+        found[f"commits_{name}_us"] = (cpu_s(broker) - used) / asked * 1e6
+    return found
 
 
 # -- transactions --
@@ -183,15 +183,15 @@ def producer(broker: Broker, identity: str | None) -> Producer:
     return made
 
 
-def records_per_s(broker: Broker, every_s: float | None) -> tuple[float, float]:
+def records_per_s(broker: Broker, every_s: float | None, seconds: float) -> tuple[float, float]:
     """Records a second of one producer that commits so often (None: it has no transactions), and commits a second."""
     made = producer(broker, None if every_s is None else f"every-{every_s}")
     began = time.perf_counter()
     count = commits = 0
-    while time.perf_counter() - began < SECONDS:
+    while time.perf_counter() - began < seconds:
         if every_s is not None:
             made.begin_transaction()
-        ends = time.perf_counter() + (every_s or SECONDS)
+        ends = time.perf_counter() + (every_s or seconds)
         while time.perf_counter() < ends:
             for _ in range(100):
                 _produce(made)
@@ -214,12 +214,12 @@ def _produce(made: Producer) -> None:
             return
 
 
-def small_per_s(broker: Broker) -> float:
+def small_per_s(broker: Broker, seconds: float) -> float:
     """Transactions of one record, one after the other."""
     made = producer(broker, "small")
     began = time.perf_counter()
     count = 0
-    while time.perf_counter() - began < SECONDS:
+    while time.perf_counter() - began < seconds:
         made.begin_transaction()
         made.produce(TOPIC, VALUE)
         made.commit_transaction(LIMIT_S)
@@ -227,14 +227,12 @@ def small_per_s(broker: Broker) -> float:
     return count / (time.perf_counter() - began)
 
 
-def report_transactions(broker: Broker) -> None:
+def transactions(broker: Broker, seconds: float) -> Figures:
     """Without any, with a commit every 100 ms and every second, and as many as can be."""
-    plain, _ = records_per_s(broker, None)
-    print(f"  no transactions        {plain:>9.0f} records/s")
-    for every_s in (0.1, 1.0):
-        rate, commits = records_per_s(broker, every_s)
-        print(f"  a commit every {every_s:>4g} s   {rate:>9.0f} records/s, {commits:5.2f} transactions/s")
-    print(f"  of one record          {small_per_s(broker):>9.0f} transactions/s", flush=True)
+    found = {"plain": records_per_s(broker, None, seconds)[0], "small": small_per_s(broker, seconds)}
+    for name, every_s in (("tenth", 0.1), ("second", 1.0)):
+        found[f"{name}_records"], found[f"{name}_commits"] = records_per_s(broker, every_s, seconds)
+    return found
 
 
 # -- memory --
@@ -280,24 +278,20 @@ def join_consumer(peer: Peer, group: str) -> None:
     assert answer.error_code == 0, answer
 
 
-def report_memory(broker: Broker) -> None:
+def memory(broker: Broker, groups: int) -> Figures:
     """Before, and with a thousand groups of either kind. The classic ones wait out no delay: it is off."""
     kinds: list[tuple[str, Callable[[Peer, str], None]]] = [
         ("consumer", join_consumer),
         ("classic", join_classic),
     ]
-    before = rss_mib(broker)
-    print(f"  memory                 {before:>9.1f} MiB")
+    found = {"mib": rss_mib(broker)}
     with _peer(broker) as peer:
         for kind, join in kinds:
-            began = time.perf_counter()
-            for number in range(GROUPS):
-                join(peer, f"{kind}-held-{number}")
-            took = time.perf_counter() - began
+            for index in range(groups):
+                join(peer, f"{kind}-held-{index}")
             time.sleep(1)
-            print(
-                f"  + {GROUPS} {kind:<9} groups {rss_mib(broker):>9.1f} MiB, made in {took:.1f} s", flush=True
-            )
+            found[f"{kind}_mib"] = rss_mib(broker)
+    return found
 
 
 @contextmanager
@@ -313,20 +307,64 @@ def running(factory: Factory) -> Iterator[Broker]:
         yield broker
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Runs it alone: `python -m bench.bench_groups`."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--no-kafka", action="store_true")
-    options = parser.parse_args(argv)
+LINES: Final[Mapping[str, tuple[str, ...]]] = {
+    "from subscribe to the first record, classic: first group of a new broker, later ones, s": (
+        "first_classic_s",
+        "later_classic_s",
+    ),
+    "the same, consumer protocol (KIP-848), s": ("first_consumer_s", "later_consumer_s"),
+    "commits of offsets a second, one at a time": ("commits_one",),
+    f"commits of offsets a second, {IN_FLIGHT} in flight": ("commits_many",),
+    "processor time of the broker for one of those, us": ("commits_many_us",),
+    f"memory; with {GROUPS:,} groups of the consumer protocol; and as many classic ones, MiB": (
+        "mib",
+        "consumer_mib",
+        "classic_mib",
+    ),
+    "records a second without transactions": ("plain",),
+    "records a second and transactions a second, a commit every 100 ms": ("tenth_records", "tenth_commits"),
+    "records a second and transactions a second, a commit every second": ("second_records", "second_commits"),
+    "transactions of one record a second, one producer": ("small",),
+}
+"""Each line of the table, and which figures stand in it."""
+
+
+def report(found: Mapping[str, Figures]) -> Section:
+    """As it stands in the document."""
+    rows = [
+        [line, *(", ".join(number(figures.get(name)) for name in names) for figures in found.values())]
+        for line, names in LINES.items()
+    ]
+    return Section(
+        name="groups",
+        title="Groups and transactions",
+        prose=[
+            "Consumers and producers are librdkafka's; commits and the thousand groups are sent over few "
+            "connections in "
+            "our own codec. The brokers in turns, one at a time, Kafka with a heap of 512 MiB. Profile dev, "
+            "like Kafka "
+            "without delay, does not wait for more members of a new group."
+        ],
+        tables=[Table(["", *found], rows)],
+        figures={
+            f"{who}, {name}": value for who, figures in found.items() for name, value in figures.items()
+        },
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Publishes the figures."""
+    options = results.arguments(__doc__).parse_args(argv)
+    count, groups, seconds = (500, 20, 1.0) if options.quick else (COMMITS, GROUPS, SECONDS)
+    found = {}
     for name, factory in brokers(with_kafka=not options.no_kafka).items():
-        print(f"-- {name}", flush=True)
         with running(factory) as broker:
-            report_first_records(broker)
-            report_commits(broker)
+            figures = first_records(broker) | commits(broker, count)
             # Where a first member is waited with, a thousand groups would only tell how long.
             if name in {"Barnabas (dev)", "Kafka, no delay"}:
-                report_memory(broker)
-                report_transactions(broker)
+                figures |= memory(broker, groups) | transactions(broker, seconds)
+        found[name] = figures
+    results.publish(report(found), options)
 
 
 if __name__ == "__main__":

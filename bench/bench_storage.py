@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from bench import results
+from bench.results import Section, Table, number
 from config.log_config import LogConfig
 from protocol.records.batch import CompressionType, build_batch
 from protocol.records.checksum import crc32c
@@ -24,6 +25,7 @@ BATCH_BYTES = 16 * 1024
 SECONDS_PER_FIGURE = 0.5
 APPENDS_PER_ROUND = 1500
 TOPIC_ID = bytes(range(16))
+Figures = dict[str, float]
 
 
 def new_log(directory: Path, config: LogConfig | None = None) -> UnifiedLog:
@@ -102,21 +104,23 @@ def floor_us(path: Path, data: bytes) -> float:
     return best_of(7, start, work, APPENDS_PER_ROUND)
 
 
-def report_appends(directory: Path) -> None:
-    floor = floor_us(directory / "floor", make_batch(1))
-    print(f"16 KiB: checksum and write alone          {floor:7.1f} us")
+def appends(directory: Path) -> Figures:
+    """Microseconds, beside what the checksum and the write alone take."""
+    found = {"16 KiB: checksum and write alone, us": floor_us(directory / "floor", make_batch(1))}
     for records in (1, 16, 100):
         us = append_us(directory / f"append-{records}", make_batch(records))
-        print(f"16 KiB: append of {records:3} records             {us:7.1f} us  (+{us - floor:.1f})")
+        found[f"16 KiB: append of {records} record{'s' if records > 1 else ''}, us"] = us
     for codec in ("lz4", "zstd"):
         data = make_batch(100, codec=CompressionType.of_label(codec))
-        us = append_us(directory / f"append-{codec}", data)
-        print(f"16 KiB: append of 100 records in {codec:5}    {us:7.1f} us")
+        found[f"16 KiB: append of 100 records in {codec}, us"] = append_us(
+            directory / f"append-{codec}", data
+        )
     small = build_batch([(None, b"x" * 100, int(time.time() * 1000), [])])
-    print(f"100 bytes: append of one record           {append_us(directory / 'small', small):7.1f} us")
+    found["100 bytes: append of one record, us"] = append_us(directory / "small", small)
+    return found
 
 
-def report_reads(directory: Path, segments: int = 100) -> None:
+def reads(directory: Path, segments: int) -> Figures:
     """Lookups in a log of many segments, most of which are not open."""
     config = LogConfig(segment_bytes=4 * MIB, message_timestamp_after_max_ms=1 << 60)
     log = new_log(directory / "read", config)
@@ -125,8 +129,9 @@ def report_reads(directory: Path, segments: int = 100) -> None:
         log.append_as_leader(data, 0)
     log.update_high_watermark(log.log_end_offset)
     end = log.log_end_offset
-    spread = [number * 7919 % end for number in range(1000)]
+    spread = [index * 7919 % end for index in range(1000)]
     offsets = iter(spread * 100_000)
+    now_ms = int(time.time() * 1000)
 
     def read(offset: int, size: int = MIB) -> None:
         log.read(offset, size, FetchIsolation.HIGH_WATERMARK, min_one_message=True)
@@ -134,19 +139,18 @@ def report_reads(directory: Path, segments: int = 100) -> None:
     def read_bytes(offset: int) -> None:
         log.read(offset, BATCH_BYTES, FetchIsolation.HIGH_WATERMARK, min_one_message=True).records.read()
 
-    print(f"read: slice at the log's end              {microseconds(lambda: read(end - 16)):7.1f} us")
-    print(
-        f"read: slice anywhere in {segments} segments      {microseconds(lambda: read(next(offsets))):7.1f} us"
-    )
-    print(
-        f"read: 16 KiB anywhere, with the bytes     {microseconds(lambda: read_bytes(next(offsets))):7.1f} us"
-    )
-    now_ms = int(time.time() * 1000)
-    lookup = microseconds(lambda: log.fetch_offset_by_timestamp(now_ms - 60_000))
-    print(f"lookup by timestamp in {segments} segments       {lookup:7.1f} us")
+    return {
+        "read: slice at the log's end, us": microseconds(lambda: read(end - 16)),
+        f"read: slice anywhere in {segments} segments, us": microseconds(lambda: read(next(offsets))),
+        "read: 16 KiB anywhere, with the bytes, us": microseconds(lambda: read_bytes(next(offsets))),
+        f"lookup by timestamp in {segments} segments, us": microseconds(
+            lambda: log.fetch_offset_by_timestamp(now_ms - 60_000)
+        ),
+    }
 
 
-def report_recovery(directory: Path, size: int) -> None:
+def recovery(directory: Path, size: int) -> Figures:
+    """GB/s, from the page cache."""
     log = new_log(directory / "recovery")
     data = make_batch(16)
     while log.size < size:
@@ -157,45 +161,61 @@ def report_recovery(directory: Path, size: int) -> None:
     again = new_log(directory / "recovery")
     took = time.perf_counter() - start
     assert again.log_end_offset == log.log_end_offset
-    print(f"recovery of {total / MIB:.0f} MiB from the page cache   {total / took / 1e9:7.2f} GB/s")
+    return {f"recovery of {total / MIB:.0f} MiB, GB/s": total / took / 1e9}
 
 
-def report_opening(directory: Path, partitions: int) -> None:
+def opening(directory: Path, partitions: int) -> Figures:
+    """After a clean stop: seconds, and descriptors that are open then."""
     env = RealEnv()
     path = str(directory / "many")
     manager = LogManager(env, [path], lambda _topic: LogConfig())
     manager.lock_dirs()
     manager.load_logs()
-    manager.prepare_logs([("bench", number, TOPIC_ID) for number in range(partitions)]).run()
+    manager.prepare_logs([("bench", index, TOPIC_ID) for index in range(partitions)]).run()
     data = make_batch(16)
-    for number in range(partitions):
-        manager.get_or_create_log("bench", number, TOPIC_ID).append_as_leader(data, 0)
+    for index in range(partitions):
+        manager.get_or_create_log("bench", index, TOPIC_ID).append_as_leader(data, 0)
     manager.shutdown()
     manager = LogManager(env, [path], lambda _topic: LogConfig())
     manager.lock_dirs()
     start = time.perf_counter()
     manager.load_logs()
     took = time.perf_counter() - start
-    descriptors = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else -1
-    print(
-        f"open of {partitions} partitions after a clean stop {took:7.3f} s   ({descriptors} descriptors open)"
-    )
+    found = {f"open of {partitions} partitions after a clean stop, s": took}
+    if os.path.isdir("/proc/self/fd"):
+        found["descriptors open then"] = float(len(os.listdir("/proc/self/fd")))
     manager.abandon()
+    return found
+
+
+def report(found: Figures) -> Section:
+    """As it stands in the document."""
+    return Section(
+        name="storage",
+        title="The log alone: append, read, recover",
+        prose=[
+            "Without a broker around it, best of some short rounds, in the page cache; records are checked by the "
+            f"{'compiled' if COMPILED else 'plain'} loop."
+        ],
+        tables=[Table(["", "Barnabas"], [[name, number(value)] for name, value in found.items()])],
+        figures=found,
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Prints the figures; `--size` and `--partitions` set the large ones."""
-    parser = argparse.ArgumentParser(prog="python -m bench.bench_storage", description=__doc__)
+    """Publishes the figures; `--size` and `--partitions` set the large ones."""
+    parser = results.arguments(__doc__)
     parser.add_argument("--size", type=int, default=512, help="MiB to recover")
     parser.add_argument("--partitions", type=int, default=500)
     parser.add_argument("--directory", help="where to work, by default the place for temporary files")
     options = parser.parse_args(argv)
-    print(f"storage; records are checked by the {'compiled' if COMPILED else 'plain'} loop")
+    size, partitions, segments = (16, 20, 5) if options.quick else (options.size, options.partitions, 100)
     with tempfile.TemporaryDirectory(dir=options.directory, prefix="bench-storage-") as directory:
-        report_appends(Path(directory))
-        report_reads(Path(directory))
-        report_recovery(Path(directory), options.size * MIB)
-        report_opening(Path(directory), options.partitions)
+        place = Path(directory)
+        found = (
+            appends(place) | reads(place, segments) | recovery(place, size * MIB) | opening(place, partitions)
+        )
+    results.publish(report(found), options)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,10 @@ ORDER: Final = (
     "storage",
     "records",
     "codec",
+    "micro",
+    "cores",
+    "micro",
+    "cores",
     "plain-python",
 )
 """Sections in the order of the document; others come behind, by name."""
@@ -54,7 +58,12 @@ def place_of(name: str) -> tuple[int, str]:
 
 def render_section(section: Section) -> str:
     """A heading, prose, tables, and what was measured when and how."""
-    blocks = [f"## {section.title}", *section.prose]
+    return "\n\n".join([f"## {section.title}", *section.prose, render_tables(section)])
+
+
+def render_tables(section: Section) -> str:
+    """What is below the prose, for documents that have their own."""
+    blocks = []
     for table in section.tables:
         blocks += [f"**{table.title}**"] if table.title else []
         blocks.append(render_table(table))
