@@ -79,7 +79,8 @@ cdef class RecordFilter:
     cdef void _grow_starts(self) except *
 
     @cython.locals(
-        at=Py_ssize_t, stop=Py_ssize_t, appended=cython.bint, attributes=int, old_base=cython.longlong,
+        at=Py_ssize_t, stop=Py_ssize_t, unpacked_bytes=Py_ssize_t, appended=cython.bint, attributes=int,
+        old_base=cython.longlong,
         new_base=cython.longlong, max_timestamp=cython.longlong, shift=cython.longlong,
     )
     cdef void _write_rebuilt(

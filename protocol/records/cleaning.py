@@ -347,9 +347,8 @@ class RecordFilter:
             new_base = max_timestamp
         else:
             new_base = old_base + _timestamp_delta(data, self._starts[0])
-        self._make_room(
-            _HEADER_BYTES + len(batch) + len(data) * (codec is not None) + _GROWTH_OF_A_RECORD * kept
-        )
+        unpacked_bytes = len(data) if codec else len(batch)
+        self._make_room(_HEADER_BYTES + unpacked_bytes + _GROWTH_OF_A_RECORD * kept)
         at = self.written + _HEADER_BYTES
         # Under LogAppendTime every record has the batch's time, whatever its delta says.
         shift = max_timestamp - new_base if appended else old_base - new_base
