@@ -152,36 +152,30 @@ class Connection:
         self._requests.abandon()
         self._sending.clear()
         self._framer.forget()
+        self.info.greetings.clear()  # they refer to it; nothing is left for the garbage collector
         self._charge_unfinished(0)
         self._context.closed(self)
 
     def readable(self) -> None:
-        transport = self._transport
-        if transport is None:
-            return
         framer = self._framer
         window = self._memory.window
         rest = framer.rest  # of a large request, which is read to where it stays
         target = window if rest is None else rest[: len(window)]
-        try:
-            size = transport.receive_into(target)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            self.lost()
-            return
+        size = self._receive(target)
         if not size:
-            self.close()
             return
-        self.active = True
-        self._probe.bytes_in += size
         frames: list[Frame] = []
+        if rest is not None:
+            framer.filled(size, frames)
+            if not frames:  # it goes on; nothing else has changed
+                self._charge_unfinished(framer.buffered)
+                if self._waits_for_memory:
+                    self._regulate()
+                return
         try:
             try:
                 if rest is None:
                     framer.feed(target[:size], frames)
-                else:
-                    framer.filled(size, frames)
             finally:
                 self._requests.receive(frames)
         except Exception as error:
@@ -190,6 +184,25 @@ class Connection:
         if framer.started or self._charged:
             self._charge_unfinished(framer.buffered)
         self._flush()
+
+    def _receive(self, target: memoryview) -> int:
+        """How many bytes have been read into `target`; 0 if there are none, or no more will come."""
+        transport = self._transport
+        if transport is None:
+            return 0
+        try:
+            size = transport.receive_into(target)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError:
+            self.lost()
+            return 0
+        if not size:
+            self.close()
+            return 0
+        self.active = True
+        self._probe.bytes_in += size
+        return size
 
     def writable(self) -> None:
         self._flush()

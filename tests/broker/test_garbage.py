@@ -131,6 +131,25 @@ async def test_a_long_poll_that_is_answered_leaves_no_cycles_behind(tmp_path: Pa
         await asyncio.to_thread(client, server.ports["PLAINTEXT"])
 
 
+async def test_connections_that_come_and_go_leave_no_cycles_behind(tmp_path: Path) -> None:
+    def client(port: int) -> None:
+        with RawConnection(f"{LOCALHOST}:{port}") as witness:
+
+            def visit() -> None:
+                with RawConnection(f"{LOCALHOST}:{port}") as visitor:
+                    asks_around(visitor)
+                    send(visitor, fetch(0, max_wait_ms=1))
+                asks_around(witness)  # by the second answer the broker has seen the visitor off
+
+            visit()
+            with no_garbage():
+                for _ in range(TIMES):
+                    visit()
+
+    async with running(config_of(tmp_path)) as server:
+        await asyncio.to_thread(client, server.ports["PLAINTEXT"])
+
+
 @pytest.mark.parametrize("path", ["/metrics", "/health/ready"])
 async def test_scrapes_leave_no_cycles_behind(path: str, tmp_path: Path) -> None:
     def client(port: int) -> None:
