@@ -79,6 +79,9 @@ SETTLING_S: Final = 0.1
 """How long those who wait for the start have to get their first answers before the broker does what can wait."""
 WARM_S: Final = 60.0
 """After that all is there that comes with the first requests and scrapes: compiled codecs, libraries."""
+SWITCH_INTERVAL_S: Final = 0.0005
+"""How long a thread beside the loop may keep the interpreter while the loop wants it. With Python's own 5 ms each call
+to the system costs the loop up to that, while metrics are rendered or a coordinator loads."""
 BLOCKING_THREADS: Final = 4
 LOADING_THREADS: Final = 1
 """For coordinators: replaying their records is work for the interpreter, which does one thing at a time."""
@@ -365,6 +368,7 @@ def _advertised(config: BrokerConfig) -> dict[str, Endpoint]:
 def run(config: BrokerConfig) -> int:
     """Serves until a signal comes; returns the exit code."""
     log_setup.configure(config[BARNABAS_LOG_LEVEL], sys.stderr, as_json=_as_json(config[BARNABAS_LOG_FORMAT]))
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     start_lines = log_setup.StartLines()
     _say_what_configuration_holds(config)
     _raise_open_files_limit()

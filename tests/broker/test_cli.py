@@ -22,8 +22,10 @@ from config.reference import render
 def _restored_logging() -> Iterator[None]:
     root, ours = logging.getLogger(), logging.getLogger("barnabas")
     before = root.handlers[:], root.level, ours.level
+    interval = sys.getswitchinterval()
     yield
     gc.unfreeze()
+    sys.setswitchinterval(interval)
     root.handlers[:], level, ours_level = before
     root.setLevel(level)
     ours.setLevel(ours_level)

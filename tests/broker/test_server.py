@@ -214,8 +214,10 @@ def _process() -> Iterator[None]:
     """What a broker does to the process that it has for itself is undone."""
     root, ours = logging.getLogger(), logging.getLogger("barnabas")
     before = root.handlers[:], root.level, ours.level
+    interval = sys.getswitchinterval()
     yield
     gc.unfreeze()
+    sys.setswitchinterval(interval)
     root.handlers[:], level, ours_level = before
     root.setLevel(level)
     ours.setLevel(ours_level)
@@ -251,10 +253,11 @@ def test_a_signal_stops_the_broker_in_order(
 
 
 @pytest.mark.usefixtures("_process")
-def test_what_a_start_and_the_first_minute_bring_is_frozen(
+def test_the_interpreter_is_tuned_for_a_loop_that_nobody_holds_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ready_line(monkeypatch, config_of(tmp_path), signal.SIGTERM)
+    assert sys.getswitchinterval() == pytest.approx(server_module.SWITCH_INTERVAL_S)
     assert gc.isenabled()
     at_the_start = gc.get_freeze_count()
     assert at_the_start > 0
