@@ -16,7 +16,7 @@ from protocol.codec_reader import ReaderSource
 from protocol.codec_writer import WriterSource
 from protocol.errors import ProtocolError
 from protocol.reference import layout, struct_layout
-from protocol.wire import MAX_UNSIGNED_VARINT, Encoded, read_unsigned_varint, unsigned_varint
+from protocol.wire import MAX_UNSIGNED_VARINT, Encoded, unsigned_varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,8 +106,13 @@ def _long_varint(buffer: Frame, position: int, first: int) -> tuple[int, int]:
     raise wrong.long_varint()
 
 
+def _varint(buffer: Frame, position: int) -> tuple[int, int]:
+    first = buffer[position]
+    return (first, position + 1) if first < 0x80 else _long_varint(buffer, position + 1, first)
+
+
 def _tag_count(buffer: Frame, position: int, end: int) -> tuple[int, int]:
-    count, position = read_unsigned_varint(buffer, position)
+    count, position = _varint(buffer, position)
     if count * 2 > end - position:
         raise wrong.too_many("tagged fields", count, end - position)
     return count, position
@@ -115,8 +120,8 @@ def _tag_count(buffer: Frame, position: int, end: int) -> tuple[int, int]:
 
 def _tag_header(buffer: Frame, position: int, end: int) -> tuple[int, int, int]:
     """The tag, where its value begins and where it ends."""
-    tag, position = read_unsigned_varint(buffer, position)
-    size, position = read_unsigned_varint(buffer, position)
+    tag, position = _varint(buffer, position)
+    size, position = _varint(buffer, position)
     if size > end - position:
         raise wrong.short(f"tag {tag}", size, end - position)
     return tag, position, position + size

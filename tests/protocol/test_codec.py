@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocol import codec_engine, codec_program, reference
+from protocol import codec_engine, codec_generated, codec_program, reference
 from protocol.codec import decode, decoder, element_encoder, encode, encoder, join_chunks
 from protocol.codec_generated import decoder_source, encoder_source
 from protocol.errors import ProtocolError
@@ -126,6 +126,25 @@ def test_mutated_and_random_bytes(message_type: type[Message], version: int) -> 
     for _ in range(MUTATIONS_PER_VERSION):
         for hostile in (mutated(rng, data), rng.randbytes(rng.randrange(60))):
             assert_same_outcome(message_type, version, hostile)
+
+
+def test_what_is_wrong_is_said_in_the_same_words_by_all_engines() -> None:
+    rng = Random("words")
+    for message_type, version in every_version()[::5]:
+        data = encode(random_message(rng, message_type, version), version)
+        read = codec_generated.make_decoder(message_type, version)
+        for _ in range(20):
+            hostile = mutated(rng, data)
+            assert words(decoder(message_type, version), hostile) == words(read, hostile)
+
+
+def words(read: Any, data: bytes) -> str | None:
+    """What a decoder says about bytes that are no message, None where they are one."""
+    try:
+        read(data, 0, len(data))
+    except ProtocolError as error:
+        return str(error)
+    return None
 
 
 def mutated(rng: Random, data: bytes) -> bytes:
