@@ -327,11 +327,13 @@ class UnifiedLog(LogState):
 
     def needs_flush(self, now_ms: int | None = None) -> bool:
         """Whether a flush is due: flush.messages, flush.ms (where `now_ms` is given), or a roll since the last one."""
-        unflushed = self._local.unflushed_messages
-        if unflushed >= self.config.flush_messages or self._local.has_rolled_since_flush:
+        local = self._local
+        unflushed = local.log_end_offset - local.recovery_point
+        if unflushed >= self.config.flush_messages or local.has_rolled_since_flush:
             return not self.is_failed
-        due_ms = self._local.last_flush_ms + self.config.flush_ms
-        return unflushed > 0 and now_ms is not None and now_ms >= due_ms and not self.is_failed
+        if now_ms is None:
+            return False
+        return unflushed > 0 and now_ms >= local.last_flush_ms + self.config.flush_ms and not self.is_failed
 
     def prepare_flush(self) -> FlushJob:
         """Decides what has to be synced for everything appended so far to be durable. See `storage.flush`.
