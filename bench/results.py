@@ -35,9 +35,10 @@ from rich import box
 from rich import table as rich_table
 from rich.console import Console
 
-from bench import document, machine
+from bench import document, machine, readme
 
 ROOT: Final = Path(__file__).parents[1]
+README: Final = ROOT / "README.md"
 STORE: Final = ROOT / "docs" / "performance"
 _WIDTH_OF_A_FILE: Final = 240
 QUICK_STORE: Final = ROOT / "build" / "performance"
@@ -163,9 +164,11 @@ def render(directory: Path = STORE) -> str:
 
 
 def write_document(directory: Path = STORE) -> Path:
-    """Renders what the directory holds into the file beside it: docs/performance.md."""
+    """Renders what the directory holds into the file beside it; README.md goes along with docs/performance.md."""
     path = directory.with_suffix(".md")
     path.write_text(render(directory))
+    if directory == STORE:
+        README.write_text(readme.rewritten(README.read_text(), load_all()))
     return path
 
 
