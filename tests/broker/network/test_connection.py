@@ -402,3 +402,61 @@ def test_bytes_are_counted(client: Client) -> None:
     client >> "echo one, records r"
     assert client.probe.bytes_in == 4 + 8 + 4 + 9
     assert client.probe.bytes_out == 4 + 3 + 4 + 8
+
+
+def test_a_client_that_is_gone_when_it_is_answered_is_no_news(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    client >> "wait one"
+    client.transport.lost = BrokenPipeError()
+    client.completes("one")
+    assert client.closed
+    assert client.transport.closed
+    assert client.lost == [client.connection]
+    assert not caplog.records
+
+
+def test_a_client_that_is_gone_when_there_is_room_again_is_no_news(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.transport.peer_window = 0
+    client >> "big 100000"
+    client.transport.lost = ConnectionResetError()
+    client.transport.read(10)
+    assert client.lost == [client.connection]
+    assert client.memory.used_bytes == 0
+    assert not caplog.records
+
+
+def test_a_client_that_closes_its_end_is_sent_what_is_on_its_way(client: Client) -> None:
+    client.transport.peer_window = 10
+    client >> "big 1000"
+    client.transport.disconnect()
+    assert client.closed
+    assert client.lost == []
+    assert len(client.transport.read(500)) == 510
+    assert len(client.transport.read(5000)) == 494
+    assert client.lost == [client.connection]
+
+
+def test_what_is_answered_while_the_rest_of_an_answer_waits_follows_it(client: Client) -> None:
+    client.transport.peer_window = 2
+    client >> "wait one, big 10" << ""
+    client.completes("one")
+    client.transport.peer_window = None
+    client.transport.read(0)
+    client.transport.read()
+    assert client.is_read()
+    client >> "echo two" << "two"
+
+
+def test_a_large_request_is_handed_over_where_it_was_read_to(client: Client) -> None:
+    frames: list[object] = []
+    context = client.connection._requests
+    context._handle = lambda info, frame: frames.append(frame) or [b"taken"]  # type: ignore[func-returns-value]
+    request = framed(bytes(range(256)) * 1000)
+    for start in range(0, len(request), 20_000):
+        client.send(request[start : start + 20_000])
+    assert client.answers() == [b"taken"]
+    assert isinstance(frames[0], memoryview)
+    assert frames[0] == request[4:]
