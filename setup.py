@@ -1,6 +1,6 @@
 """Compiles the few modules whose loops are too slow in Python; an install without a C compiler works the same, slower.
 
-They are those beside which a .pxd of the same name lies, under protocol/.
+They are those beside which a .pxd of the same name lies, under protocol/. A .pxd by itself is what several of them share.
 """
 
 from pathlib import Path
@@ -12,12 +12,17 @@ try:
 except ImportError:
     extensions = []
 else:
-    modules = [path.with_suffix(".py") for path in sorted(Path("protocol").rglob("*.pxd"))]
+    declarations = sorted(Path("protocol").rglob("*.pxd"))
+    shared = [str(path) for path in declarations if not path.with_suffix(".py").exists()]
     extensions = cythonize(
         [
-            Extension(".".join(path.with_suffix("").parts), [str(path)], depends=[str(path.with_suffix(".pxd"))])
-            for path in modules
-            if path.exists()
+            Extension(
+                ".".join(path.with_suffix("").parts),
+                [str(path.with_suffix(".py"))],
+                depends=[str(path), *shared],
+            )
+            for path in declarations
+            if str(path) not in shared
         ],
         build_dir="build/cython",
         language_level=3,
