@@ -45,7 +45,7 @@ class DelayedFetch(DelayedOperation):
             partition, start = request.source, request.start
             if partition is None or start is None:
                 continue  # nobody knows it
-            if partition.offline or not partition.is_leader:
+            if partition.offline or partition.leader_id != partition.local_node_id:
                 return self.force_complete()  # case A
             if request.current_leader_epoch not in (-1, partition.leader_epoch):
                 return self.force_complete()  # case B

@@ -416,16 +416,10 @@ class FetchManager:
         session.epoch = next_epoch(session.epoch)
         self.cache.touch(session, self._now_ms())
         due = session.due()
-        if uses_topic_ids:
-            _resolve_late_names(due, name_of)
+        for partition in due:
+            if partition.topic is None:  # an id that was unknown before may have got its name since
+                partition.topic = name_of(partition.topic_id)
         return FetchContext(due, session=session)
-
-
-def _resolve_late_names(partitions: Iterable[FetchPartition], name_of: Callable[[Uuid], str | None]) -> None:
-    """A topic id that was unknown when the session began may have got its name since."""
-    for partition in partitions:
-        if partition.topic is None:
-            partition.topic = name_of(partition.topic_id)
 
 
 def _requested(

@@ -32,6 +32,7 @@ CONSUMER: Final = -1
 """The replica id of a reader that is no replica."""
 
 UNKNOWN_PARTITION: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_HIGH_WATERMARK: Final = FetchIsolation.HIGH_WATERMARK
 NOBODYS_FAULT: Final = (DiskFullError, OutOfResourcesError)
 """What passes without anything being in doubt; after any other failure a log directory is not to be trusted."""
 
@@ -186,6 +187,14 @@ class ReplicaReader:
                     epoch=diverging.epoch, end_offset=diverging.end_offset
                 )
                 return data
+        if (
+            request.fetch_offset == log.high_watermark
+            and params.isolation is _HIGH_WATERMARK
+            and not log.is_failed
+        ):  # whoever has read everything asks for this, each time: it needs no look into the log
+            request.source = partition
+            request.start = log.high_watermark_metadata
+            return data
         info = log.read(request.fetch_offset, limit, params.isolation, min_one_message=min_one_message)
         if not info.first_entry_incomplete:  # half a batch is of no use to anybody
             data.records = info.records
