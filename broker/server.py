@@ -77,6 +77,8 @@ EXIT_USAGE: Final = 2
 DRAIN_TIMEOUT_S: Final = 30.0
 SETTLING_S: Final = 0.1
 """How long those who wait for the start have to get their first answers before the broker does what can wait."""
+YOUNG_OBJECTS: Final = 5000
+"""How many new objects make a collection. Requests leave no cycles, so it finds next to nothing and may be rare."""
 WARM_S: Final = 60.0
 """After that all is there that comes with the first requests and scrapes: compiled codecs, libraries."""
 SWITCH_INTERVAL_S: Final = 0.0005
@@ -402,6 +404,7 @@ async def _serve(config: BrokerConfig, start_lines: log_setup.StartLines) -> int
     http = server.observers.serve_http(server)
     print(_ready_line(server, http), flush=True)
     gc.freeze()  # what is here now stays; the collector need not look at it again and again
+    gc.set_threshold(YOUNG_OBJECTS)
     gc.enable()
     loop.call_later(SETTLING_S, start_lines.end)
     loop.call_later(WARM_S, _freeze_what_came)

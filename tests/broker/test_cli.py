@@ -22,9 +22,10 @@ from config.reference import render
 def _restored_logging() -> Iterator[None]:
     root, ours = logging.getLogger(), logging.getLogger("barnabas")
     before = root.handlers[:], root.level, ours.level
-    interval = sys.getswitchinterval()
+    interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
     yield
     gc.unfreeze()
+    gc.set_threshold(*thresholds)
     sys.setswitchinterval(interval)
     root.handlers[:], level, ours_level = before
     root.setLevel(level)

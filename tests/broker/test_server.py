@@ -214,9 +214,10 @@ def _process() -> Iterator[None]:
     """What a broker does to the process that it has for itself is undone."""
     root, ours = logging.getLogger(), logging.getLogger("barnabas")
     before = root.handlers[:], root.level, ours.level
-    interval = sys.getswitchinterval()
+    interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
     yield
     gc.unfreeze()
+    gc.set_threshold(*thresholds)
     sys.setswitchinterval(interval)
     root.handlers[:], level, ours_level = before
     root.setLevel(level)
@@ -259,6 +260,7 @@ def test_the_interpreter_is_tuned_for_a_loop_that_nobody_holds_up(
     ready_line(monkeypatch, config_of(tmp_path), signal.SIGTERM)
     assert sys.getswitchinterval() == pytest.approx(server_module.SWITCH_INTERVAL_S)
     assert gc.isenabled()
+    assert gc.get_threshold()[0] == server_module.YOUNG_OBJECTS
     at_the_start = gc.get_freeze_count()
     assert at_the_start > 0
     came = [[number] for number in range(100)]
