@@ -1,6 +1,6 @@
 """Compiles the few modules whose loops are too slow in Python; an install without a C compiler works the same, slower.
 
-They are those beside which a .pxd of the same name lies, under protocol/. A .pxd by itself is what several of them share.
+They are those beside which a .pxd of the same name lies, under protocol/. A .pxd by itself is what they share.
 """
 
 from pathlib import Path
