@@ -112,8 +112,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             for what, took in by_what.items()
         },
         remarks=[
-            "Unpacking is the codecs' libraries' in both forms; so is most of the CRC. Compaction without the compiler "
-            "hashes its keys with BLAKE2b in place of SipHash."
+            "Unpacking is the codecs' libraries' in both forms; so is most of the CRC. Compaction without the "
+            "compiler hashes its keys with BLAKE2b in place of SipHash."
         ],
     )
     results.publish(section, options)

@@ -12,6 +12,7 @@ import asyncio
 import mmap
 import os
 import socket
+import statistics
 import struct
 import subprocess
 import sys
@@ -154,31 +155,30 @@ def work(memory_fd: int, socket_fd: int) -> None:
 # -- do threads overlap? --
 
 
-def together(call: Callable[[], object], threads: int, rounds: int) -> float:
-    """Seconds in which `threads` threads have made `call` once each; the best of some rounds."""
-    best = float("inf")
-    for _ in range(rounds):
-        at_once = threading.Barrier(threads + 1)
+def together(call: Callable[[], object], threads: int) -> float:
+    """Seconds in which `threads` threads have made `call` once each."""
+    at_once = threading.Barrier(threads + 1)
 
-        def run(gate: threading.Barrier = at_once) -> None:
-            gate.wait()
-            call()
-
-        running = [threading.Thread(target=run) for _ in range(threads)]
-        for thread in running:
-            thread.start()
+    def run() -> None:
         at_once.wait()
-        began = time.perf_counter()
-        for thread in running:
-            thread.join()
-        best = min(best, time.perf_counter() - began)
-    return best
+        call()
+
+    running = [threading.Thread(target=run) for _ in range(threads)]
+    for thread in running:
+        thread.start()
+    at_once.wait()
+    began = time.perf_counter()
+    for thread in running:
+        thread.join()
+    return time.perf_counter() - began
 
 
 def speed_up(call: Callable[[], object], rounds: int) -> float:
-    """How many times as much two threads do as one does: 2 where they overlap entirely, 1 where they wait in turns."""
-    alone = together(call, 1, rounds)
-    return 2 * alone / together(call, 2, rounds)
+    """How many times as much two threads do as one does: 2 where they overlap entirely, 1 where they wait in turns.
+
+    The median of rounds with one and two in turns, so that others on the machine disturb both.
+    """
+    return statistics.median(2 * together(call, 1) / together(call, 2) for _ in range(rounds))
 
 
 def check_speed_up(data: bytes, rounds: int) -> float:
