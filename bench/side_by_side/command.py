@@ -90,6 +90,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         samples = measure(options, plan, rows, brokers, progress)
     keep(samples)
     said = {"rounds": str(plan.rounds), "rounds to warm up": str(plan.warm_ups), "scale": f"{plan.scale:g}"}
+    if options.kafka:
+        said["Apache Kafka run by"] = options.kafka
     for section in sections(samples, rows, said):
         results.publish(section, options)
 

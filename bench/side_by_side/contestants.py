@@ -66,6 +66,14 @@ class Contestant:
             self._broker = self._factory(self._directory)
         if isinstance(self.broker, ApacheKafka):
             self.broker.prepare()
+        elif fresh and isinstance(
+            self.broker, LaunchedBroker
+        ):  # what formats when it starts has done so then
+            self._spawned()
+            self.broker.stop()
+        return self._spawned()
+
+    def _spawned(self) -> Started:
         began = time.perf_counter()
         self.broker.spawn()
         while not answers_metadata(self.broker.bootstrap):
