@@ -208,6 +208,14 @@ def test_a_partition_without_a_leader_here_is_not_asked_for(house: House) -> Non
     assert house.asked_for == [(("t", 1),)]
 
 
+def test_an_open_transaction_is_of_no_use_where_another_leads(house: House) -> None:
+    house.produce(txn_batch("a"))
+    house.replica_manager.partition("t", 0).leader_id = 99
+    answer = house.produce(txn_batch("b", sequence=1))
+    assert answer.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert len(house.asked) == 1
+
+
 # ---- what is answered
 
 ANSWERS = [
