@@ -1,4 +1,4 @@
-"""Writes what is derived: docs/configuration.md, docs/apis.md, docs/cli.md, docs/performance.md and README.md's tables.
+"""Writes what is derived: docs/configuration.md, docs/apis.md, docs/cli.md, docs/performance.md, tables in others.
 
 python docs/generate.py           writes them
 python docs/generate.py --check   exits with 1 and says which differ; the tests do this
@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from bench import results
+from bench import document, results
+from bench import readme as figures
 from broker import handlers
 from broker.admin.reference import render as render_commands
 from broker.request import REGISTRY
@@ -21,6 +22,8 @@ from protocol.api_keys import ApiKey, request_type
 ROOT: Final = Path(__file__).parent.parent
 BEGIN: Final = "<!-- generated: `make docs` writes this part from the registry of handlers -->\n"
 END: Final = "<!-- end of the generated part -->\n"
+FIGURES: Final = "<!-- figures: {name} -->\n"
+END_OF_FIGURES: Final = "<!-- end of the figures -->\n"
 BETWEEN_BROKERS: Final = frozenset(
     {
         ApiKey.VOTE,
@@ -95,6 +98,14 @@ def api_document() -> str:
     )
 
 
+def with_figures(path: Path, name: str) -> str:
+    """A document with the tables of a benchmark's section where it says so."""
+    begin = FIGURES.format(name=name)
+    before, rest = path.read_text().split(begin)
+    _, after = rest.split(END_OF_FIGURES)
+    return before + begin + "\n" + document.render_tables(results.load(name)) + "\n" + END_OF_FIGURES + after
+
+
 def documents() -> dict[Path, str]:
     """What each generated file has to hold."""
     handlers.register_all()
@@ -102,10 +113,13 @@ def documents() -> dict[Path, str]:
     before, rest = readme.split(BEGIN)
     _, after = rest.split(END)
     return {
-        ROOT / "README.md": before + BEGIN + readme_part() + END + after,
+        ROOT / "README.md": figures.rewritten(
+            before + BEGIN + readme_part() + END + after, results.load_all()
+        ),
         ROOT / "docs" / "apis.md": api_document(),
         ROOT / "docs" / "cli.md": render_commands(),
         ROOT / "docs" / "configuration.md": render(),
+        ROOT / "docs" / "multicore.md": with_figures(ROOT / "docs" / "multicore.md", "cores"),
         ROOT / "docs" / "performance.md": results.render(),
     }
 
