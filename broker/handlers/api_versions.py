@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import string
 from typing import TYPE_CHECKING, Final
 
 from broker.features import finalized, supported
-from broker.request import REGISTRY, RequestContext, api
+from broker.request import REGISTRY, ApiHandler, RequestContext, api
 from config.catalogue.server import UNSTABLE_API_VERSIONS_ENABLE
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
@@ -35,14 +36,10 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
         context.connection.client_software_name = name
         context.connection.client_software_version = software_version
     return ApiVersionsResponse(
-        api_keys=[
-            ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
-            for key, (low, high) in sorted(
-                (key, handler.shown(with_unstable=broker.config[UNSTABLE_API_VERSIONS_ENABLE]))
-                for key, handler in REGISTRY.items()
-                if handler.offered(broker)
-            )
-        ],
+        api_keys=_api_keys(
+            tuple(handler for handler in REGISTRY.values() if handler.offered(broker)),
+            with_unstable=broker.config[UNSTABLE_API_VERSIONS_ENABLE],
+        ),
         supported_features=[
             ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in supported(broker.config).items()
@@ -56,6 +53,18 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
             for name, level in finalized(broker.image.features, broker.quorum.kraft_version).items()
         ],
     )
+
+
+@functools.cache
+def _api_keys(
+    offered: tuple[ApiHandler, ...], *, with_unstable: bool
+) -> list[ApiVersionsResponse.ApiVersion]:
+    """The ranges of these handlers, by key. Every connection begins with asking for them, and they stay the same."""
+    shown = sorted((handler.key, handler.shown(with_unstable=with_unstable)) for handler in offered)
+    return [
+        ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
+        for key, (low, high) in shown
+    ]
 
 
 def _is_software_word(word: str) -> bool:

@@ -224,9 +224,9 @@ class InFlightRequests:
         on_disk = 0
         for chunk in chunks:
             if chunk.__class__ is bytes or isinstance(chunk, bytes | memoryview):  # as a rule the former
-                memory += len(chunk)  # type: ignore[arg-type]  # not records
+                memory += len(chunk)
             else:
-                on_disk += chunk.size  # type: ignore[union-attr]
+                on_disk += chunk.size
                 self.output_has_records = True
         output = self.output
         output.append(size_prefix(memory + on_disk))

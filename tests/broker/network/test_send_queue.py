@@ -158,7 +158,7 @@ def test_a_disk_that_fails_is_not_taken_for_a_client_that_leaves(disk: OnDisk) -
 def test_a_client_that_leaves_is_not_taken_for_a_disk_that_fails(disk: OnDisk) -> None:
     for chunks in ([b"data"], [disk.records(0, 2 * SENDFILE_BYTES)]):
         queue, transport = SendQueue(), FakeTransport()
-        queue.put(chunks)  # type: ignore[arg-type]
+        queue.put(chunks)
         transport.lost = ConnectionResetError()
         with pytest.raises(ConnectionResetError):
             queue.send(transport)
