@@ -26,7 +26,7 @@ from rich.progress import (
 
 from bench import results
 from bench.side_by_side import rounds
-from bench.side_by_side.contestants import OURS, Contestant, contestants
+from bench.side_by_side.contestants import EITHER, OURS, Contestant, contestants
 from bench.side_by_side.figures import Sample, Samples
 from bench.side_by_side.lifecycle import ROW, Lifecycle
 from bench.side_by_side.report import sections
@@ -92,8 +92,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     said = {"rounds": str(plan.rounds), "rounds to warm up": str(plan.warm_ups), "scale": f"{plan.scale:g}"}
     if options.kafka:
         said["Apache Kafka run by"] = options.kafka
+    said["share of the machine that others used, median"] = f"{samples.disturbance:.0%}"
     for section in sections(samples, rows, said):
         results.publish(section, options)
+    if lost := samples.missing(OURS):
+        sys.exit(f"{lost:.0f} acknowledged messages are missing")
 
 
 def _end(number: int, _: object) -> None:
@@ -148,7 +151,7 @@ def measure(
             life.restarts(count, [held for broker in brokers for held in broker.held()])
             life.kills(count)
         except Exception:  # what was measured before stays
-            samples.all.append(Sample(ROW, OURS, 0, error=traceback.format_exc()))
+            samples.all.append(Sample(ROW, EITHER, 0, error=traceback.format_exc()))
         samples.all += life.samples
     return samples
 

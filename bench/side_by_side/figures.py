@@ -71,6 +71,16 @@ class Samples:
         ]
         return statistics.median(ratios) if ratios else None
 
+    @property
+    def disturbance(self) -> float:
+        """The median share of the machine that neither broker nor clients used."""
+        shares = [sample.figures["others"] for sample in self.all if "others" in sample.figures]
+        return statistics.median(shares) if shares else 0.0
+
+    def missing(self, broker: str) -> float:
+        """Messages, of all rows and rounds."""
+        return sum(sample.figures.get("missing", 0.0) for sample in self.all if sample.broker == broker)
+
     def errors(self, row: str, broker: str) -> list[str]:
         """What went wrong, the last line of each."""
         return [

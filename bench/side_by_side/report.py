@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from bench.results import Section, Table, number
 from bench.side_by_side import lifecycle
-from bench.side_by_side.contestants import KAFKA, OURS
+from bench.side_by_side.contestants import EITHER, KAFKA, OURS
 from bench.side_by_side.figures import Samples
 from bench.side_by_side.targets import Target, targets_of
 from bench.side_by_side.workloads import Part, Workload
@@ -153,7 +153,7 @@ def _errors(samples: Samples, rows: Sequence[str]) -> list[str]:
     return [
         f"{row} failed on {who}: {', '.join(sorted(set(errors)))}."
         for row in rows
-        for who in (OURS, KAFKA)
+        for who in (OURS, KAFKA, EITHER)
         if (errors := samples.errors(row, who))
     ]
 
@@ -188,7 +188,7 @@ def _processes(samples: Samples, options: Mapping[str, str]) -> Section:
 
 def judged(samples: Samples, rows: Sequence[Workload]) -> list[tuple[str, Target, float, bool]]:
     """Title, target, the ratio that was measured, whether it is kept: of every row that was measured on both."""
-    named = [(row.name, row.title, row.part.value) for row in rows]
+    named = [(row.name, f"{row.part.value}: {row.title}", row.part.value) for row in rows]
     found = []
     for name, title, part in [*named, (lifecycle.ROW, "", lifecycle.ROW)]:
         for target in targets_of(name, part):

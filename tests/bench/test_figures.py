@@ -54,6 +54,14 @@ def test_what_must_never_happen_is_looked_for_in_every_round() -> None:
     assert samples.worst(ROW.name, OURS, "missing") == 3.0
 
 
+def test_all_that_is_missing_and_how_much_others_disturbed() -> None:
+    samples = Samples([sample(OURS, 0, missing=3.0, others=0.2), sample(OURS, 1, missing=1.0, others=0.4)])
+    assert samples.missing(OURS) == 4.0
+    assert samples.missing(KAFKA) == 0.0
+    assert samples.disturbance == pytest.approx(0.3)
+    assert Samples().disturbance == 0.0
+
+
 def test_nothing_was_measured() -> None:
     assert Samples().median("x", OURS, "rate") is None
     assert Samples().ratio("x", "rate", OURS, KAFKA) is None
