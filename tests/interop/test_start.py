@@ -41,7 +41,7 @@ REFERENCE = "import asyncio, http.client, sqlite3, unittest, xml.dom.minidom"
 SLOWDOWN = 7.0
 """How many times as long as an interpreter that imports these modules a broker may take; about 3.5 is usual.
 
-`make bench` measures the half second that is claimed, on a machine that does nothing else; here others may be at work.
+`make bench` measures it beside Apache Kafka, on a machine that does nothing else; here others may be at work.
 """
 
 
@@ -52,7 +52,7 @@ def test_it_starts_as_fast_as_an_interpreter_lets_it_and_as_small_as_claimed() -
         started = time.perf_counter()
         subprocess.run([sys.executable, "-c", REFERENCE], check=True)
         interpreter.append(time.perf_counter() - started)
-        broker.append(startup.start_once(barnabas))
+        broker.append(startup.first_start_s(barnabas))
     assert min(broker) < SLOWDOWN * min(interpreter), (broker, interpreter)
-    found = startup.measure(barnabas, 1)
-    assert found.idle_mib < startup.CLAIMED_MIB, found
+    found = startup.measure({"Barnabas": barnabas}, 1)["Barnabas"]
+    assert max(found.idle_mib) < startup.CLAIMED_MIB, found
