@@ -109,7 +109,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measures all of it, prints and publishes."""
     options = results.arguments(__doc__).parse_args(argv)
     seconds, rounds, load_s, load_rounds = (0.02, 1, 1.0, 1) if options.quick else (0.4, 21, 3.0, 3)
-    load = os.getloadavg()[0]  # what else runs takes away from times to the answer and from threads side by side
+    load, _, _ = (
+        os.getloadavg()
+    )  # what else runs takes from times to the answer and from threads side by side
     parts = [
         checking(seconds, rounds),
         already_elsewhere(seconds, rounds),
