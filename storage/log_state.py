@@ -282,8 +282,8 @@ class LogState:
             offset = max(offset, self.log_start_offset)
         self.high_watermark = offset
         if self.first_unstable_offset is not None:
-            self.producer_state_manager.on_high_watermark_updated(offset)
-            self._update_first_unstable_offset()
+            if self.producer_state_manager.on_high_watermark_updated(offset):
+                self._update_first_unstable_offset()
             self._check_order()
         assert self.log_start_offset <= offset, repr(self)  # the rest of the order is seen to above
         return offset

@@ -337,9 +337,12 @@ class ProducerStateManager:
         self._ongoing_txns.pop(completed.first_offset, None)
         self._unreplicated_txns[completed.first_offset] = completed.last_offset
 
-    def on_high_watermark_updated(self, high_watermark: int) -> None:
-        if self._unreplicated_txns:
-            self._drop_unreplicated_below(high_watermark)
+    def on_high_watermark_updated(self, high_watermark: int) -> bool:
+        """Whether the first unstable offset may have moved by it."""
+        if not self._unreplicated_txns:
+            return False
+        self._drop_unreplicated_below(high_watermark)
+        return True
 
     def _drop_unreplicated_below(self, offset: int) -> None:
         for first_offset, last_offset in list(self._unreplicated_txns.items()):
