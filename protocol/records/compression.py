@@ -199,6 +199,7 @@ def _unpack_stream(
         if size >= max_bytes:
             raise _too_large(codec, max_bytes)
         size = min(4 * size, max_bytes)
+        output.release()  # or both would be held while the larger one is made
         output = memoryview(bytearray(size))
         written = _unpack_into(module, codec, data, output)
     return output[:written]
