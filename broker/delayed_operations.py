@@ -40,25 +40,25 @@ class DelayedProduce(DelayedOperation):
     def try_complete(self) -> bool:
         waiting = self._waiting
         for at in range(len(waiting) - 1, -1, -1):
-            if not self._still_waits(*waiting[at]):
+            if not self._still_waits(waiting[at]):
                 del waiting[at]
         return not waiting and self.force_complete()
 
-    def _still_waits(self, partition: Partition, at: int, required_offset: int, needs_flush: bool) -> bool:
+    def _still_waits(self, append: Unacknowledged) -> bool:
         try:
-            partition.check_leader()
+            append.partition.check_leader()
         except ApiError as error:
-            self._results[at] = AppendError(error.code, error.message)
+            self._results[append.at] = AppendError(error.code, error.message)
             return False  # case A
-        log = partition.log
-        if self._needs_replicas and log.high_watermark < required_offset:
+        log = append.partition.log
+        if self._needs_replicas and log.high_watermark < append.required_offset:
             return True  # case B
-        return needs_flush and log.recovery_point < required_offset  # case C
+        return append.needs_flush and log.recovery_point < append.required_offset  # case C
 
     def on_expiration(self) -> None:
-        for partition, at, _, _ in self._waiting:
-            self._results[at] = AppendError(
-                ErrorCode.REQUEST_TIMED_OUT, f"{partition} was not replicated or flushed in time."
+        for append in self._waiting:
+            self._results[append.at] = AppendError(
+                ErrorCode.REQUEST_TIMED_OUT, f"{append.partition} was not replicated or flushed in time."
             )
 
     def on_complete(self) -> None:

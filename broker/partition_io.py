@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from protocol.errors import ErrorCode
 from protocol.wire import Uuid
@@ -57,16 +57,19 @@ def append_error_of(result: AppendResult) -> ErrorCode:
     return result.error if isinstance(result, AppendError) else ErrorCode.NONE
 
 
-class Unacknowledged(NamedTuple):
+class Unacknowledged:
     """An append that is answered when all before `required_offset` is replicated, and with `needs_flush` on the disk.
 
     `at` is its place among the results of its request.
     """
 
-    partition: Partition
-    at: int
-    required_offset: int
-    needs_flush: bool
+    __slots__ = ("at", "needs_flush", "partition", "required_offset")
+
+    def __init__(self, partition: Partition, at: int, required_offset: int, needs_flush: bool) -> None:
+        self.partition = partition
+        self.at = at
+        self.required_offset = required_offset
+        self.needs_flush = needs_flush
 
 
 class DeletionResult:

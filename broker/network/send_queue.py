@@ -8,8 +8,8 @@ call of their own costs more than a copy, they are read, a piece at a time.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from typing import Final, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
 
 from broker.network.transport import MORE_COMES, Transport
 from protocol.wire import Chunk, RecordsChunk
@@ -33,13 +33,8 @@ class RecordsGoneError(Exception):
     """
 
 
-@runtime_checkable
-class _Sliceable(Protocol):
-    """Records that can be read in parts."""
-
-    size: int
-
-    def slice(self, position: int, size: int) -> RecordsChunk: ...
+_Slice = Callable[[int, int], RecordsChunk]
+"""Of records that can be read in parts: what lies from a position on, so many bytes."""
 
 
 class _File(Protocol):
@@ -118,17 +113,18 @@ class SendQueue:
                 room -= len(chunk)
             else:
                 assert not isinstance(chunk, _FileSlice)
-                if chunk.size > room and isinstance(chunk, _Sliceable):
-                    chunk = self._divide(chunk, room)
+                slice_of: _Slice | None = getattr(chunk, "slice", None)
+                if chunk.size > room and slice_of is not None:
+                    chunk = self._divide(chunk.size, slice_of, room)
                 pieces.append(_read(chunk))
                 room -= chunk.size
         return pieces
 
-    def _divide(self, chunk: _Sliceable, room: int) -> RecordsChunk:
-        first = min(max(room, _MIN_SLICE_BYTES), chunk.size)
-        if first < chunk.size:
-            self._chunks.appendleft(chunk.slice(first, chunk.size - first))
-        return chunk.slice(0, first)
+    def _divide(self, size: int, slice_of: _Slice, room: int) -> RecordsChunk:
+        first = min(max(room, _MIN_SLICE_BYTES), size)
+        if first < size:
+            self._chunks.appendleft(slice_of(first, size - first))
+        return slice_of(0, first)
 
 
 def _in_file(chunk: Chunk) -> _FileSlice | None:
