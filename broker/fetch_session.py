@@ -291,9 +291,18 @@ class FetchSessionCache:
 class FetchManager:
     """Turns a fetch request into the context that it is read in."""
 
-    def __init__(self, cache: FetchSessionCache, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        cache: FetchSessionCache,
+        now_ms: Callable[[], int],
+        *,
+        max_unnamed_sessions: int = MAX_UNNAMED_SESSIONS,
+        max_unnamed_partitions: int = MAX_UNNAMED_PARTITIONS,
+    ) -> None:
         self.cache = cache
         self._now_ms = now_ms
+        self._max_unnamed_sessions = max_unnamed_sessions
+        self._max_unnamed_partitions = max_unnamed_partitions
         self._unnamed: OrderedDict[int, FetchSession] = (
             OrderedDict()
         )  # by connection, the longest unused first
@@ -375,7 +384,8 @@ class FetchManager:
         named = session.name_all(request, name_of)
         self._unnamed_partitions += len(session.partitions)
         while (
-            len(self._unnamed) > MAX_UNNAMED_SESSIONS or self._unnamed_partitions > MAX_UNNAMED_PARTITIONS
+            len(self._unnamed) > self._max_unnamed_sessions
+            or self._unnamed_partitions > self._max_unnamed_partitions
         ) and len(self._unnamed) > 1:
             self._forget_unnamed(next(iter(self._unnamed)))
         return FetchContext(session.due(), session=session, named=named)

@@ -212,8 +212,19 @@ class TopicCounters:
         self.bytes_in += size
 
     def add(self, other: TopicCounters) -> None:
-        for name in self.__slots__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.messages_in += other.messages_in
+        self.bytes_in += other.bytes_in
+        self.bytes_out += other.bytes_out
+        self.bytes_rejected += other.bytes_rejected
+        self.failed_fetch_requests += other.failed_fetch_requests
+        self.failed_produce_requests += other.failed_produce_requests
+        self.invalid_magic_number_records += other.invalid_magic_number_records
+        self.invalid_message_crc_records += other.invalid_message_crc_records
+        self.invalid_offset_or_sequence_records += other.invalid_offset_or_sequence_records
+        self.no_key_compacted_topic_records += other.no_key_compacted_topic_records
+        self.produce_message_conversions += other.produce_message_conversions
+        self.total_fetch_requests += other.total_fetch_requests
+        self.total_produce_requests += other.total_produce_requests
 
 
 class BrokerTopicProbe:

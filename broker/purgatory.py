@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Protocol
 
+from mypy_extensions import mypyc_attr
+
 from broker.timer import DeadlineQueue, Timer
 
 DEFAULT_PURGE_INTERVAL = 1000
@@ -41,6 +43,7 @@ for the purge are keys under which nobody waits any more.
 """
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # those of the tests
 class DelayedOperation:
     """Something that completes exactly once: when its condition is met, or after `delay_ms`.
 

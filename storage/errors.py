@@ -107,11 +107,17 @@ class LogDirLockedError(StorageError):
 
 
 class KafkaStorageError(StorageError):
-    """The disk failed us. Unless what was half done could be `undone`, the log takes no more appends."""
+    """The disk failed us. Unless what was half done could be `undone`, the log takes no more appends.
 
-    def __init__(self, message: str, *, undone: bool = False) -> None:
+    `cause` is what the system said. Modules that mypyc compiles give it here, since callers ask for it: what stands
+    behind `from` is lost there.
+    """
+
+    def __init__(self, message: str, *, undone: bool = False, cause: OSError | None = None) -> None:
         super().__init__(message)
         self.undone = undone
+        if cause is not None:
+            self.__cause__ = cause
 
 
 class LogDirError(KafkaStorageError):
@@ -125,15 +131,15 @@ class LogDirError(KafkaStorageError):
 class DiskFullError(KafkaStorageError):
     """There is no room for what was to be written: nothing of it was, and the log goes on when there is."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, undone=True)
+    def __init__(self, message: str, *, cause: OSError | None = None) -> None:
+        super().__init__(message, undone=True, cause=cause)
 
 
 class OutOfResourcesError(KafkaStorageError):
     """The process has no descriptors or no memory left: the disk is not to blame, and nothing was written."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, undone=True)
+    def __init__(self, message: str, *, cause: OSError | None = None) -> None:
+        super().__init__(message, undone=True, cause=cause)
 
 
 def is_no_space(error: OSError) -> bool:
@@ -150,10 +156,10 @@ def storage_error(what: str, error: OSError, *, undone: bool) -> KafkaStorageErr
     """The error that stands for one of the operating system's, after which what was half done is `undone` or not."""
     message = f"{what}: {error}"
     if undone and is_no_space(error):
-        return DiskFullError(message)
+        return DiskFullError(message, cause=error)
     if undone and error.errno in _NO_RESOURCES:
-        return OutOfResourcesError(message)
-    return KafkaStorageError(message, undone=undone)
+        return OutOfResourcesError(message, cause=error)
+    return KafkaStorageError(message, undone=undone, cause=error)
 
 
 @contextmanager

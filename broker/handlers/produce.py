@@ -50,7 +50,7 @@ _unpack_header: Final = struct.Struct(">8xi4xB5xB38x").unpack_from
 def produce(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Pending[ProduceResponse | NoResponse] | NoResponse:
-    entries, is_transactional = _entries(broker, context, request)
+    entries, is_transactional = entries_of(broker, context, request)
     if is_transactional:
         try:
             results = _append_transactional(broker, context, request, entries)
@@ -108,7 +108,7 @@ def _answer(
     return ProduceResponse.make(responses=topics)
 
 
-def _entries(
+def entries_of(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> tuple[list[AppendEntry], bool]:
     """One entry for each partition of the request, in its order, and whether any has records of a transaction.
@@ -117,7 +117,7 @@ def _entries(
     it; `_fault_of` has the rules.
     """
     by_id = context.api_version >= _BY_ID_SINCE
-    names = broker.image.topic_names
+    names = broker.image.topic_names if by_id else {}
     takes_any_batch = context.api_version >= _ZSTD_SINCE and request.acks in _ACKS
     entries: list[AppendEntry] = []
     transactional = 0

@@ -368,10 +368,10 @@ def test_a_session_that_ends_while_its_fetch_waits_still_answers_and_leaves_nobo
     assert not any(broker.replica_manager.fetch_purgatory._watchers.values())
 
 
-def test_readers_without_a_session_are_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch_session, "MAX_UNNAMED_PARTITIONS", 10)
-    monkeypatch.setattr(fetch_session, "MAX_UNNAMED_SESSIONS", 3)
-    manager = FetchManager(FetchSessionCache(0, lambda: 1), lambda: 0)
+def test_readers_without_a_session_are_remembered_up_to_a_bound() -> None:
+    manager = FetchManager(
+        FetchSessionCache(0, lambda: 1), lambda: 0, max_unnamed_sessions=3, max_unnamed_partitions=10
+    )
 
     def ask(connection: int, partitions: int) -> list[FetchPartition]:
         request = fetch(fetch_topic("t", [partition(index) for index in range(partitions)]))

@@ -19,7 +19,7 @@ from broker.coordinator.transaction.metadata import TransactionMetadata
 from broker.coordinator.txn import TransactionMarker
 from broker.txn_markers import TxnMarkerWriter
 from protocol.errors import ErrorCode
-from storage.local_log import LocalLog
+from storage.txn_index import TransactionIndex
 from tests.simulation import scenario
 from tests.simulation.scenario import LONG, Scenario
 
@@ -86,7 +86,9 @@ def test_aborts_that_commit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_aborted_transactions_that_are_not_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LocalLog, "collect_aborted_transactions", lambda self, info: [])
+    monkeypatch.setattr(
+        TransactionIndex, "collect", lambda self, fetch_offset, upper_bound_offset: ([], True)
+    )
     assert "is not committed" in found(["transactions"])
 
 

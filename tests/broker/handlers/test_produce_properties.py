@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from types import SimpleNamespace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.error_map import error_code_of
-from broker.handlers.produce import produce
-from broker.partition_io import AppendEntry, AppendResult
-from broker.request import ConnectionInfo, Pending, RequestContext
-from broker.transactional_appends import TransactionalProduce
+from broker.handlers.produce import entries_of
+from broker.request import ConnectionInfo, RequestContext
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest
@@ -32,27 +29,6 @@ WHOLE = (
     build_batch([(None, b"e", START_MS, ())], compression=CompressionType.ZSTD),
 )
 LENGTH, MAGIC, ATTRIBUTES = 8, 16, 22
-
-
-class Appends:
-    """Where a request goes that is not refused as a whole: to the logs, or through the verification of transactions.
-
-    It is never answered.
-    """
-
-    def __init__(self) -> None:
-        self.entries: Sequence[AppendEntry] = ()
-        self.is_transactional = False
-
-    def append_records(
-        self, entries: Sequence[AppendEntry], required_acks: int, timeout_ms: int
-    ) -> Pending[list[AppendResult]]:
-        self.entries = entries
-        return Pending()
-
-    def append(self, produced: TransactionalProduce) -> Pending[list[AppendResult]]:
-        self.is_transactional = True
-        return self.append_records(produced.entries, produced.required_acks, produced.timeout_ms)
 
 
 @st.composite
@@ -119,10 +95,7 @@ def refusal_of(
 def test_what_is_refused_is_what_the_rules_say(
     records: list[bytes | memoryview | None], version: int, acks: int, topic: str, client_id: str | None
 ) -> None:
-    appends = Appends()
-    broker = SimpleNamespace(
-        replica_manager=appends, txn_appends=appends, image=SimpleNamespace(topic_names={})
-    )
+    broker = SimpleNamespace(image=SimpleNamespace(topic_names={}))
     partitions = [
         ProduceRequest.PartitionProduceData(index=at, records=data) for at, data in enumerate(records)
     ]
@@ -132,10 +105,10 @@ def test_what_is_refused_is_what_the_rules_say(
         topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=partitions)],
     )
     context = RequestContext(CONNECTION, ApiKey.PRODUCE, version, client_id)
-    produce(broker, context, request)  # type: ignore[arg-type]
+    entries, is_transactional = entries_of(broker, context, request)  # type: ignore[arg-type]
     plain = [bytes(data or b"") for data in records]
-    told = [None if entry[4] is None else error_code_of(entry[4]) for entry in appends.entries]
+    told = [None if entry[4] is None else error_code_of(entry[4]) for entry in entries]
     assert told == [refusal_of(data, topic, version, acks, client_id) for data in plain]
-    assert appends.is_transactional == any(
+    assert is_transactional == any(
         len(data) > ATTRIBUTES and data[MAGIC] == 2 and data[ATTRIBUTES] & 0x10 for data in plain
     )
