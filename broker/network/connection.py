@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.network.in_flight import Handler, InFlightRequests
 from broker.network.request_memory import FREE_BYTES, RequestMemory
@@ -25,11 +25,24 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("barnabas.network")
 
+ANSWERED_FIRST: Final = 8
+"""How many others are answered at once when a request has completed theirs, before it is answered itself."""
+
 
 class ConnectionContext:
     """What all connections of one listener share."""
 
-    __slots__ = ("call_soon", "closed", "complaints", "handle", "max_request_bytes", "memory", "probe")
+    __slots__ = (
+        "call_soon",
+        "closed",
+        "complaints",
+        "completed",
+        "handle",
+        "is_handling",
+        "max_request_bytes",
+        "memory",
+        "probe",
+    )
 
     def __init__(
         self,
@@ -49,6 +62,22 @@ class ConnectionContext:
         self.complaints = complaints
         self.call_soon = call_soon
         self.closed = closed
+        self.is_handling = False
+        """Requests that one of the connections has received are being handled."""
+        self.completed: list[Connection] = []
+        """Whose requests have been completed meanwhile: they go on when that is done."""
+
+    def go_on(self) -> None:
+        """Answers those who were waiting for what has been handled now.
+
+        They come first, and at once: a consumer has waited for the records for longer than their producer, who would
+        keep the processor busy with his acknowledgement. Where they are many they must not keep him waiting, though.
+        """
+        completed, self.completed = self.completed, []
+        for connection in completed[ANSWERED_FIRST:]:
+            self.call_soon(connection.proceed)
+        for connection in completed[:ANSWERED_FIRST]:
+            connection.proceed()
 
 
 class Connection:
@@ -114,7 +143,7 @@ class Connection:
     def drain(self) -> None:
         """Takes no more requests, and closes once those that are here have been answered."""
         self.draining = True
-        self._proceed()
+        self.proceed()
 
     def close(self) -> None:
         """Closes behind what is being sent already."""
@@ -172,6 +201,8 @@ class Connection:
                 if self._waits_for_memory:
                     self._regulate()
                 return
+        context = self._context
+        context.is_handling = True
         try:
             try:
                 if rest is None:
@@ -181,6 +212,10 @@ class Connection:
         except Exception as error:
             self._end_with(error)
             return
+        finally:
+            context.is_handling = False
+            if context.completed:
+                context.go_on()
         if framer.started or self._charged:
             self._charge_unfinished(framer.buffered)
         self._flush()
@@ -218,11 +253,17 @@ class Connection:
 
     def _schedule(self) -> None:
         """Goes on soon: never from within the handler that happened to complete one of our requests."""
-        if not self._scheduled:
-            self._scheduled = True
-            self._context.call_soon(self._proceed)
+        if self._scheduled:
+            return
+        self._scheduled = True
+        context = self._context
+        if context.is_handling:
+            context.completed.append(self)
+        else:
+            context.call_soon(self.proceed)
 
-    def _proceed(self) -> None:
+    def proceed(self) -> None:
+        """Handles what had to wait, and sends what can be sent."""
         self._scheduled = False
         if self.closing:
             return
@@ -247,6 +288,10 @@ class Connection:
             return
         except OSError:  # the client has gone
             self.lost()
+            return
+        except Exception:
+            logger.exception("a bug: closing the connection of %s in the middle of an answer", self._peer())
+            self.abort()
             return
         if not self._reading or self._waits_for_memory or self.draining or not requests.calm:
             self._regulate()

@@ -90,6 +90,8 @@ class FakeTransport:
         self.unread = bytearray()
         self.lost: OSError | None = None
         """What the peer's end comes as, if it is not in order."""
+        self.on_send: Callable[[], None] = lambda: None
+        """Called at the beginning of each `send`."""
         self._ended = False
 
     # ---- what the connection calls
@@ -125,6 +127,7 @@ class FakeTransport:
 
     def send(self, data: bytes | memoryview, flags: int = 0, /) -> int:
         self._check()
+        self.on_send()
         room = len(data) if self.peer_window is None else min(self.peer_window, len(data))
         if not room and data:
             raise BlockingIOError

@@ -47,7 +47,8 @@ class ScriptedHandler:
     """Does what the request says.
 
     "echo X"; "wait X", until `pending[X]` completes; "done X", pending but complete already; "none"; "close"; "bad";
-    "bug"; "big N", an answer of N bytes; "records NAME", what `records[NAME]` holds, behind three bytes.
+    "bug"; "big N", an answer of N bytes; "records NAME", what `records[NAME]` holds, behind three bytes; "complete X Y",
+    which completes what waits for X and for Y, of whichever connection.
     """
 
     def __init__(self) -> None:
@@ -78,6 +79,10 @@ class ScriptedHandler:
                 return [bytes(int(rest))]
             case b"records":
                 return [b"abc", self.records[rest.decode()]]
+            case b"complete":
+                for name in rest.split():
+                    self.complete(name.decode())
+                return [rest]
             case b"bug":
                 raise ZeroDivisionError("a bug of ours")
             case _:
@@ -88,7 +93,7 @@ class ScriptedHandler:
 
 
 class Client:
-    """The client's end of one Connection."""
+    """The client's end of one Connection; `beside` is a client of the same listener."""
 
     def __init__(
         self,
@@ -98,20 +103,25 @@ class Client:
         timer: ManualTimer | None = None,
         max_request_bytes: int = 1 << 24,
         host: str = "192.0.2.7",
+        beside: Client | None = None,
     ) -> None:
-        self.handler = handler or ScriptedHandler()
-        self.timer = timer or ManualTimer()
+        self.handler = beside.handler if beside else handler or ScriptedHandler()
+        self.timer = beside.timer if beside else timer or ManualTimer()
         self.memory = memory or RequestMemory(1 << 30)
         self.probe = ListenerProbe("PLAINTEXT")
         self.lost: list[Connection] = []
-        context = ConnectionContext(
-            handle=self.handler,
-            memory=self.memory,
-            max_request_bytes=max_request_bytes,
-            probe=self.probe,
-            complaints=RateLimit(now=self.timer.time),
-            call_soon=self.timer.call_soon,
-            closed=self.lost.append,
+        self.context = context = (
+            beside.context
+            if beside
+            else ConnectionContext(
+                handle=self.handler,
+                memory=self.memory,
+                max_request_bytes=max_request_bytes,
+                probe=self.probe,
+                complaints=RateLimit(now=self.timer.time),
+                call_soon=self.timer.call_soon,
+                closed=self.lost.append,
+            )
         )
         info = ConnectionInfo(
             connection_id=1,

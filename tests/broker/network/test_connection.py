@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import logging
+from functools import partial
 
 import pytest
 
+from broker.network.connection import ANSWERED_FIRST
 from broker.network.in_flight import MAX_IN_FLIGHT_REQUESTS, MAX_UNSENT_BYTES
 from broker.network.request_memory import FREE_BYTES, READ_BYTES, SCARCE_READ_BYTES, RequestMemory
 from broker.network.send_queue import PIECE_BYTES
@@ -81,6 +83,48 @@ def test_a_completion_never_runs_further_requests_within_itself(client: Client) 
     assert "echo late" not in client.handler.handled
     client.settle()
     assert "echo late" in client.handler.handled
+
+
+@pytest.mark.parametrize("waiting", [1, ANSWERED_FIRST, ANSWERED_FIRST + 5])
+def test_those_whose_requests_another_completes_are_answered_at_once_and_before_it(
+    client: Client, waiting: int
+) -> None:
+    """But for those who are too many."""
+    others = [Client(beside=client) for _ in range(waiting)]
+    for n, other in enumerate(others):
+        other >> f"wait {n}" << ""
+    sent: list[Client] = []
+    for one in (client, *others):
+        one.transport.on_send = partial(sent.append, one)
+    client.transport.receive(framed(b"complete " + b" ".join(b"%d" % n for n in range(waiting))))
+    client.transport.deliver()
+    assert sent == [*others[:ANSWERED_FIRST], client]
+    client.settle()
+    assert sent == [*others[:ANSWERED_FIRST], client, *others[ANSWERED_FIRST:]]
+
+
+def test_another_that_is_answered_handles_what_it_has_received_meanwhile(client: Client) -> None:
+    other = Client(beside=client)
+    other >> ", ".join(f"wait {n}" for n in range(MAX_IN_FLIGHT_REQUESTS)) >> "echo late" << ""
+    client >> "complete 0" << "0"
+    other << "0"
+    assert "echo late" in client.handler.handled
+
+
+def test_whose_answer_cannot_be_sent_is_closed_and_the_one_that_completed_it_is_answered(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = Client(beside=client)
+    other >> "wait r" << ""
+
+    def fail() -> None:
+        raise ZeroDivisionError("a bug of ours")
+
+    other.transport.on_send = fail
+    client >> "complete r" << "r"
+    assert other.closed
+    assert not client.closed
+    assert "a bug" in caplog.text
 
 
 def test_a_request_may_come_in_pieces(client: Client) -> None:
