@@ -47,8 +47,8 @@ class ScriptedHandler:
     """Does what the request says.
 
     "echo X"; "wait X", until `pending[X]` completes; "done X", pending but complete already; "none"; "close"; "bad";
-    "bug"; "big N", an answer of N bytes; "records NAME", what `records[NAME]` holds, behind three bytes; "complete X Y",
-    which completes what waits for X and for Y, of whichever connection.
+    "bug"; "big N", an answer of N bytes; "records NAME", what `records[NAME]` holds, behind three bytes;
+    "complete X Y", which completes what waits for X and for Y, of whichever connection.
     """
 
     def __init__(self) -> None:
