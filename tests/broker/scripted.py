@@ -105,12 +105,12 @@ class Client:
         host: str = "192.0.2.7",
         beside: Client | None = None,
     ) -> None:
-        self.handler = beside.handler if beside else handler or ScriptedHandler()
-        self.timer = beside.timer if beside else timer or ManualTimer()
+        self.handler: ScriptedHandler = beside.handler if beside else handler or ScriptedHandler()
+        self.timer: ManualTimer = beside.timer if beside else timer or ManualTimer()
         self.memory = memory or RequestMemory(1 << 30)
         self.probe = ListenerProbe("PLAINTEXT")
         self.lost: list[Connection] = []
-        self.context = context = (
+        self.context: ConnectionContext = (
             beside.context
             if beside
             else ConnectionContext(
@@ -131,7 +131,7 @@ class Client:
             local_host="192.0.2.1",
             local_port=9092,
         )
-        self.connection = Connection(context, info)
+        self.connection = Connection(self.context, info)
         self.transport = FakeTransport()
         self.connection.connection_made(self.transport)
         self._answers = Framer(1 << 30)
