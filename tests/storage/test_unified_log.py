@@ -579,8 +579,9 @@ def test_a_flush_that_fails_takes_the_log_offline(env: FaultEnv, log: UnifiedLog
     env.inject(nth(0))
     job.run()
     env.inject(None)
-    with pytest.raises(KafkaStorageError, match="fsync"):
+    with pytest.raises(KafkaStorageError, match="fsync") as caught:
         log.complete_flush(job)
+    assert caught.value.__cause__ is job.error
     assert log.is_failed
     assert log.recovery_point == 0
 
@@ -589,8 +590,9 @@ def test_a_flush_that_cannot_begin_is_told(env: FaultEnv, log: UnifiedLog) -> No
     fill(log, 3)
     log.release()
     env.inject(nth(0))
-    with pytest.raises(KafkaStorageError):
+    with pytest.raises(KafkaStorageError) as caught:
         log.prepare_flush()
+    assert isinstance(caught.value.__cause__, OSError)
     env.inject(None)
     log.flush()
     assert log.recovery_point == 3
@@ -613,6 +615,7 @@ def test_an_append_that_could_be_undone_leaves_the_log_in_service(env: FaultEnv,
     with pytest.raises(KafkaStorageError) as caught:
         append(log, b"lost")
     assert caught.value.undone
+    assert isinstance(caught.value.__cause__, OSError)
     assert append(log, b"kept") == 2
     env.kill()
     log = new_log(env)
@@ -641,6 +644,7 @@ def test_a_roll_that_fails_can_be_tried_again(env: FaultEnv, log: UnifiedLog) ->
         with pytest.raises(KafkaStorageError) as caught:
             fill(log, 1)
         assert caught.value.undone
+        assert isinstance(caught.value.__cause__, OSError)
     env.inject(None)
     fill(log, 1)
     assert [segment.base_offset for segment in log.segments] == [0, 5]
@@ -662,8 +666,9 @@ def test_an_aborted_transaction_that_cannot_be_noted_takes_the_log_offline(
 ) -> None:
     log.append_as_leader(make_batch(b"a", producer=(7, 0, 0), transactional=True), 0)
     env.inject(lambda _number, _kind, path: Fault() if path.endswith(".txnindex") else None)
-    with pytest.raises(KafkaStorageError, match="txnindex"):
+    with pytest.raises(KafkaStorageError, match="txnindex") as caught:
         log.append_as_leader(end_txn(7, 0, commit=False), 0, AppendOrigin.COORDINATOR)
+    assert isinstance(caught.value.__cause__, OSError)
     assert log.is_failed
 
 
@@ -677,8 +682,9 @@ def test_a_read_that_fails_is_told_and_can_be_repeated(env: FaultEnv, log: Unifi
         "time": lambda: log.fetch_offset_by_timestamp(T0),
         "youngest": log.offset_of_max_timestamp,
     }
-    with pytest.raises(KafkaStorageError):
+    with pytest.raises(KafkaStorageError) as caught:
         calls[call]()
+    assert isinstance(caught.value.__cause__, OSError)
     env.inject(None)
     assert not log.is_failed
     assert calls[call]() is not None
