@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from broker.fetch_partition import FetchPartition, size_of
 from protocol.errors import ErrorCode
@@ -20,12 +20,15 @@ _NONE: Final = ErrorCode.NONE
 Answer = tuple[FetchPartition, FetchResponse.PartitionData]
 
 
-class NamedTopic(NamedTuple):
+class NamedTopic:
     """A topic and the partitions of it that a request names, in its order; the name is empty while nobody knows it."""
 
-    name: str
-    topic_id: Uuid
-    partitions: list[FetchPartition]
+    __slots__ = ("name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: Uuid, partitions: list[FetchPartition]) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions = partitions
 
 
 class FetchContext:
@@ -96,11 +99,11 @@ class FetchContext:
             partition.data = data
         topics = [
             FetchResponse.FetchableTopicResponse.make(
-                topic=name,
-                topic_id=topic_id,
-                partitions=[partition.data for partition in partitions],  # type: ignore[misc]
+                topic=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[partition.data for partition in topic.partitions],  # type: ignore[misc]
             )
-            for name, topic_id, partitions in self.named
+            for topic in self.named
         ]
         for partition in self.partitions:
             if partition in session.active:

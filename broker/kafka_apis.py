@@ -138,11 +138,20 @@ class KafkaApis:
             (route.times or self._times(route)).record(route.version, handled - started, 0.0)
             return self._answer(route, bytes(frame[4:8]), response)
         if isinstance(response, Pending):
-            number = bytes(frame[4:8])
-            return response.then(lambda message: self._answer_late(route, number, message, started, handled))
+            return self._answer_later(route, bytes(frame[4:8]), response, started, handled)
         assert isinstance(response, NoResponse), f"{route.api} was answered by {type(response)}"
         self._times(route).record(route.version, handled - started, 0.0)
         return response
+
+    def _answer_later(
+        self,
+        route: _Route,
+        number: bytes,
+        response: Pending[Message | NoResponse],
+        started: float,
+        handled: float,
+    ) -> Pending[LateAnswer]:
+        return response.then(lambda message: self._answer_late(route, number, message, started, handled))
 
     def _answer_late(
         self, route: _Route, number: bytes, response: Message | NoResponse, started: float, handled: float

@@ -60,12 +60,22 @@ class ReplicaReader:
         """
         session = context.session if params.replica_id == CONSUMER else None
         if session is not None and session.last_used_ms // LOOK_AROUND_MS != session.looked_around:
-            session.look_around(lambda request: _has_nothing_new(request, params.isolation))
+            _look_around(session, params.isolation)
             context.look_again()
         data, is_answer = self._read(params, context, session)
         if is_answer:
             self._count(params, context, session, data)
             return answer(data)
+        return self._fetch_later(params, context, session, answer)
+
+    def _fetch_later(
+        self,
+        params: FetchParams,
+        context: FetchContext,
+        session: FetchSession | None,
+        answer: Callable[[list[PartitionData]], R],
+    ) -> Pending[R]:
+        """The same, where there was too little."""
         pending: Pending[R] = Pending()
 
         def respond() -> None:
@@ -237,6 +247,10 @@ class ReplicaReader:
             aborted_transactions=[] if code in UNKNOWN_PARTITION else None,  # as Kafka has it
             records=b"",
         )
+
+
+def _look_around(session: FetchSession, isolation: FetchIsolation) -> None:
+    session.look_around(lambda request: _has_nothing_new(request, isolation))
 
 
 def _has_nothing_new(request: FetchPartition, isolation: FetchIsolation) -> bool:

@@ -207,7 +207,7 @@ class InFlightRequests:
             return  # the connection is gone
         assert slot.answer is not None
         self._charge(-slot.request_bytes)
-        slot.memory = sum(len(chunk) for chunk in slot.answer if isinstance(chunk, bytes | memoryview))
+        slot.memory = sum(len(chunk) for chunk in slot.answer if isinstance(chunk, (bytes, memoryview)))
         self._waiting_memory += slot.memory
         if slots[0] is not slot:
             return
@@ -223,7 +223,7 @@ class InFlightRequests:
         memory = 0
         on_disk = 0
         for chunk in chunks:
-            if chunk.__class__ is bytes or isinstance(chunk, bytes | memoryview):  # as a rule the former
+            if chunk.__class__ is bytes or isinstance(chunk, (bytes, memoryview)):  # as a rule the former
                 memory += len(chunk)
             else:
                 on_disk += chunk.size

@@ -108,7 +108,7 @@ class SendQueue:
         chunks = self._chunks
         while chunks and room > 0 and not isinstance(chunks[0], _FileSlice):
             chunk = chunks.popleft()
-            if isinstance(chunk, bytes | memoryview):
+            if isinstance(chunk, (bytes, memoryview)):
                 pieces.append(chunk)
                 room -= len(chunk)
             else:
@@ -129,7 +129,7 @@ class SendQueue:
 
 def _in_file(chunk: Chunk) -> _FileSlice | None:
     """Where the chunk lies, if it is to go out by sendfile."""
-    if isinstance(chunk, bytes | memoryview) or chunk.size < SENDFILE_BYTES:
+    if isinstance(chunk, (bytes, memoryview)) or chunk.size < SENDFILE_BYTES:
         return None
     file: _File | None = getattr(chunk, "file", None)
     if file is None or file.fileno() is None:
