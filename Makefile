@@ -7,28 +7,39 @@ PROPERTIES ?= config/server.properties
 EDITABLE := --config-settings editable_mode=compat --editable
 # How many tests of `make conformance` run side by side: they wait for processes much of the time.
 WORKERS ?= 2
+# What `make test` runs a second time with everything compiled hidden (a minute).
+TWICE := tests/broker/network tests/broker/handlers $(addprefix tests/broker/test_,$(addsuffix .py,delayed_operations \
+  fetch_session garbage kafka_apis partition probes purgatory replica_manager resting_partitions timer)) \
+  $(addprefix tests/storage/test_,$(addsuffix .py,index local_log log_validator segment unified_log))
 # What `make profile` profiles, and for how many seconds: a row of the benchmark (python -m bench.flame --help names them).
 WORKLOAD ?= small
 SECONDS ?= 20
-# The modules that are compiled where there is a C compiler: see setup.py.
-COMPILED := $(wildcard protocol/*.pxd protocol/records/*.pxd)
+# What is compiled where there is a C compiler (see setup.py), and all that its types come from.
+COMPILED := $(shell find broker config protocol storage -name '*.py' -o -name '*.pxd')
+
+# Installs optional dependencies by themselves: to install them with the project would compile it once more.
+extra = $(BIN)/python -c 'import sys, tomllib; \
+  extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
+  print(*(line for name in sys.argv[1:] for line in extras[name]), sep="\n")' $(1) \
+  | $(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement /dev/stdin
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports conformance bench profile docs clean
+.PHONY: help run test check lint types imports conformance bench profile docs interpreted clean
 
 help: ## Shows this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(VENV)/.run: pyproject.toml setup.py $(COMPILED) $(wildcard $(COMPILED:.pxd=.py))
+$(VENV)/.run: pyproject.toml setup.py $(COMPILED)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Barnabas needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + "; name another with make PYTHON=...")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Setting up $(VENV) (a minute, the first time only)"
+	@echo "Setting up $(VENV) (two minutes the first time, for the C compiler; less for what has changed)"
+	@touch $@.begun
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EDITABLE) .
 	@$(BIN)/python -m compileall -q broker config protocol storage
-	@touch $@
+	@mv $@.begun $@
 
-$(VENV)/.test: $(VENV)/.run
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EDITABLE) '.[test,lint]'
+$(VENV)/.test: pyproject.toml | $(VENV)/.run
+	@$(call extra,test lint)
 	@touch $@
 
 run: $(VENV)/.run ## Starts a broker on 127.0.0.1:9092, configured by config/server.properties
@@ -36,6 +47,8 @@ run: $(VENV)/.run ## Starts a broker on 127.0.0.1:9092, configured by config/ser
 
 test: $(VENV)/.test ## Proves that it works: units, properties, stock Python clients, crashes
 	$(BIN)/python -m pytest -m 'not slow and not conformance'
+	@! ls *__mypyc*.so > /dev/null 2>&1 || { echo 'Once more as plain Python: the path of a request'; \
+	  BARNABAS_INTERPRETED=1 $(BIN)/python -m pytest -q -m 'not slow and not conformance' $(TWICE); }
 
 conformance: $(VENV)/.test ## Holds Barnabas against Apache Kafka itself (needs Java 17 and Maven)
 	$(BIN)/python -m tests.conformance.kafka_jars
@@ -56,8 +69,8 @@ imports: $(VENV)/.test
 bench: $(VENV)/.test ## Measures Barnabas beside Apache Kafka and writes docs/performance.md (half an hour; Java for Kafka)
 	$(BIN)/python -m bench
 
-$(VENV)/.bench: $(VENV)/.test
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EDITABLE) '.[bench]'
+$(VENV)/.bench: pyproject.toml | $(VENV)/.test
+	@$(call extra,bench)
 	@touch $@
 
 profile: $(VENV)/.bench ## Draws where the time goes as a flame graph (WORKLOAD=small, SECONDS=20, NATIVE=1 for C frames)
@@ -66,5 +79,9 @@ profile: $(VENV)/.bench ## Draws where the time goes as a flame graph (WORKLOAD=
 docs: $(VENV)/.test ## Writes the derived documents anew
 	$(BIN)/python docs/generate.py
 
-clean: ## Removes what the build made, never data
-	rm -rf $(VENV) build dist *.egg-info protocol/*.so protocol/records/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+interpreted: ## Removes what is compiled: all runs as plain Python until a source changes (or .venv/.run goes)
+	find broker config protocol storage -name '*.so' -delete
+	rm -f *__mypyc*.so
+
+clean: interpreted ## Removes what the build made, never data
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

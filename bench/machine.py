@@ -13,8 +13,8 @@ from pathlib import Path
 
 import confluent_kafka
 
+from broker import compiled
 from broker.version import VERSION
-from protocol.records.record import COMPILED
 from tests.conformance.kafka_jars import BUILD, KAFKA_VERSION
 
 _ROOT = Path(__file__).parents[1]
@@ -28,7 +28,7 @@ def facts() -> dict[str, str]:
         "machine": f"{processor()}, {cores()} cores, {memory_gib()} GiB",
         "kernel": f"{platform.system()} {platform.release()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "barnabas": f"{VERSION}{commit()}, loops {'compiled' if COMPILED else 'not compiled'}",
+        "barnabas": f"{VERSION}{commit()}, {compiled.form()}",
         "clients": f"librdkafka {confluent_kafka.libversion()[0]}",
     }
     if (BUILD / f"apache-kafka-{KAFKA_VERSION}").is_dir() and (java := java_version()):

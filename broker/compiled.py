@@ -1,8 +1,19 @@
-"""Which modules are compiled at installation, by mypyc, from their own source: written down here and nowhere else."""
+"""Which modules mypyc compiles at installation, from their own source; and what of ours runs compiled.
+
+MODULES is written down here and nowhere else: setup.py takes it from here, so that this file imports nothing of ours.
+What Cython compiles is told by the .pxd files under protocol/ (see setup.py).
+"""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.machinery import EXTENSION_SUFFIXES
+from types import ModuleType
 from typing import Final
+
+PACKAGES: Final = ("broker", "config", "protocol", "storage")
 
 MODULES: Final = (
     "broker.delayed_fetch",
@@ -26,12 +37,62 @@ MODULES: Final = (
     "broker.timer",
     "protocol.framing",
     "storage.disk_space",
+    "storage.env",
     "storage.index",
+    "storage.leader_epochs",
     "storage.local_log",
     "storage.log_state",
     "storage.log_validator",
     "storage.offsets",
+    "storage.producer_entry",
+    "storage.producer_state",
+    "storage.replay",
     "storage.segment",
     "storage.segment_store",
     "storage.unified_log",
+    "storage.verification",
 )
+
+
+_CHECKOUT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def form(modules: Mapping[str, ModuleType] | None = None) -> str:
+    """How what is loaded of ours runs, for people to read: compiled, interpreted, or compiled but for what is named."""
+    compiled: list[str] = []
+    interpreted: list[str] = []
+    for name, module in list((sys.modules if modules is None else modules).items()):
+        if name in MODULES or (name.startswith("protocol.") and hasattr(module, "COMPILED")):
+            is_compiled = (module.__file__ or "").endswith(tuple(EXTENSION_SUFFIXES))
+            (compiled if is_compiled else interpreted).append(name)
+    if not interpreted:
+        return "compiled"
+    return f"compiled but for {', '.join(sorted(interpreted))}" if compiled else "interpreted"
+
+
+def stale(checkout: str = _CHECKOUT) -> list[str]:
+    """The sources that have changed since they were compiled, so that they are not what runs. Only in a checkout."""
+    if not os.path.exists(os.path.join(checkout, "setup.py")):
+        return []
+    return [
+        source
+        for source in _sources(checkout)
+        if any(_is_stale(source, suffix) for suffix in EXTENSION_SUFFIXES)
+    ]
+
+
+def _sources(checkout: str) -> Iterator[str]:
+    for name in MODULES:
+        yield os.path.join(checkout, *name.split(".")) + ".py"
+    for folder, _, files in os.walk(os.path.join(checkout, "protocol")):
+        for file in files:
+            if file.endswith(".pxd"):
+                yield os.path.join(folder, file)
+                yield os.path.join(folder, file.removesuffix(".pxd") + ".py")
+
+
+def _is_stale(source: str, suffix: str) -> bool:
+    try:
+        return os.stat(source).st_mtime > os.stat(os.path.splitext(source)[0] + suffix).st_mtime
+    except FileNotFoundError:
+        return False  # not compiled, or a .pxd that others share

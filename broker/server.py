@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from broker import log_setup
+from broker import compiled, log_setup
 from broker.blocking import ThreadRunner, Work
 from broker.controller.directory_assignment import DirectoryAssignment, report_directory
 from broker.controller.embedded import Controller
@@ -64,7 +64,6 @@ from config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENA
 from config.layers import InvalidConfigError
 from config.messages import MessageKind
 from config.replicas import clamp_replication, replicas_of
-from protocol.records import record as record_module
 from protocol.wire import random_uuid
 from storage.env import Env, RealEnv
 from storage.errors import StorageError
@@ -407,6 +406,7 @@ async def _serve(config: BrokerConfig, start_lines: log_setup.StartLines) -> int
     gc.set_threshold(YOUNG_OBJECTS)
     gc.enable()
     loop.call_later(SETTLING_S, start_lines.end)
+    loop.call_later(SETTLING_S, _warn_of_stale_builds)
     loop.call_later(WARM_S, _freeze_what_came)
     endings: list[asyncio.Future[Any]] = [stopping, server.failed]
     await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
@@ -419,6 +419,13 @@ async def _serve(config: BrokerConfig, start_lines: log_setup.StartLines) -> int
     if http is not None:
         http.close()
     return EXIT_FAILED if server.failed.done() else EXIT_STOPPED
+
+
+def _warn_of_stale_builds() -> None:
+    """In a checkout, where sources are edited and what was compiled from them before is what runs."""
+    sources = compiled.stale()
+    if sources:
+        logger.warning("changed since they were compiled, so what runs is older: %s", ", ".join(sources))
 
 
 def _freeze_what_came() -> None:
@@ -452,9 +459,8 @@ def _ready_line(server: Server, http: HttpServer | None) -> str:
     metrics = ""
     if http is not None:
         metrics = f", metrics on http://{server.config[BARNABAS_HTTP_HOST] or '0.0.0.0'}:{http.port}/metrics"
-    loop = "compiled" if record_module.COMPILED else "interpreted"
     return (
-        f"Barnabas {VERSION} is ready on {addresses}, data in {data}{metrics}, record checks {loop}, "
+        f"Barnabas {VERSION} is ready on {addresses}, data in {data}{metrics}, {compiled.form()}, "
         f"started in {_seconds_since_spawn():.2f} s"
     )
 

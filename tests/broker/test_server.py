@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from broker import compiled
 from broker import server as server_module
 from broker.controller.embedded import Decision
 from broker.network.listeners import ListenError
@@ -245,6 +246,7 @@ def test_a_signal_stops_the_broker_in_order(
     assert f"is ready on {LOCALHOST}:" in line
     assert f"data in {tmp_path}" in line
     assert "metrics on" not in line
+    assert f", {compiled.form()}, started in " in line
     assert (tmp_path / MARKER).exists()
     log = capsys.readouterr().err
     assert f"stopping on {number.name}" in log
@@ -339,3 +341,14 @@ def test_factors_that_a_single_broker_cannot_have_are_said(
     config = config_of(tmp_path, barnabas_log_format="text", default_replication_factor="3")
     ready_line(monkeypatch, config, signal.SIGTERM)
     assert "default.replication.factor" in capsys.readouterr().err
+
+
+def test_a_checkout_with_an_older_build_is_told_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(compiled, "stale", list)
+    server_module._warn_of_stale_builds()
+    assert not caplog.messages
+    monkeypatch.setattr(compiled, "stale", lambda: ["broker/request.py"])
+    server_module._warn_of_stale_builds()
+    assert caplog.messages == ["changed since they were compiled, so what runs is older: broker/request.py"]
