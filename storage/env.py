@@ -15,6 +15,8 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
+from mypy_extensions import mypyc_attr
+
 Buffer = bytes | bytearray | memoryview
 
 
@@ -184,6 +186,7 @@ class RealLock:
             os.close(fd)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # those of the tests
 class RealEnv:
     """The `Env` of life: the operating system."""
 

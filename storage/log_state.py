@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("barnabas.storage")
 
+_NEVER_SO_MANY: Final = 1 << 60
+"""flush.messages is 2^63 - 1 where nothing is flushed by count, and a number of that size is compared slowly."""
+
 _LOG_END: Final = FetchIsolation.LOG_END
 _TXN_COMMITTED: Final = FetchIsolation.TXN_COMMITTED
 
@@ -48,11 +51,13 @@ class LogState:
     __slots__ = (
         "_env",
         "_failure",
+        "_flush_messages",
         "_high_watermark_metadata",
         "_last_stable_metadata",
         "_local",
         "_max_segment_ms",
         "_partition_metadata",
+        "_segment_bytes",
         "_validator",
         "_warned_of_segment",
         "config",
@@ -85,12 +90,10 @@ class LogState:
         self._partition_metadata = partition_metadata
         self._failure: str | None = None
         self._warned_of_segment = -1  # the one that retention said something of
-        self._validator = LogValidator(f"{topic}-{partition}", local.config)
-        self.config = local.config
-        self._max_segment_ms = local.config.max_segment_ms
         self.disk_space = DiskSpace(env, local.directory)  # a LogManager puts that of the log directory here
         self.topic = topic
         self.partition = partition
+        self._go_by(local.config)
         self.topic_id: bytes | None = None
         self.log_start_offset = log_start_offset
         self.leader_epoch_cache = leader_epoch_cache
@@ -243,11 +246,18 @@ class LogState:
 
     def update_config(self, config: "LogConfig") -> None:
         """Goes by another configuration from now on."""
-        self.config = self._local.config = config
-        self._max_segment_ms = config.max_segment_ms
-        self._validator = LogValidator(self.name, config)
+        self._local.config = config
+        self._go_by(config)
         for segment in self._local.segments:
             segment.index_interval_bytes = config.index_interval_bytes
+
+    def _go_by(self, config: "LogConfig") -> None:
+        """Draws from the configuration what every append asks for."""
+        self.config = config
+        self._validator = LogValidator(self.name, config)
+        self._segment_bytes = config.segment_bytes
+        self._max_segment_ms = config.max_segment_ms
+        self._flush_messages = min(config.flush_messages, _NEVER_SO_MANY)
 
     # -- failure --
 
@@ -269,7 +279,7 @@ class LogState:
             yield
         except OSError as error:
             self.fail(f"{what}: {error}")
-            raise KafkaStorageError(f"{self.name}: {what}: {error}") from error
+            raise KafkaStorageError(f"{self.name}: {what}: {error}", cause=error) from error
 
     # -- watermarks --
 

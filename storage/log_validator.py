@@ -43,6 +43,9 @@ UNPACKED_BYTES_FLOOR: Final = 64 * 1024 * 1024
 UNPACKED_RATIO: Final = 64
 """A compressed batch may unpack to this many times max.message.bytes, or to the floor; Kafka knows no such bound."""
 
+_EVERY_AGE_MS: Final = 1 << 60
+"""No time from 1970 on is so long ago."""
+
 _ANY_TIME: Final = (-(1 << 63), (1 << 63) - 1)
 _LEADER_PREFIX: Final = struct.Struct(">qii")
 _CLIENT: Final = (
@@ -53,7 +56,8 @@ _CLIENT: Final = (
 class ValidatedRecords:
     """What is to be written: `buffers` are `size` bytes together; `batches` have the offsets they get in the log.
 
-    `first_offset` and `max_timestamp` (ms, -1 for none) are those of all batches together.
+    `of_producers` are those of `batches` that an idempotent or transactional producer wrote. `first_offset` and
+    `max_timestamp` (ms, -1 for none) are those of all batches together.
     """
 
     __slots__ = (
@@ -65,6 +69,7 @@ class ValidatedRecords:
         "log_append_time_ms",
         "max_timestamp",
         "next_offset",
+        "of_producers",
         "record_count",
         "size",
     )
@@ -73,6 +78,7 @@ class ValidatedRecords:
         self.buffers: list[Buffer] = []
         self.size = 0
         self.batches: list[RecordBatch] = []
+        self.of_producers: list[RecordBatch] = []
         self.appended: list[AppendedBatch] = []
         self.log_append_time_ms = log_append_time_ms
         self.first_offset = self.next_offset = next_offset
@@ -80,17 +86,41 @@ class ValidatedRecords:
         self.record_count = 0
         self.conversion_count = 0
 
-    def add(self, batch: RecordBatch, buffers: tuple[Buffer, ...]) -> None:
+    def add_batch(self, batch: RecordBatch, buffers: tuple[Buffer, ...]) -> None:
         """Takes a batch whose `base_offset`, `max_timestamp` and size are those it will have in the log."""
-        base_offset, size, timestamp = batch.base_offset, batch.size_in_bytes, batch.max_timestamp
-        last_offset = base_offset + batch.last_offset_delta
+        base_offset = batch.base_offset
+        self.add(
+            batch,
+            buffers,
+            base_offset,
+            base_offset + batch.last_offset_delta,
+            batch.size_in_bytes,
+            batch.record_count,
+            batch.max_timestamp,
+            batch.producer_id,
+        )
+
+    def add(  # noqa: PLR0917 (every append adds one)
+        self,
+        batch: RecordBatch,
+        buffers: tuple[Buffer, ...],
+        base_offset: int,
+        last_offset: int,
+        size: int,
+        record_count: int,
+        timestamp: int,
+        producer_id: int,
+    ) -> None:
+        """The same, for somebody who has asked the batch already."""
         if not self.batches:
             self.first_offset = base_offset
         self.buffers += buffers
         self.batches.append(batch)
+        if producer_id >= 0:
+            self.of_producers.append(batch)
         self.appended.append((last_offset, size, timestamp))
         self.size += size
-        self.record_count += batch.record_count
+        self.record_count += record_count
         self.next_offset = last_offset + 1
         self.max_timestamp = max(self.max_timestamp, timestamp)
 
@@ -102,6 +132,7 @@ class LogValidator:
         "_after_max_ms",
         "_before_max_ms",
         "_compression",
+        "_has_oldest",
         "_is_compacted",
         "_level",
         "_log_append_time",
@@ -118,6 +149,7 @@ class LogValidator:
         self._log_append_time = config.message_timestamp_type == "LogAppendTime"
         self._before_max_ms = config.message_timestamp_before_max_ms
         self._after_max_ms = config.message_timestamp_after_max_ms
+        self._has_oldest = self._before_max_ms < _EVERY_AGE_MS
         self._compression: CompressionType | None = None  # None: as the producer has it
         self._level: int | None = None
         if config.compression_type == "uncompressed":
@@ -156,37 +188,42 @@ class LogValidator:
         now_ms: int,
     ) -> None:
         """Checks a batch and adds it to the result: first what its header claims, then the bytes, then the records."""
-        if batch.size_in_bytes > self._max_message_bytes:
+        size, attributes, last_offset_delta, count, max_timestamp, producer_id, sequence = batch.claims()
+        if size > self._max_message_bytes:
             self._refuse_size(batch)
         batch.ensure_valid()
-        attributes, count = batch.attributes, batch.record_count
-        if count <= 0 or batch.last_offset_delta != count - 1:
+        if count <= 0 or last_offset_delta != count - 1:
             self._refuse_count(batch)
-        if origin is _CLIENT and (attributes & CONTROL_MASK or batch.base_sequence < 0 <= batch.producer_id):
+        if origin is _CLIENT and (attributes & CONTROL_MASK or sequence < 0 <= producer_id):
             self._refuse_client_batch(batch)
         summary = batch.validate_records(self._max_unpacked_bytes)
         if summary.offset_gap_index >= 0:
             self._refuse_gap(summary.offset_gap_index)
+        newest_timestamp = summary.max_timestamp
         lacks_key = self._is_compacted and summary.null_key_index >= 0
         claims_time = attributes & TIMESTAMP_TYPE_MASK
         if self._log_append_time:
             if lacks_key or claims_time:
                 self._raise_record_errors(batch, *_ANY_TIME)
         else:
-            oldest, youngest = now_ms - self._before_max_ms, now_ms + self._after_max_ms
-            is_out = summary.max_timestamp > youngest or summary.min_timestamp < oldest
-            if lacks_key or is_out or (claims_time and batch.max_timestamp == NO_TIMESTAMP):
-                self._raise_record_errors(batch, oldest, youngest)
+            youngest, first_timestamp = now_ms + self._after_max_ms, summary.min_timestamp
+            is_out = newest_timestamp > youngest or (
+                (self._has_oldest or first_timestamp < 0) and first_timestamp < now_ms - self._before_max_ms
+            )
+            if lacks_key or is_out or (claims_time and max_timestamp == NO_TIMESTAMP):
+                self._raise_record_errors(batch, now_ms - self._before_max_ms, youngest)
         offset = result.next_offset
         if self._compression is not None and self._has_other_codec(attributes):
             data = self._rebuild(batch, offset, leader_epoch, now_ms)
-            result.add(RecordBatch(data), (data,))
+            result.add_batch(RecordBatch(data), (data,))
             result.conversion_count += count
-        elif not (claims_time or self._log_append_time) and batch.max_timestamp == summary.max_timestamp:
-            result.add(batch, batch.stamped(offset, leader_epoch))
+        elif not (claims_time or self._log_append_time) and max_timestamp == newest_timestamp:
+            pieces = batch.stamped(offset, leader_epoch)
+            last_offset = offset + last_offset_delta
+            result.add(batch, pieces, offset, last_offset, size, count, max_timestamp, producer_id)
         else:
             copy = self._restamp(batch, summary, offset, leader_epoch, now_ms)
-            result.add(RecordBatch(copy), (copy,))
+            result.add_batch(RecordBatch(copy), (copy,))
 
     def _split(self, records: Buffer, origin: AppendOrigin, result: ValidatedRecords) -> list[RecordBatch]:
         """The batches of an append that is not a single one of format v2."""

@@ -92,16 +92,15 @@ class UnifiedLog(LogState):
             return self._append_numbered(records, leader_epoch, origin)
         now_ms = self._env.now_ms()
         valid = self._validator.validate(records, self._local.log_end_offset, leader_epoch, origin, now_ms)
-        for batch in valid.batches:
-            if batch.producer_id >= 0:
-                known = self.producer_state_manager.check_append(
-                    batch, origin, verification_guard, transaction_version
-                )
-                if known is not None:
-                    return self._duplicate(known)
+        for batch in valid.of_producers:
+            known = self.producer_state_manager.check_append(
+                batch, origin, verification_guard, transaction_version
+            )
+            if known is not None:
+                return self._duplicate(known)
         if self.disk_space.is_full and origin is _CLIENT:
             raise self.disk_space.refuse()
-        if valid.size > self.config.segment_bytes:
+        if valid.size > self._segment_bytes:
             self._refuse_size(valid)
         return self._append(valid, now_ms)
 
@@ -153,7 +152,7 @@ class UnifiedLog(LogState):
             last_offset = batch.last_offset
             end = batch.position + batch.size_in_bytes
             # A message of an old format answers whatever is asked of a batch from here on.
-            valid.add(cast(RecordBatch, batch), (memoryview(batch.buffer)[batch.position : end],))
+            valid.add_batch(cast(RecordBatch, batch), (memoryview(batch.buffer)[batch.position : end],))
         if not valid.batches:
             return LogAppendInfo(-1, -1, self.log_start_offset)
         if valid.first_offset < self._local.log_end_offset:
@@ -162,7 +161,7 @@ class UnifiedLog(LogState):
                 valid.first_offset,
                 last_offset,
             )
-        if valid.size > self.config.segment_bytes and not (is_copy and len(valid.batches) == 1):
+        if valid.size > self._segment_bytes and not (is_copy and len(valid.batches) == 1):
             self._refuse_size(valid)
         return self._append(valid, self._env.now_ms())
 
@@ -179,7 +178,7 @@ class UnifiedLog(LogState):
                 valid.size,
                 last_offset,
                 valid.max_timestamp,
-                self.config.segment_bytes,
+                self._segment_bytes,
                 self._max_segment_ms,
             ):
                 self._roll(first_offset)
@@ -211,8 +210,8 @@ class UnifiedLog(LogState):
             epoch = batch.partition_leader_epoch
             if epoch != epochs.latest_epoch and epoch >= 0:
                 epochs.assign(epoch, batch.base_offset)
-            if batch.producer_id >= 0:
-                self._follow_producer(batch)
+        for batch in valid.of_producers:
+            self._follow_producer(batch)
         producers.map_end_offset = valid.next_offset
 
     def _follow_producer(self, batch: RecordBatch) -> None:
@@ -221,7 +220,7 @@ class UnifiedLog(LogState):
             apply_batch(self.producer_state_manager, batch, segment)
         except OSError as error:
             self.fail(f"{segment.txn_index.path}: {error}")
-            raise KafkaStorageError(f"{segment.txn_index.path}: {error}") from error
+            raise KafkaStorageError(f"{segment.txn_index.path}: {error}", cause=error) from error
         if batch.attributes & (TRANSACTIONAL_MASK | CONTROL_MASK):
             self._update_first_unstable_offset()
 
@@ -286,7 +285,7 @@ class UnifiedLog(LogState):
             if isolation is _TXN_COMMITTED:
                 info.aborted_transactions = self._local.collect_aborted_transactions(info)
         except OSError as error:
-            raise KafkaStorageError(f"{self.name}: {error}", undone=True) from error
+            raise KafkaStorageError(f"{self.name}: {error}", undone=True, cause=error) from error
         info.high_watermark = self.high_watermark
         info.last_stable_offset = self.last_stable_offset
         info.log_start_offset = self.log_start_offset
@@ -302,14 +301,14 @@ class UnifiedLog(LogState):
         try:
             return self._local.fetch_offset_by_timestamp(timestamp_ms, self.log_start_offset)
         except OSError as error:
-            raise KafkaStorageError(f"{self.name}: {error}", undone=True) from error
+            raise KafkaStorageError(f"{self.name}: {error}", undone=True, cause=error) from error
 
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
         """The first record that has the youngest timestamp; None in an empty log. Raises as the search by time does."""
         try:
             return self._local.offset_of_max_timestamp()
         except OSError as error:
-            raise KafkaStorageError(f"{self.name}: {error}", undone=True) from error
+            raise KafkaStorageError(f"{self.name}: {error}", undone=True, cause=error) from error
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset | None:
         """Where the epoch, or the largest one below it, ends (OffsetForLeaderEpoch); None when that is not known."""
@@ -329,7 +328,7 @@ class UnifiedLog(LogState):
         """Whether a flush is due: flush.messages, flush.ms (where `now_ms` is given), or a roll since the last one."""
         local = self._local
         unflushed = local.log_end_offset - local.recovery_point
-        if unflushed >= self.config.flush_messages or local.has_rolled_since_flush:
+        if unflushed >= self._flush_messages or local.has_rolled_since_flush:
             return not self.is_failed
         if now_ms is None:
             return False
@@ -358,10 +357,12 @@ class UnifiedLog(LogState):
         assert job.is_done, "the job has not run"
         if job.error is not None:
             self.fail(f"fsync: {job.error}")
-            raise KafkaStorageError(f"{self.name}: fsync: {job.error}") from job.error
+            raise KafkaStorageError(f"{self.name}: fsync: {job.error}", cause=job.error) from job.error
         if job.epochs_error is not None:
             self.leader_epoch_cache.is_dirty = True
-            raise DiskFullError(f"{self.name}: {job.epochs_error}") from job.epochs_error
+            raise DiskFullError(
+                f"{self.name}: {job.epochs_error}", cause=job.epochs_error
+            ) from job.epochs_error
         self._local.complete_flush(job)
 
     def flush(self) -> None:

@@ -38,6 +38,8 @@ cdef class RecordBatch:
     @cython.locals(position=Py_ssize_t)
     cdef object _from(self, Py_ssize_t start)
 
+    cdef Py_ssize_t _crc_of_bytes(self) except -1
+
 # What follows goes by address, where Python slices a memoryview: that would be half of what a small batch costs.
 
 # The fields as they lie in the 61 bytes at `position`, which the buffer has; returns the batch length.
@@ -63,7 +65,7 @@ cdef inline long long read_header(RecordBatch batch, object buffer, Py_ssize_t p
     return length
 
 # The checksum of the bytes; the view that `crc32c` is given ends with the call.
-cdef inline object crc_of(RecordBatch batch, object crc32c):
+cdef inline Py_ssize_t crc_of(RecordBatch batch, object crc32c) except -1:
     cdef Py_buffer view
     PyObject_GetBuffer(batch.buffer, &view, PyBUF_SIMPLE)
     try:

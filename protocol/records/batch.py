@@ -303,15 +303,32 @@ class RecordBatch:
         """Whether an idempotent or transactional producer wrote it."""
         return self.producer_id > NO_PRODUCER_ID
 
+    def claims(self) -> tuple[int, int, int, int, int, int, int]:
+        """(size in bytes, attributes, last offset delta, record count, max timestamp, producer id, base sequence): what
+        is asked of every batch that is to be appended, in one go.
+        """
+        return (
+            self.size_in_bytes,
+            self.attributes,
+            self.last_offset_delta,
+            self.record_count,
+            self.max_timestamp,
+            self.producer_id,
+            self.base_sequence,
+        )
+
     def is_valid_crc(self) -> bool:
         """Whether the stored checksum is that of the bytes."""
+        return self._crc_of_bytes() == self.crc
+
+    def _crc_of_bytes(self) -> int:
         if COMPILED:
-            return crc_of(self, crc32c) == self.crc  # type: ignore[name-defined,no-any-return]  # noqa: F821
-        return crc32c(self._from(_CRC_START)) == self.crc
+            return crc_of(self, crc32c)  # type: ignore[name-defined,no-any-return]  # noqa: F821
+        return crc32c(self._from(_CRC_START))
 
     def ensure_valid(self) -> None:
         """Raises CorruptRecordError unless the checksum is right."""
-        if not self.is_valid_crc():
+        if self._crc_of_bytes() != self.crc:
             raise CorruptRecordError(
                 f"the batch at offset {self.base_offset} ({self.size_in_bytes} bytes) claims CRC "
                 f"{self.crc:#010x}, and its bytes have another"

@@ -4,34 +4,37 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
+from typing import Final
 
-HEADER = struct.Struct(">qiiBIhiqqqhii")
-ENTRY_HEADER = struct.Struct(">qiiB")  # what all formats begin with: offset, length, (epoch or CRC), magic
-RECORD_BATCH_OVERHEAD = 61
-LOG_OVERHEAD = 12
-LEGACY_OVERHEAD_V0 = 14  # CRC, magic, attributes, key length, value length
-MAGIC_V0 = 0
-MAGIC_V1 = 1
-MAGIC_V2 = 2
-CRC_POSITION = 17
-CRC_START = 21
-ATTRIBUTES_POSITION = 21
-MAX_TIMESTAMP_POSITION = 35
+HEADER: Final = struct.Struct(">qiiBIhiqqqhii")
+ENTRY_HEADER: Final = struct.Struct(
+    ">qiiB"
+)  # what all formats begin with: offset, length, (epoch or CRC), magic
+RECORD_BATCH_OVERHEAD: Final = 61
+LOG_OVERHEAD: Final = 12
+LEGACY_OVERHEAD_V0: Final = 14  # CRC, magic, attributes, key length, value length
+MAGIC_V0: Final = 0
+MAGIC_V1: Final = 1
+MAGIC_V2: Final = 2
+CRC_POSITION: Final = 17
+CRC_START: Final = 21
+ATTRIBUTES_POSITION: Final = 21
+MAX_TIMESTAMP_POSITION: Final = 35
 
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
-NO_SEQUENCE = -1
-NO_TIMESTAMP = -1
-NO_PARTITION_LEADER_EPOCH = -1
-MAX_SEQUENCE = 0x7FFFFFFF
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_TIMESTAMP: Final = -1
+NO_PARTITION_LEADER_EPOCH: Final = -1
+MAX_SEQUENCE: Final = 0x7FFFFFFF
 
-COMPRESSION_MASK = 0x07
-TIMESTAMP_TYPE_MASK = 0x08
-TRANSACTIONAL_MASK = 0x10
-CONTROL_MASK = 0x20
-DELETE_HORIZON_MASK = 0x40
+COMPRESSION_MASK: Final = 0x07
+TIMESTAMP_TYPE_MASK: Final = 0x08
+TRANSACTIONAL_MASK: Final = 0x10
+CONTROL_MASK: Final = 0x20
+DELETE_HORIZON_MASK: Final = 0x40
 
-DEFAULT_MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
+DEFAULT_MAX_DECOMPRESSED_BYTES: Final = 256 * 1024 * 1024
 
 
 class TimestampType(IntEnum):

@@ -237,6 +237,13 @@ def test_the_future_is_an_hour_by_default() -> None:
         validate(make_batch(b"v", timestamp=T0 + 3_600_001))
 
 
+def test_the_past_is_as_long_as_a_timestamp_reaches_by_default() -> None:
+    oldest = T0 - ((1 << 63) - 1)
+    validate(make_batch(b"v", timestamp=oldest))
+    with pytest.raises(InvalidTimestampError):
+        validate(make_batch(b"v", timestamp=oldest - 1))
+
+
 # -- changed on the way --
 
 

@@ -112,6 +112,22 @@ def test_a_view_anywhere_in_any_buffer(form: Any) -> None:
         assert [record.value for record in batch.records()] == [b"v"]
 
 
+def test_what_a_batch_claims_is_what_its_fields_say(form: Any) -> None:
+    data = example(producer_id=9, producer_epoch=2, base_sequence=30, is_transactional=True)
+    batch = form.RecordBatch(data)
+    names = (
+        "size_in_bytes",
+        "attributes",
+        "last_offset_delta",
+        "record_count",
+        "max_timestamp",
+        "producer_id",
+        "base_sequence",
+    )
+    assert batch.claims() == tuple(getattr(batch, name) for name in names)
+    assert batch.claims() == (len(data), 0x10, 2, 3, 1002, 9, 30)
+
+
 def test_header_only_needs_no_more_than_the_header(form: Any) -> None:
     batch = form.RecordBatch(EXAMPLE[:61], header_only=True)
     assert (batch.base_offset, batch.size_in_bytes) == (5, 70)
