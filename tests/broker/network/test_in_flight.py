@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.network.in_flight import MAX_IN_FLIGHT_REQUESTS, Answer, Handler, InFlightRequests
@@ -63,6 +63,7 @@ class Model:
             self.client.handler.complete(pending[which % len(pending)])
 
 
+@settings(deadline=None)
 @given(ACTIONS)
 def test_every_answer_comes_once_and_in_order(actions: list[tuple[str, object]]) -> None:
     model = Model()
