@@ -424,7 +424,7 @@ async def _serve(config: BrokerConfig, start_lines: log_setup.StartLines) -> int
 def _warn_of_stale_builds() -> None:
     """In a checkout, where sources are edited and what was compiled from them before is what runs."""
     sources = compiled.stale()
-    if sources:
+    if sources and compiled.form() != "interpreted":
         logger.warning("changed since they were compiled, so what runs is older: %s", ", ".join(sources))
 
 

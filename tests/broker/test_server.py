@@ -347,8 +347,12 @@ def test_a_checkout_with_an_older_build_is_told_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(compiled, "stale", list)
+    monkeypatch.setattr(compiled, "form", lambda: "compiled")
     server_module._warn_of_stale_builds()
     assert not caplog.messages
     monkeypatch.setattr(compiled, "stale", lambda: ["broker/request.py"])
     server_module._warn_of_stale_builds()
     assert caplog.messages == ["changed since they were compiled, so what runs is older: broker/request.py"]
+    monkeypatch.setattr(compiled, "form", lambda: "interpreted")
+    server_module._warn_of_stale_builds()
+    assert len(caplog.messages) == 1
