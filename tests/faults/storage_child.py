@@ -101,6 +101,7 @@ class Told(NamedTuple):
     model: LogModel
     pending: list[ModelBatch]
     cutting: int | None
+    cuts_all: bool
     under_way: str
     config: LogConfig
     epoch: int
@@ -121,14 +122,15 @@ class RealLife(FaultedLife):
             super().__init__(seed, env, log_dir)
             return
         self.env, self.log_dir = env, log_dir
-        self.model, self.pending, self.cutting = told.model, told.pending, told.cutting
+        self.model, self.pending = told.model, told.pending
+        self.cutting, self.cuts_all = told.cutting, told.cuts_all
         self.under_way = getattr(LogLife, told.under_way, None)
         self.config, self.epoch, self.counter = told.config, told.epoch, told.counter
 
     def tell(self) -> None:
         if self.tell_to is not None:
             name = self.under_way.__name__ if self.under_way else ""
-            state = (self.model, self.pending, self.cutting, name)
+            state = (self.model, self.pending, self.cutting, self.cuts_all, name)
             data = pickle.dumps(Told(*state, self.config, self.epoch, self.counter, self.env.time_ms))
             data = FRAME.pack(len(data)) + data
             while data:
@@ -151,7 +153,7 @@ class RealLife(FaultedLife):
         step(self, rng)
         self.check()
         self.under_way = None
-        self.pending, self.cutting = [], None
+        self.pending, self.cutting, self.cuts_all = [], None, False
         self.tell()
 
 

@@ -98,7 +98,7 @@ class FaultedLife(LogLife):
             model.move_start(log.log_start_offset)
         if self.cutting is not None and log.log_end_offset == self.cutting:
             self.follow_truncation(self.cutting)
-        self.cutting, self.pending = None, []
+        self.cutting, self.cuts_all, self.pending = None, False, []
 
     def follow_truncation(self, offset: int) -> None:
         if self.log.first_segment_base_offset == self.log.log_end_offset >= self.model.end:
@@ -147,13 +147,13 @@ class FaultedLife(LogLife):
         self.open()
         self.follow_start()
         if self.cutting is not None:
-            required = min(required, self.cutting) if self.under_way is not L.truncate_fully else 0
+            required = 0 if self.cuts_all else min(required, self.cutting)
             if self.log.first_segment_base_offset == self.log.log_end_offset == self.cutting:
                 self.follow_truncation(self.cutting)
         for batch in self.pending:
             if model.end <= batch.base_offset and batch.next_offset <= self.log.log_end_offset:
                 model.append(batch)
-        self.cutting, self.pending = None, []
+        self.cutting, self.cuts_all, self.pending = None, False, []
         start, was_retained = (
             model.start,
             model.retained_since_flush or self.under_way in (L.retain, L.flush_in_steps),

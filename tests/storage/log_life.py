@@ -61,6 +61,7 @@ class LogLife(LogAppends):
         self.counter = 0
         self.pending = []
         self.cutting: int | None = None  # where a truncation is under way, this is what it is to leave
+        self.cuts_all = False  # and it begins by removing every segment
         self.open()
 
     def open(self) -> None:
@@ -188,10 +189,10 @@ class LogLife(LogAppends):
         offsets = [at for at in self.model.boundaries if at >= lowest]
         offset = rng.choice(offsets[-8:]) if offsets else self.model.end
         is_full = offset < self.log.first_segment_base_offset
-        self.cutting = offset
+        self.cutting, self.cuts_all = offset, is_full
         self.tell()
         self.manager.truncate_to(self.log, offset)
-        self.cutting = None
+        self.cutting, self.cuts_all = None, False
         if is_full:
             self.model.start_anew_at(offset)
         else:
@@ -202,10 +203,10 @@ class LogLife(LogAppends):
 
     def truncate_fully(self, rng: Random) -> None:
         offset = self.model.end + rng.randint(0, 50)
-        self.cutting = offset
+        self.cutting, self.cuts_all = offset, True
         self.tell()
         self.manager.truncate_fully_and_start_at(self.log, offset)
-        self.cutting = None
+        self.cutting, self.cuts_all = None, False
         self.model.start_anew_at(offset)
         self.checkpointed()
         check_physical(self.log, self.model)

@@ -18,6 +18,8 @@ from tests.conformance.speaker import START_MS, Speaker, batch
 UNCOMMITTED, COMMITTED = 0, 1
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 MAX_TIMESTAMP_SINCE = 7
+NEXT_MS_S = 0.005
+"""By then the clock shows another millisecond: which of two markers is the youngest is a matter of luck otherwise."""
 
 
 def of(client: Speaker, name: str) -> str | Uuid:
@@ -57,6 +59,7 @@ def history(client: Speaker, *, bumps: bool) -> tuple[str, Transactor]:
         client.write(producer.name, batch(b"plain"))
         other.write(b"c%d" % commit)
         producer.end(commit=commit)
+        time.sleep(NEXT_MS_S)
         other.end(commit=not commit)
     client.write(producer.name, batch(b"plain"))
     producer.begin(0)
