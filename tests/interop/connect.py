@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import time
@@ -12,9 +14,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.kafka_jars import require_connect
+import pytest
+
+from tests.conformance.kafka_jars import jars_directory, require_compiled, require_connect
 from tests.support.apache_kafka import free_ports
 
+SOURCE = Path(__file__).parent / "java" / "ConnectWorker.java"
 LIMIT_S = 120.0
 FLAGS = ["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 STRINGS = {
@@ -27,7 +32,7 @@ rootLogger.appenderRef.out.ref=out
 appender.out.type=Console
 appender.out.name=out
 appender.out.layout.type=PatternLayout
-appender.out.layout.pattern=[%d] %p %m (%c)%n
+appender.out.layout.pattern=[%d] %p [%t] %m (%c)%n
 """
 
 
@@ -62,7 +67,7 @@ class Worker:
                     "java",
                     *FLAGS,
                     f"-Dlog4j2.configurationFile=file:{logging}",
-                    *("-cp", require_connect(), f"org.apache.kafka.connect.cli.{program}"),
+                    *("-cp", _classpath(), SOURCE.stem, f"org.apache.kafka.connect.cli.{program}"),
                     *map(str, files),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -113,17 +118,24 @@ class Worker:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """In order."""
+        """In order; one that does not end shows in its log what its threads wait for."""
         self._process.send_signal(signal.SIGTERM)
-        self._process.wait(LIMIT_S)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(LIMIT_S)
+            return
+        self._process.send_signal(signal.SIGQUIT)
+        time.sleep(1)
+        pytest.fail(
+            f"the worker has not ended within {LIMIT_S:g} s of SIGTERM\n{self._tail(40_000)}", pytrace=False
+        )
 
     def kill(self) -> None:
         """kill -9, if it still runs."""
         self._process.kill()
         self._process.wait()
 
-    def _tail(self) -> str:
-        return self.log.read_text(errors="replace")[-4000:]
+    def _tail(self, length: int = 4000) -> str:
+        return self.log.read_text(errors="replace")[-length:]
 
 
 def file_source(path: Path, topic: str) -> dict[str, str]:
@@ -145,6 +157,12 @@ def file_sink(path: Path, topic: str) -> dict[str, str]:
         "topics": topic,
         "consumer.override.isolation.level": "read_committed",
     }
+
+
+def _classpath() -> str:
+    """With what writes the log, which Connect itself leaves to whoever runs it."""
+    jars = require_compiled(SOURCE, jars=require_connect())
+    return os.pathsep.join([jars, *map(str, sorted(jars_directory().glob("log4j-*.jar")))])
 
 
 def _write(path: Path, settings: Mapping[str, str]) -> Path:

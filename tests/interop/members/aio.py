@@ -18,18 +18,27 @@ BOOTSTRAP = sys.argv[1] if len(sys.argv) > 1 else ""
 
 
 class Owned(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """Tells what the consumer owns: it knows only the eager protocol."""
+    """Tells what the consumer owns: it knows only the eager protocol.
+
+    Nothing is given up in the middle of a turn, and no turn begins before the next assignment: aiokafka sends the
+    offsets of a transaction without member and generation, so that the group cannot keep it from committing late.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self.turn = asyncio.Lock()
+        self.settled = asyncio.Event()
 
-    def on_partitions_assigned(self, assigned: Any) -> None:
+    async def on_partitions_assigned(self, assigned: Any) -> None:
         """All of them."""
         say_assigned(self._name, {one.partition for one in assigned})
+        self.settled.set()
 
-    def on_partitions_revoked(self, _: Any) -> None:
+    async def on_partitions_revoked(self, _: Any) -> None:
         """All of them."""
-        say_assigned(self._name, ())
+        self.settled.clear()
+        async with self.turn:
+            say_assigned(self._name, ())
 
 
 def play(member: Member, leave: threading.Event) -> None:
@@ -47,15 +56,21 @@ async def _play(member: Member, leave: threading.Event) -> None:
         auto_offset_reset="earliest",
         isolation_level="read_committed",
         partition_assignment_strategy=[RangePartitionAssignor],
-        session_timeout_ms=1500,
+        # Who copies is not to lose its place, on a busy machine, while its transaction may still be committed.
+        session_timeout_ms=8000 if member.target else 1500,
         heartbeat_interval_ms=300,
     )
-    consumer.subscribe([member.topic], listener=Owned(member.name))
+    owned = Owned(member.name)
+    consumer.subscribe([member.topic], listener=owned)
     await consumer.start()
     chain = await Chain(member, consumer).start() if member.target else None
     try:
         while not leave.is_set():
-            await _turn(member, consumer, chain)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(owned.settled.wait(), 0.1)
+            async with owned.turn:
+                if owned.settled.is_set():
+                    await _turn(member, consumer, chain)
     finally:
         await consumer.stop()
         if chain:
