@@ -123,6 +123,7 @@ class Env(Protocol):
 _SMALL_FILE_BYTES = 64 * 1024
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # those of the tests
 class RealFile:
     """A `File` over a descriptor."""
 
