@@ -52,7 +52,7 @@ test: $(VENV)/.test ## Proves that it works: units, properties, stock Python cli
 
 conformance: $(VENV)/.test ## Holds Barnabas against Apache Kafka itself (needs Java 17 and Maven)
 	$(BIN)/python -m tests.conformance.kafka_jars
-	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --durations=40 --durations-min=5 -m 'slow or conformance'
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder --durations=40 --durations-min=5 -m 'slow or conformance'
 
 check: lint types imports ## Lint, types and the import contract
 

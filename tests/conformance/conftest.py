@@ -9,15 +9,17 @@ import pytest
 from tests.conformance.admin_cli import Tools
 from tests.conformance.admin_peer import AdminPeer
 from tests.conformance.handover import kafka_side
-from tests.conformance.kafka_jars import KAFKA_39, KAFKA_VERSION, require_classpath
+from tests.conformance.kafka_jars import KAFKA_39, KAFKA_VERSION, WORKER, require_classpath
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
 
 
 @pytest.fixture(scope="session", params=[KAFKA_VERSION, KAFKA_39])
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> kafka_side.Written:
-    """Written by Apache Kafka, once for each version; copy a directory before you change it."""
-    return kafka_side.write(tmp_path_factory.mktemp(f"kafka-{request.param}"), request.param)
+    """Written by Apache Kafka, once for each version and all workers; copy a directory before you change it."""
+    base = tmp_path_factory.getbasetemp()
+    place = (base if WORKER == "alone" else base.parent) / f"kafka-{request.param}"
+    return kafka_side.write_once(place, request.param)
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,8 @@ from typing import NoReturn
 
 import pytest
 
+from tests.support.apache_kafka import archive_classes
+
 KAFKA_VERSION = "4.3.1"
 KAFKA_41 = "4.1.1"
 KAFKA_39 = "3.9.1"
@@ -207,9 +209,19 @@ def _run(command: list[str]) -> None:
         raise KafkaMissingError(f"{command[0]} failed:\n{tail}")
 
 
+def archive_all() -> None:
+    """Every version's classes, so that its brokers start quickly; where that does not work they start slowly."""
+    for version in (KAFKA_VERSION, KAFKA_41, KAFKA_39):
+        try:
+            archive_classes(classpath(version))
+        except (AssertionError, OSError, subprocess.SubprocessError) as error:
+            print(f"no archive of the classes of Kafka {version}: {str(error)[-500:]}")
+
+
 if __name__ == "__main__":
     try:
         bring_all()
+        archive_all()
     except KafkaMissingError as error:
         print(
             f"no Apache Kafka to compare with: {error}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import pickle
 import shutil
 import time
 from collections.abc import Iterable, Mapping
@@ -106,6 +108,21 @@ def kafka_in(directory: Path, version: str, data: Path | None = None) -> ApacheK
         directory.mkdir(parents=True, exist_ok=True)
         shutil.copytree(data, kafka.data_dir)
     return kafka
+
+
+def write_once(directory: Path, version: str) -> Written:
+    """What is written in `directory` is written by the first who asks; other processes wait for it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    found = directory / "written.pickle"
+    with (directory / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not found.exists():
+            shutil.rmtree(directory / "work", ignore_errors=True)  # of one who failed
+            made = write(directory / "work", version)
+            found.write_bytes(pickle.dumps(made))
+        # Its own of everything for each who asks, also for the first.
+        written: Written = pickle.loads(found.read_bytes())
+        return written
 
 
 def write(directory: Path, version: str) -> Written:
