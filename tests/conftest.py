@@ -1,8 +1,8 @@
 """What holds for all tests: what they run on, the order of the long ones, and that Apache Kafka starts quickly.
 
-They run on what is compiled, where it is; with BARNABAS_INTERPRETED=1 on the same source as plain Python, in the process
-of the tests only: a broker that they start is compiled if anything is. None runs where something compiled is older than
-its source, which it hides: that would prove nothing.
+They run on what is compiled, where it is; with BARNABAS_INTERPRETED=1 on the same source as plain Python, in the
+process of the tests only: a broker that they start is compiled if anything is. None runs where something compiled is
+older than its source, which it hides: that would prove nothing.
 """
 
 from __future__ import annotations
