@@ -27,16 +27,16 @@ class Owned(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no
     def __init__(self, name: str) -> None:
         self._name = name
         self.turn = asyncio.Lock()
-        self.settled = asyncio.Event()
+        self.settled = False
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
         """All of them."""
         say_assigned(self._name, {one.partition for one in assigned})
-        self.settled.set()
+        self.settled = True
 
     async def on_partitions_revoked(self, _: Any) -> None:
         """All of them."""
-        self.settled.clear()
+        self.settled = False
         async with self.turn:
             say_assigned(self._name, ())
 
@@ -66,19 +66,18 @@ async def _play(member: Member, leave: threading.Event) -> None:
     chain = await Chain(member, consumer).start() if member.target else None
     try:
         while not leave.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(owned.settled.wait(), 0.1)
+            # Not within the turn: while the group rebalances this waits for the next assignment.
+            fetched = await consumer.getmany(timeout_ms=100, max_records=500)
             async with owned.turn:
-                if owned.settled.is_set():
-                    await _turn(member, consumer, chain)
+                if owned.settled:
+                    await _take(fetched, member, consumer, chain)
     finally:
         await consumer.stop()
         if chain:
             await chain.stop()
 
 
-async def _turn(member: Member, consumer: Any, chain: Chain | None) -> None:
-    fetched = await consumer.getmany(timeout_ms=100, max_records=500)
+async def _take(fetched: Any, member: Member, consumer: Any, chain: Chain | None) -> None:
     offsets = {part: [record.offset for record in records] for part, records in fetched.items() if records}
     if not offsets:
         return
