@@ -10,7 +10,7 @@ the newest number of each ingest. `ParquetTable` has a log of its own in TABLE/_
 
 | step | what a crash behind it leaves |
 | --- | --- |
-| 1 Spark writes the batch below staging, in a directory of this attempt | files that nobody knows: the next removes them |
+| 1 Spark writes the batch below staging, in a directory of this attempt | files nobody knows: the next removes them |
 | 2 the commit's file appears, whole (`Files.create`) | the batch is in: whoever comes next goes on with 3 |
 | 3 each file is renamed to its place | the same: what is renamed already is found there |
 | 4 staging is removed | nothing |
