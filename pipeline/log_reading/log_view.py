@@ -16,7 +16,7 @@ from pipeline.log_reading.directories import (
     list_segments,
 )
 from pipeline.log_reading.errors import BusyDirectoryError, NoSuchLogError
-from pipeline.log_reading.segments import open_segment
+from pipeline.log_reading.segments import End, OpenedSegment, open_segment
 from pipeline.log_reading.transactions import AbortedTransactions, find_transactions
 from storage.env import Env
 
@@ -34,14 +34,23 @@ class Isolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogView:
-    """One look at a partition. A reader's offsets go from `log_start_offset` to before `end_offset`."""
+    """One look at a partition. A reader's offsets go from `log_start_offset` to before `end_offset`.
+
+    The whole batches of the last segment end at byte `end_position`.
+    """
 
     partition: PartitionDirectory
     segments: Sequence[ListedSegment]
     log_start_offset: int
     log_end_offset: int
     end_offset: int
+    end_position: int
     aborted: AbortedTransactions
+
+    def open(self, env: Env, number: int) -> OpenedSegment:
+        """One of the segments, without what is not whole at the end of the last. Raises FileNotFoundError."""
+        is_last = number + 1 == len(self.segments)
+        return open_segment(env, self.segments[number], self.end_position if is_last else None)
 
 
 def look_at(env: Env, partition: PartitionDirectory, isolation: Isolation) -> LogView:
@@ -55,15 +64,15 @@ def look_at(env: Env, partition: PartitionDirectory, isolation: Isolation) -> Lo
 def _look(
     env: Env, partition: PartitionDirectory, segments: Sequence[ListedSegment], isolation: Isolation
 ) -> LogView:
-    end = open_segment(env, segments[-1]).find_end().offset
+    end, position = open_segment(env, segments[-1]).find_end()
     start = min(max(segments[0].base_offset, checkpointed_start(env, partition)), end)
     stable, aborted = end, AbortedTransactions(())
     if isolation is Isolation.READ_COMMITTED:
-        transactions = find_transactions(env, partition.path, segments, end)
+        transactions = find_transactions(env, partition.path, segments, End(end, position))
         aborted = transactions.aborted
         if transactions.first_unstable_offset is not None:
             stable = max(min(end, transactions.first_unstable_offset), start)
-    return LogView(partition, segments, start, end, stable, aborted)
+    return LogView(partition, segments, start, end, stable, position, aborted)
 
 
 def with_segments(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from pipeline.log_reading.log_view import LogView
-from pipeline.log_reading.segments import OpenedSegment, open_segment
+from pipeline.log_reading.segments import OpenedSegment
 from pipeline.log_reading.transactions import Aborted
 from protocol.records.batch import CorruptRecordError
 from storage.env import Env
@@ -67,8 +67,8 @@ def first_offset_of(env: Env, view: LogView, timestamp_ms: int) -> int | None:
     Segments that are older throughout are told by their time indexes. Raises FileNotFoundError where one is gone,
     CorruptRecordError.
     """
-    for number, listed in enumerate(view.segments):
-        segment = open_segment(env, listed)
+    for number in range(len(view.segments)):
+        segment = view.open(env, number)
         is_closed = number + 1 < len(view.segments)
         if is_closed and segment.time_index.entries and segment.time_index.last_timestamp < timestamp_ms:
             continue
@@ -110,14 +110,16 @@ def _pieces(
         segment_first = max(first, listed.base_offset)
         if segment_first >= segment_end:
             continue
-        segment = open_segment(env, listed)
+        segment = view.open(env, number)
         if is_too_old(segment, times, is_last=is_last):
             continue
         wanted = _Stretch(segment_first, segment_end).within(segment, times)
         template = LogRange(
             view.partition.topic, view.partition.partition, view.partition.path, 0, 0, listed.base_offset
         )
-        yield from _cut(segment, template, wanted, range_bytes)
+        pieces = _cut(segment, template, wanted, range_bytes)
+        # One that is being swapped in has another name in a moment.
+        yield from (piece._replace(position=-1) for piece in pieces) if listed.suffix else pieces
         if _is_closed_by(segment, times):
             return
 

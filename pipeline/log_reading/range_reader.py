@@ -77,7 +77,7 @@ class RangeWalk:
         self._fail_on_data_loss = fail_on_data_loss
         self._partition = PartitionDirectory(wanted.topic, wanted.partition, wanted.path)
         self._next_offset = wanted.first_offset
-        self._after_segment = -1  # the base offset of the one that has been read to its end
+        self._has_begun = False
         self.least_offset = wanted.first_offset
         self.path = wanted.path
 
@@ -88,11 +88,10 @@ class RangeWalk:
             found = self._find()
             if found is None:
                 return
+            self._has_begun = True
             segment, position = found
             self.path = segment.path
-            if position is not None:
-                yield from self._batches(segment, position)
-            self._after_segment = segment.base_offset
+            yield from self._batches(segment, position)
 
     def _batches(self, segment: OpenedSegment, position: int) -> Iterator[Batch]:
         try:
@@ -115,7 +114,7 @@ class RangeWalk:
 
     # -- finding the segment --
 
-    def _find(self) -> tuple[OpenedSegment, int | None] | None:
+    def _find(self) -> tuple[OpenedSegment, int] | None:
         """The segment to read on in, and where; None where there is nothing more.
 
         Raises DataLossError where it would be lost and that is an error.
@@ -127,7 +126,7 @@ class RangeWalk:
                 continue  # retention or compaction took it since it was listed
         raise BusyDirectoryError(f"{self._wanted.path} changed each of the {MAX_TRIES} times that it was read")
 
-    def _find_once(self) -> tuple[OpenedSegment, int | None] | None:
+    def _find_once(self) -> tuple[OpenedSegment, int] | None:
         hint = self._hinted()
         if hint is not None:
             return hint
@@ -142,18 +141,33 @@ class RangeWalk:
             self._lose(min(segments[0].base_offset, self._wanted.end_offset), "the log starts later now")
             if self._next_offset >= self._wanted.end_offset:
                 return None
+        return self._first_from(segments)
+
+    def _first_from(self, segments: Sequence[ListedSegment]) -> tuple[OpenedSegment, int] | None:
+        """Where the next offset is, or the first after it that compaction has left."""
         bases = [segment.base_offset for segment in segments]
-        at = max(bisect_right(bases, self._next_offset) - 1, bisect_right(bases, self._after_segment))
-        if at >= len(segments):
-            self._lose(self._wanted.end_offset, "the log ends before")
-            return None
-        segment = open_segment(self._env, segments[at])
-        return segment, segment.position_of(self._next_offset)
+        for listed in segments[bisect_right(bases, self._next_offset) - 1 :]:
+            if listed.base_offset >= self._wanted.end_offset:
+                return None
+            segment = open_segment(self._env, listed)
+            position = self._position_in(segment)
+            if position is not None:
+                return segment, position
+        self._lose(self._wanted.end_offset, "the log ends before")
+        return None
+
+    def _position_in(self, segment: OpenedSegment) -> int | None:
+        try:
+            return segment.position_of(self._next_offset)
+        except CorruptRecordError as error:
+            if segment.find_end(check_crc=False).offset <= self._next_offset:
+                return None  # what is not whole at the end of the last segment is none yet
+            raise LogReadingError(f"{segment.path}: {error}") from error
 
     def _hinted(self) -> tuple[OpenedSegment, int] | None:
         """Where planning saw the first batch, if it is still there; asked once, at the beginning."""
         wanted = self._wanted
-        if wanted.position < 0 or self._after_segment >= 0 or self._next_offset != wanted.first_offset:
+        if wanted.position < 0 or self._has_begun:
             return None
         listed = ListedSegment(wanted.path, wanted.segment_base_offset)
         try:

@@ -39,13 +39,13 @@ class End(NamedTuple):
 class OpenedSegment:
     """One segment's .log, which stays readable whatever becomes of its name, and its indexes."""
 
-    def __init__(self, env: Env, listed: ListedSegment, file: File) -> None:
+    def __init__(self, env: Env, listed: ListedSegment, file: File, size: int) -> None:
         self._env = env
         self._listed = listed
         self.file = file
         self.base_offset = listed.base_offset
         self.path = listed.path()
-        self.size = file.size()
+        self.size = size
 
     @cached_property
     def offset_index(self) -> OffsetIndex:
@@ -127,7 +127,9 @@ class OpenedSegment:
         return None
 
 
-def open_segment(env: Env, listed: ListedSegment) -> OpenedSegment:
-    """Raises FileNotFoundError where it is gone: the directory is to be listed anew."""
-    return OpenedSegment(env, listed, env.open(listed.path(), write=False))
+def open_segment(env: Env, listed: ListedSegment, most_bytes: int | None = None) -> OpenedSegment:
+    """A segment, or its first bytes. Raises FileNotFoundError where it is gone: the directory is to be listed anew."""
+    file = env.open(listed.path(), write=False)
+    size = file.size()
+    return OpenedSegment(env, listed, file, size if most_bytes is None else min(size, most_bytes))
 

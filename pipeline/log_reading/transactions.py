@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from pipeline.log_reading.directories import ListedSegment
-from pipeline.log_reading.segments import open_segment
+from pipeline.log_reading.segments import End, open_segment
 from protocol.records.batch import RecordBatch
 from protocol.records.scanning import SegmentScanner
 from storage.env import Env
@@ -71,17 +71,17 @@ class Transactions(NamedTuple):
 
 
 def find_transactions(
-    env: Env, directory: str, segments: Sequence[ListedSegment], log_end_offset: int
+    env: Env, directory: str, segments: Sequence[ListedSegment], end: End
 ) -> Transactions:
-    """The transactions in these segments, up to an offset. Raises FileNotFoundError where one of them is gone."""
+    """The transactions in these segments, up to the end of the last. Raises FileNotFoundError where one of them is gone."""
     snapshots = ProducerSnapshotFiles(env, directory, env.listdir(directory))
-    usable = [offset for offset in snapshots.offsets if segments[0].base_offset <= offset <= log_end_offset]
+    usable = [offset for offset in snapshots.offsets if segments[0].base_offset <= offset <= end.offset]
     while usable:
         try:
-            return _Replay(env, segments, log_end_offset, snapshots, usable[-1]).run()
+            return _Replay(env, segments, end, snapshots, usable[-1]).run()
         except (CorruptSnapshotError, CorruptIndexError):
             usable.pop()  # the one before it, or the whole log, tells the same
-    return _Replay(env, segments, log_end_offset, snapshots, None).run()
+    return _Replay(env, segments, end, snapshots, None).run()
 
 
 class _Replay:
@@ -91,7 +91,7 @@ class _Replay:
         self,
         env: Env,
         segments: Sequence[ListedSegment],
-        end: int,
+        end: End,
         snapshots: ProducerSnapshotFiles,
         snapshot: int | None,
     ) -> None:
@@ -109,11 +109,11 @@ class _Replay:
         """Raises FileNotFoundError, CorruptIndexError."""
         for number, segment in enumerate(self._segments):
             is_last = number + 1 == len(self._segments)
-            following = self._end if is_last else self._segments[number + 1].base_offset
+            following = self._end.offset if is_last else self._segments[number + 1].base_offset
             if following <= self._start:
                 self._read_index(segment)
             else:
-                self._follow(segment)
+                self._follow(segment, self._end.position if is_last else None)
         return Transactions(AbortedTransactions(self._aborted), self._producers.first_unstable_offset)
 
     def _read_index(self, segment: ListedSegment) -> None:
@@ -121,22 +121,20 @@ class _Replay:
         index = TransactionIndex(self._env, segment.path(TXN_INDEX_SUFFIX), segment.base_offset)
         self._aborted += [Aborted(it.producer_id, it.first_offset, it.last_offset) for it in index.transactions]
 
-    def _follow(self, listed: ListedSegment) -> None:
-        segment = open_segment(self._env, listed)
+    def _follow(self, listed: ListedSegment, most_bytes: int | None) -> None:
+        segment = open_segment(self._env, listed, most_bytes)
         if listed.base_offset < self._start:
             self._read_index(listed)
         position = segment.position_of(max(self._start, listed.base_offset))
         if position is None:
             return
-        end = segment.position_of(self._end)
         scanner = segment.new_scanner(check_crc=False, follow_from=self._start)
 
         def take_control(batch: RecordBatch) -> None:
             self._take_runs(scanner)
             self._take_marker(batch)
 
-        end_position = segment.size if end is None else end
-        SegmentPass().run(segment.file, end_position, scanner, take_control, position)
+        SegmentPass().run(segment.file, segment.size, scanner, take_control, position)
         self._take_runs(scanner)
 
     def _take_runs(self, scanner: SegmentScanner) -> None:
