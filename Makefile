@@ -14,7 +14,7 @@ SECONDS ?= 20
 COMPILED := $(wildcard protocol/*.pxd protocol/records/*.pxd)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports conformance bench profile docs clean
+.PHONY: help run test check lint types imports spark conformance bench profile docs clean
 
 help: ## Shows this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,22 +24,31 @@ $(VENV)/.run: pyproject.toml setup.py $(COMPILED) $(wildcard $(COMPILED:.pxd=.py
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Setting up $(VENV) (a minute, the first time only)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EDITABLE) .
-	@$(BIN)/python -m compileall -q broker config protocol storage
+	@$(BIN)/python -m compileall -q broker config pipeline protocol storage
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.run
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EDITABLE) '.[test,lint]'
 	@touch $@
 
+# Spark is 1.2 GB of jars: only what runs it waits for that.
+$(VENV)/.spark: $(VENV)/.test
+	@echo "Bringing PySpark into $(VENV) (450 MB, the first time only)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EDITABLE) '.[test,lint,spark]'
+	@touch $@
+
 run: $(VENV)/.run ## Starts a broker on 127.0.0.1:9092, configured by config/server.properties
 	@exec $(BIN)/barnabas serve $(PROPERTIES)
 
 test: $(VENV)/.test ## Proves that it works: units, properties, stock Python clients, crashes
-	$(BIN)/python -m pytest -m 'not slow and not conformance'
+	$(BIN)/python -m pytest -m 'not slow and not conformance and not spark'
 
-conformance: $(VENV)/.test ## Holds Barnabas against Apache Kafka itself (needs Java 17 and Maven)
+spark: $(VENV)/.spark ## Runs what needs Spark (Java 17)
+	$(BIN)/python -m pytest -m spark
+
+conformance: $(VENV)/.spark ## Holds Barnabas against Apache Kafka itself (needs Java 17 and Maven)
 	$(BIN)/python -m tests.conformance.kafka_jars
-	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --durations=40 --durations-min=5 -m 'slow or conformance'
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --durations=40 --durations-min=5 -m 'slow or conformance or spark'
 
 check: lint types imports ## Lint, types and the import contract
 

@@ -1,5 +1,8 @@
 """Which offsets a query reads of each partition: what its options ask for, held against what the logs have."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from pipeline.log_reading.directories import PartitionDirectory, find_partitions
 from pipeline.log_reading.errors import DataLossError, NoSuchLogError
 from pipeline.log_reading.log_view import LogView
@@ -11,9 +14,14 @@ Offsets = dict[str, dict[str, int]]
 """{"orders": {"0": 23}}: the next offset of each partition, as Spark's Kafka source writes it."""
 
 
-def find_wanted(env: Env, options: SourceOptions) -> list[PartitionDirectory]:
-    """The partitions that the options name. Raises NoSuchLogError where a topic that is named is not there."""
+def find_wanted(env: Env, options: SourceOptions, *, or_fewer: bool = False) -> list[PartitionDirectory]:
+    """The partitions that the options name.
+
+    Raises NoSuchLogError where one that is named is not there, unless fewer will do.
+    """
     found = [it for it in find_partitions(env, options.paths) if options.wants(it.topic, it.partition)]
+    if or_fewer:
+        return found
     there = {(it.topic, it.partition) for it in found}
     topics = {topic for topic, _ in there}
     for topic in sorted(options.topics or ()):
@@ -89,3 +97,47 @@ def _within(options: SourceOptions, view: LogView, offset: int, option: str) -> 
     if options.fail_on_data_loss:
         raise DataLossError(f"{why}. With failOnDataLoss=false what there is would be read")
     return min(max(offset, start), end)
+
+
+# -- what a stream keeps of them --
+
+
+def limited(starts: Offsets, ends: Offsets, most: int) -> Offsets:
+    """Ends with no more than `most` offsets before them all together, each with its share of what there is.
+
+    A share is rounded up while there is room, so that no partition waits for ever.
+    """
+    sizes = {
+        (topic, number): end - starts[topic][number]
+        for topic, partitions in ends.items()
+        for number, end in partitions.items()
+    }
+    total = sum(sizes.values())
+    if total <= most:
+        return ends
+    left = most
+    found: Offsets = {}
+    for (topic, number), size in sorted(sizes.items(), key=lambda item: -item[1]):
+        share = min(-(-size * most // total), left, size)
+        left -= share
+        found.setdefault(topic, {})[number] = starts[topic][number] + share
+    return found
+
+
+def offset_of(offsets: Mapping[str, Any], at: PartitionDirectory) -> int | None:
+    """That of one partition, if it is there."""
+    found: int | None = offsets.get(at.topic, {}).get(str(at.partition))
+    return found
+
+
+def put_offset(offsets: Offsets, at: PartitionDirectory, offset: int) -> None:
+    """Notes that of one partition."""
+    offsets.setdefault(at.topic, {})[str(at.partition)] = offset
+
+
+def merged(start: Mapping[str, Any], ends: Offsets) -> Offsets:
+    """`ends`, with the partitions that are not there any more where they were: `partitions` says what that means."""
+    found = {topic: dict(partitions) for topic, partitions in start.items()}
+    for topic, partitions in ends.items():
+        found.setdefault(topic, {}).update(partitions)
+    return found

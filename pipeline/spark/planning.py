@@ -92,19 +92,22 @@ def plan_between(
             view = look_at(env, partition, options.isolation)
             planned_first = min(max(first, view.log_start_offset), end)
             planned_end = max(min(end, view.end_offset), planned_first)
-            _lose(options, partition, first, planned_first, f"the log starts at {view.log_start_offset} now")
-            _lose(options, partition, planned_end, end, f"the log ends at {view.end_offset}")
+            lose(options, partition, first, planned_first, f"the log starts at {view.log_start_offset} now")
+            lose(options, partition, planned_end, end, f"the log ends at {view.end_offset}")
             return plan_ranges(env, view, planned_first, planned_end, range_bytes=range_bytes, times=ANY_TIME)
         except FileNotFoundError:
             continue
         except NoSuchLogError:
-            _lose(options, partition, first, end, "the partition is gone")
+            lose(options, partition, first, end, "the partition is gone")
             return ()
     raise BusyDirectoryError(f"{partition.path} changed each of the {MAX_TRIES} times that it was read")
 
 
-def _lose(options: SourceOptions, partition: PartitionDirectory, first: int, end: int, why: str) -> None:
-    """Offsets that a query was to read are not there any more, or not yet in this copy of the log."""
+def lose(options: SourceOptions, partition: PartitionDirectory, first: int, end: int, why: str) -> None:
+    """Offsets that a query was to read are not there any more, or not yet in this copy of the log.
+
+    Raises DataLossError unless the options have it that what is left will do.
+    """
     if first >= end:
         return
     lost = f"offsets {first} to {end - 1} of {partition.name} are gone: {why}"
