@@ -94,11 +94,11 @@ def _only_message(file: descriptor_pb2.FileDescriptorProto) -> str:
 
 def _indexes(descriptor: Any) -> list[int]:
     """The path to a message within its file."""
-    path: list[int] = []
-    while descriptor is not None:
-        path.insert(0, descriptor.index)
-        descriptor = descriptor.containing_type
-    return path
+    parent = descriptor.containing_type
+    if parent is None:
+        around = descriptor_pb2.FileDescriptorProto.FromString(descriptor.file.serialized_pb).message_type
+        return [[one.name for one in around].index(descriptor.name)]
+    return [*_indexes(parent), [one.name for one in parent.nested_types].index(descriptor.name)]
 
 
 def _decode(parse: Callable[[bytes], Any], convert: Convert, payload: bytes) -> object:

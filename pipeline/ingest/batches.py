@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from pipeline.decoding.column import UNKNOWN_SCHEMA
+from pipeline.decoding.column import UNKNOWN_SCHEMA, decoder_of
+from pipeline.decoding.errors import SchemaError
 from pipeline.ingest import rows
 from pipeline.ingest.ledger import Ledger, Rules
 
@@ -90,10 +91,14 @@ class Batches:
             found = rows.timed(
                 rows.decoded(batch, rules.decoding), self._options, rules.times_before
             ).persist()
-            counts = counts_of(found)
-            if written is not None:
-                return found, counts
-            learnt = self._learnt(counts.unknown)
+            try:
+                counts = counts_of(found)
+                if written is not None:
+                    return found, counts
+                learnt = self._learnt(counts.unknown)
+            except BaseException:
+                found.unpersist()
+                raise
             if not learnt:
                 break
             found.unpersist()
@@ -111,11 +116,24 @@ class Batches:
         return Rules(self._decoding, (), before.times_after if before else {})
 
     def _learnt(self, unknown: frozenset[int]) -> Mapping[int, tuple[str, ...]]:
-        if self._registry is None:
+        if self._registry is None or self._decoding is None:
             return {}
         asked = sorted(unknown)[:MAX_LOOKUPS]
         answers = {schema_id: self._registry.by_id(schema_id) for schema_id in asked}
-        return {schema_id: answer.texts for schema_id, answer in answers.items() if answer is not None}
+        return {
+            schema_id: answer.texts
+            for schema_id, answer in answers.items()
+            if answer is not None and _is_usable(self._decoding, schema_id, answer)
+        }
+
+
+def _is_usable(decoding: DecodingSpec, schema_id: int, answer: Registered) -> bool:
+    """False for an id that means something else altogether: no reason to fail each batch that has it."""
+    try:
+        decoder_of(decoding.with_writers({schema_id: answer.texts}))
+    except SchemaError:
+        return False
+    return answer.value_format == decoding.value_format
 
 
 def counts_of(found: DataFrame) -> Counts:

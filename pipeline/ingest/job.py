@@ -12,14 +12,14 @@ from pipeline.decoding.sources import spec_of_file, spec_of_subject
 from pipeline.ingest.batches import Batches
 from pipeline.ingest.files import located
 from pipeline.ingest.ledger import Ledger
-from pipeline.ingest.options import IngestOptions, starting_offsets
+from pipeline.ingest.options import IngestOptions, Trigger, starting_offsets
 from pipeline.ingest.progress import BatchProgress, Progress, listener
 from pipeline.ingest.rows import BATCH_TIME, partition_columns
 from pipeline.ingest.tables import DeltaTable, ParquetTable, Table, claim
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
     from pipeline.decoding.spec import DecodingSpec
 
@@ -143,15 +143,18 @@ def _table(spark: SparkSession, options: IngestOptions, path: str, ingest_id: st
 def start(rows: DataFrame, options: IngestOptions, batches: Batches, name: str) -> StreamingQuery:
     """The running query."""
     writer = rows.writeStream.queryName(name).option("checkpointLocation", options.checkpoint)
-    writer = writer.foreachBatch(batches)
-    match options.trigger:
+    return triggered(writer.foreachBatch(batches), options.trigger, options.every_s).start()
+
+
+def triggered(writer: DataStreamWriter, trigger: Trigger, every_s: float) -> DataStreamWriter:
+    """Once: all there is in one batch; available-now: the same in as many as the limits say; continuous: on and on."""
+    match trigger:
         case "once":
-            writer = writer.trigger(once=True)
+            return writer.trigger(once=True)
         case "available-now":
-            writer = writer.trigger(availableNow=True)
+            return writer.trigger(availableNow=True)
         case "continuous":
-            writer = writer.trigger(processingTime=f"{round(options.every_s * 1000)} milliseconds")
-    return writer.start()
+            return writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
 
 
 def await_end(query: StreamingQuery) -> None:

@@ -74,6 +74,12 @@ class Ledger:
                 )
         return str(kept["id"])
 
+    def once(self, name: str, value: int) -> int:
+        """A number that is decided the first time and holds ever after."""
+        path = join(self._root, f"{name}.json")
+        self._files.create(path, json.dumps(value).encode())
+        return int(json.loads(self._files.read(path) or b"0"))
+
     def rules(self, batch_id: int) -> Rules | None:
         """Those that were written down for a batch."""
         text = self._files.read(self._path(batch_id))

@@ -43,6 +43,8 @@ class Progress:
         self.batches = 0
         self.ended = threading.Event()
         """Set when Spark has told everything."""
+        self.port = 0
+        """Where the metrics are served."""
         self._job = job
         self._rows = self._metric(Counter, "rows", "Records read from the topics")
         self._batches = self._metric(Counter, "batches", "Batches that are in the tables")
@@ -96,6 +98,7 @@ class Progress:
     def serve(self, port: int) -> Callable[[], None]:
         """GET /metrics on that port, until the function that comes back is called."""
         server, thread = start_http_server(port, registry=self.registry)
+        self.port = server.server_port
 
         def close() -> None:
             server.shutdown()

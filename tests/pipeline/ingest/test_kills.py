@@ -1,0 +1,33 @@
+"""Each record once, whoever is killed, whenever. BARNABAS_INGEST_KILLS says how often (2), BARNABAS_SEED from where."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.ingest.killing import PARTITIONS, SCHEMA, Scene, check, finish, kills
+from tests.pipeline.plain import TopicMaker
+from tests.support.broker_process import BrokerProcess
+
+pytest.importorskip("pyspark")
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(0)]
+
+KILLS = int(os.environ.get("BARNABAS_INGEST_KILLS", "2"))
+
+
+@pytest.mark.parametrize("executors", [False, True], ids=["local", "local-cluster"])
+@pytest.mark.parametrize("table_format", ["parquet", "delta"])
+def test_each_record_is_there_once(tmp_path: Path, table_format: str, executors: bool) -> None:
+    seed = int(os.environ.get("BARNABAS_SEED", random.randrange(10**6)))
+    print(f"BARNABAS_SEED={seed}")
+    (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
+    with BrokerProcess(tmp_path / "data") as broker:
+        topic = TopicMaker(broker.bootstrap).create(PARTITIONS)
+        scene = Scene(broker, topic, tmp_path, table_format, executors, random.Random(seed))
+        killed = kills(scene, KILLS)
+        finish(scene)
+        print(f"{check(scene)} records, each once, after kills of {', '.join(killed)}")
