@@ -41,7 +41,9 @@ _POM: Final = """\
   </build>
 </project>
 """
-_DEPENDENCY: Final = "      <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>\n"
+_DEPENDENCY: Final = """\
+      <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>
+"""
 
 
 class JarsMissingError(Exception):
@@ -75,7 +77,8 @@ def _install(directory: Path, coordinates: Sequence[str]) -> None:
     """Has Maven copy the jars beside their final place, and moves them there in one step."""
     if shutil.which("mvn") is None:
         raise JarsMissingError(
-            f"Maven is needed once to bring {', '.join(coordinates)} from Maven Central, and there is no mvn on the path"
+            f"Maven is needed once to bring {', '.join(coordinates)} from Maven Central, "
+            "and there is no mvn on the path"
         )
     directory.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix="jars-") as temporary:
@@ -101,5 +104,7 @@ def _run_maven(pom: Path, jars: Path) -> None:
     except subprocess.TimeoutExpired:
         raise JarsMissingError(f"Maven has not brought the jars within {MAVEN_LIMIT_S} s") from None
     if ran.returncode != 0 or not jars.is_dir():
-        lines = [line for line in (ran.stdout + ran.stderr).splitlines() if "ERROR" in line] or ["no jars came of it"]
+        lines = [line for line in (ran.stdout + ran.stderr).splitlines() if "ERROR" in line] or [
+            "no jars came of it"
+        ]
         raise JarsMissingError(f"Maven could not bring the jars: {lines[0].replace('[ERROR]', '').strip()}")

@@ -56,7 +56,7 @@ def session(
     connector: bool = False,
     table: bool = False,
 ) -> "SparkSession":
-    """A session with the source `barnabas`; with Spark's Kafka connector, and with Delta tables, where they are asked for.
+    """A session with the source `barnabas`, and with Spark's Kafka connector or Delta tables where they are asked for.
 
     `master` is local[*] unless it is given here, in `conf` or by spark-submit. Raises SparkMissingError.
     """
@@ -70,7 +70,10 @@ def session(
 
     from pipeline.spark import register
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if not _is_submitted(os.environ):
+        os.environ.setdefault(
+            "PYSPARK_PYTHON", sys.executable
+        )  # the tasks' Python has to have what this one has
     builder = SparkSession.builder.appName(name)
     for key, value in settings(os.environ, master=master, conf=conf or {}, jars=jars, table=table).items():
         builder = builder.config(key, value)
@@ -88,9 +91,8 @@ def settings(
     table: bool,
 ) -> dict[str, str]:
     """What a session is configured with; what the caller and spark-submit say goes before what is set here."""
-    is_submitted = "SPARK_ENV_LOADED" in environment
     found = dict(_ALWAYS)
-    if not is_submitted:
+    if not _is_submitted(environment):
         found |= {"spark.master": master or "local[*]", **_LOCAL}
     elif master is not None:
         found["spark.master"] = master
@@ -98,8 +100,15 @@ def settings(
         found |= _DELTA
     found |= conf
     if jars:
-        found["spark.jars"] = ",".join((*filter(None, [found.get("spark.jars")]), *(path.as_uri() for path in jars)))
+        found["spark.jars"] = ",".join(
+            (*filter(None, [found.get("spark.jars")]), *(path.as_uri() for path in jars))
+        )
     return found
+
+
+def _is_submitted(environment: Mapping[str, str]) -> bool:
+    """Whether spark-submit has started this process, and its line says where everything runs."""
+    return "SPARK_ENV_LOADED" in environment
 
 
 def check() -> None:

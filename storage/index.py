@@ -111,8 +111,8 @@ class SparseIndex:
     def as_it_is(cls, env: Env, path: str, base_offset: int) -> Self:
         """What a file holds now, for somebody who only looks: a broker may be at work in it.
 
-        Zeros at its end are room, and what is cut off is left out. Nothing is mapped, since maps of files that others cut
-        are the end of a process. Empty where there is no file. Raises OSError.
+        Zeros at its end are room, and what is cut off is left out. Nothing is mapped: to touch a map of a file that
+        somebody has cut is the end of the process. Empty where there is no file. Raises OSError.
         """
         size = cls.ENTRY.size
         try:

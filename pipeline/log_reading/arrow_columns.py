@@ -12,7 +12,7 @@
 Keys, values and offsets are the buffers that `RecordColumns` has filled, not copied again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -169,9 +169,11 @@ class ArrowColumns:
 
     def _headers(self) -> pa.Array:
         headers = self._rows.headers
-        if not len(headers.data):
-            return pa.nulls(self.row_count, HEADERS)
-        return pa.array(list(_decoded(headers, self._rows.header_counts)), HEADERS)
+        return (
+            _decoded(headers, self._rows.header_counts)
+            if len(headers.data)
+            else pa.nulls(self.row_count, HEADERS)
+        )
 
 
 def _allocate(size: int) -> memoryview:
@@ -185,10 +187,20 @@ def _binary(column: Binary, row_count: int) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), row_count, buffers, column.null_count)
 
 
-def _decoded(headers: Binary, counts: memoryview) -> Iterator[list[dict[str, Any]] | None]:
+def _decoded(headers: Binary, counts: memoryview) -> pa.Array:
+    """Headers as they are on the wire, as lists; null for records without any."""
+    keys: list[str] = []
+    values: list[bytes | None] = []
+    starts = [0]
+    data, ends = bytes(headers.data), headers.ends
     for row, count in enumerate(counts):
-        if not count:
-            yield None
-            continue
-        decoded = decode_headers(headers.row(row) or b"", count)
-        yield [{"key": key, "value": value} for key, value in decoded]
+        if count:
+            for key, value in decode_headers(data[ends[row] : ends[row + 1]], count):
+                keys.append(key)
+                values.append(value)
+        starts.append(len(keys))
+    pairs = pa.StructArray.from_arrays(
+        [pa.array(keys, pa.string()), pa.array(values, pa.binary())], fields=list(HEADERS.value_type)
+    )
+    mask = pc.equal(pa.array(counts, pa.int32()), 0)
+    return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), pairs, type=HEADERS, mask=mask)

@@ -72,10 +72,14 @@ def _partitions_at(env: Env, path: str) -> list[PartitionDirectory]:
     if any(name == PARTITION_METADATA or _SEGMENT.fullmatch(name) for name, _ in entries):
         parsed = _PARTITION.fullmatch(path.rpartition("/")[2])
         if parsed is None:
-            raise NoSuchLogError(f"{path} has segments, and its name is not that of a partition, such as orders-0")
+            raise NoSuchLogError(
+                f"{path} has segments, and its name is not that of a partition, such as orders-0"
+            )
         return [PartitionDirectory(parsed[1], int(parsed[2]), path)]
     matches = [(_PARTITION.fullmatch(name), name) for name, is_dir in entries if is_dir]
-    found = [PartitionDirectory(parsed[1], int(parsed[2]), f"{path}/{name}") for parsed, name in matches if parsed]
+    found = [
+        PartitionDirectory(parsed[1], int(parsed[2]), f"{path}/{name}") for parsed, name in matches if parsed
+    ]
     if not found and not any(name == LOG_START_OFFSET_CHECKPOINT for name, _ in entries):
         raise NoSuchLogError(f"{path} is no log directory: there are no partitions in it")
     return found

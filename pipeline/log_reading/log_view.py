@@ -75,9 +75,7 @@ def _look(
     return LogView(partition, segments, start, end, stable, position, aborted)
 
 
-def with_segments(
-    env: Env, partition: PartitionDirectory, use: Callable[[Sequence[ListedSegment]], T]
-) -> T:
+def with_segments(env: Env, partition: PartitionDirectory, use: Callable[[Sequence[ListedSegment]], T]) -> T:
     """What `use` makes of the partition's segments; when it finds one gone, they are listed and used once more.
 
     Raises NoSuchLogError where the partition is gone or has no segment.

@@ -92,7 +92,11 @@ def plan_ranges(
     Together they hold every record that has such an offset and may have such a time. Raises FileNotFoundError where a
     segment is gone, CorruptRecordError.
     """
-    assert view.log_start_offset <= first_offset <= end_offset <= view.end_offset, (view, first_offset, end_offset)
+    assert view.log_start_offset <= first_offset <= end_offset <= view.end_offset, (
+        view,
+        first_offset,
+        end_offset,
+    )
     pieces = list(_pieces(env, view, first_offset, end_offset, range_bytes, times))
     return [
         piece._replace(aborted=view.aborted.within(piece.first_offset, piece.end_offset))
@@ -100,7 +104,7 @@ def plan_ranges(
     ]
 
 
-def _pieces(
+def _pieces(  # noqa: PLR0917 (plan_ranges' own)
     env: Env, view: LogView, first: int, end: int, range_bytes: int, times: TimeBounds
 ) -> Iterator[LogRange]:
     """Ranges of no more than one segment each, without those that are too old or too young."""
@@ -184,7 +188,9 @@ def _cut(
     for cut_offset, cut_position in _cuts(segment, position, end_position, range_bytes):
         if first < cut_offset < wanted.end:
             size = cut_position - position
-            yield template._replace(first_offset=first, end_offset=cut_offset, position=position, size_bytes=size)
+            yield template._replace(
+                first_offset=first, end_offset=cut_offset, position=position, size_bytes=size
+            )
             first, position = cut_offset, cut_position
     size = max(end_position - position, 0)
     yield template._replace(first_offset=first, end_offset=wanted.end, position=position, size_bytes=size)
@@ -193,7 +199,7 @@ def _cut(
 def _cuts(
     segment: OpenedSegment, position: int, end_position: int, range_bytes: int
 ) -> Iterator[tuple[int, int]]:
-    """(first offset, position) of batches that lie `range_bytes` and more apart, as the index has it and they confirm."""
+    """(first offset, position) of batches that lie `range_bytes` and more apart; they confirm what the index says."""
     index = segment.offset_index
     slots = range(index.entries)
     while True:

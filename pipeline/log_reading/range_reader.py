@@ -42,7 +42,7 @@ class Reading:
     fail_on_data_loss: bool = True
 
 
-def read_range(env: Env, wanted: LogRange, reading: Reading = Reading()) -> Iterator[pa.RecordBatch]:  # noqa: B008
+def read_range(env: Env, wanted: LogRange, reading: Reading = Reading()) -> Iterator[pa.RecordBatch]:
     """The records of a range as Arrow record batches, none of them empty. Control records are no records.
 
     Raises DataLossError, LogReadingError for what is damaged, OSError.
@@ -124,7 +124,9 @@ class RangeWalk:
                 return self._find_once()
             except FileNotFoundError:
                 continue  # retention or compaction took it since it was listed
-        raise BusyDirectoryError(f"{self._wanted.path} changed each of the {MAX_TRIES} times that it was read")
+        raise BusyDirectoryError(
+            f"{self._wanted.path} changed each of the {MAX_TRIES} times that it was read"
+        )
 
     def _find_once(self) -> tuple[OpenedSegment, int] | None:
         hint = self._hinted()

@@ -132,4 +132,3 @@ def open_segment(env: Env, listed: ListedSegment, most_bytes: int | None = None)
     file = env.open(listed.path(), write=False)
     size = file.size()
     return OpenedSegment(env, listed, file, size if most_bytes is None else min(size, most_bytes))
-

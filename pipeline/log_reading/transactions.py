@@ -70,10 +70,8 @@ class Transactions(NamedTuple):
     first_unstable_offset: int | None
 
 
-def find_transactions(
-    env: Env, directory: str, segments: Sequence[ListedSegment], end: End
-) -> Transactions:
-    """The transactions in these segments, up to the end of the last. Raises FileNotFoundError where one of them is gone."""
+def find_transactions(env: Env, directory: str, segments: Sequence[ListedSegment], end: End) -> Transactions:
+    """The transactions in these segments, up to the end of the last. Raises FileNotFoundError where one is gone."""
     snapshots = ProducerSnapshotFiles(env, directory, env.listdir(directory))
     usable = [offset for offset in snapshots.offsets if segments[0].base_offset <= offset <= end.offset]
     while usable:
@@ -119,7 +117,9 @@ class _Replay:
     def _read_index(self, segment: ListedSegment) -> None:
         """What a segment before the snapshot says, and one that the snapshot lies within."""
         index = TransactionIndex(self._env, segment.path(TXN_INDEX_SUFFIX), segment.base_offset)
-        self._aborted += [Aborted(it.producer_id, it.first_offset, it.last_offset) for it in index.transactions]
+        self._aborted += [
+            Aborted(it.producer_id, it.first_offset, it.last_offset) for it in index.transactions
+        ]
 
     def _follow(self, listed: ListedSegment, most_bytes: int | None) -> None:
         segment = open_segment(self._env, listed, most_bytes)

@@ -19,7 +19,7 @@ _MAX_OFFSET: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What may match: these topics and partitions (None: any), offsets and times (ms) from the first to before the end."""
+    """What may match: topics and partitions (None: any), offsets and times (ms) from the first to before the end."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
@@ -39,7 +39,7 @@ def narrowed(filters: "Iterable[Filter]") -> Wanted:
     """What may match all of the filters; of those that say nothing here nothing is made."""
     wanted = Wanted()
     for each in filters:
-        attribute = getattr(each, "attribute", ())
+        attribute: tuple[str, ...] = getattr(each, "attribute", ())
         if len(attribute) != 1:
             continue
         kind, name, value = type(each).__name__, attribute[0], getattr(each, "value", None)

@@ -30,7 +30,9 @@ def find_wanted(env: Env, options: SourceOptions, *, or_fewer: bool = False) -> 
     for topic, partitions in (options.assigned or {}).items():
         for partition in sorted(partitions):
             if (topic, partition) not in there:
-                raise NoSuchLogError(f"there is no partition {topic}-{partition} in {', '.join(options.paths)}")
+                raise NoSuchLogError(
+                    f"there is no partition {topic}-{partition} in {', '.join(options.paths)}"
+                )
     return found
 
 

@@ -5,7 +5,8 @@
     subscribePattern           a regular expression for whole names; internal topics never match
     assign                     {"orders": [0, 1]}
                                without any of the three: all topics that are not internal
-    startingOffsets            earliest (batch), latest (stream), or {"orders": {"0": 23, "1": -2}}: -2 earliest, -1 latest
+    startingOffsets            earliest (batch), latest (stream), or {"orders": {"0": 23, "1": -2}}: -2 is the
+                               earliest, -1 the latest
     endingOffsets              latest, or as above; batch only
     startingTimestamp          ms: from the first record on that is at least as young; endingTimestamp: to before it
     startingOffsetsByTimestamp {"orders": {"0": 1700000000000}}; endingOffsetsByTimestamp
@@ -63,6 +64,7 @@ _NAMES: Final = (
     "checkCrcs",
     "timestampDisorder",
 )
+_ENDING: Final = 'latest, or JSON such as {"orders": {"0": 50}}'
 _UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -115,18 +117,22 @@ class SourceOptions:
         return self.pattern is None or re.fullmatch(self.pattern, topic) is not None
 
 
-def parse_options(given: Mapping[str, str], *, is_stream: bool = False, is_schema: bool = False) -> SourceOptions:
+def parse_options(
+    given: Mapping[str, str], *, is_stream: bool = False, is_schema: bool = False
+) -> SourceOptions:
     """Raises OptionError. `is_schema`: only what any query may have is checked, since nobody knows yet which it is."""
     options = _Options(given)
     subscribed = [name for name in ("subscribe", "subscribePattern", "assign") if options.has(name)]
     if len(subscribed) > 1:
-        raise OptionError(subscribed[1], options.get(subscribed[1]), f"there is {subscribed[0]} already, one is enough")
-    ending = options.bound("ending", Bound(offset=LATEST))
+        raise OptionError(
+            subscribed[1], options.get(subscribed[1]), f"there is {subscribed[0]} already, one is enough"
+        )
+    ending = options.bound("ending") or Bound(offset=LATEST)
     if is_stream and not is_schema and ending != Bound(offset=LATEST):
         raise OptionError(ending.option, options.get(ending.option), "a stream has no end; leave it out")
     if ending.offset == EARLIEST or any(EARLIEST in it.values() for it in (ending.offsets or {}).values()):
-        raise OptionError("endingOffsets", options.get("endingOffsets"), "latest, or JSON such as {\"orders\": {\"0\": 50}}")
-    starting = options.bound("starting", None)
+        raise OptionError("endingOffsets", options.get("endingOffsets"), _ENDING)
+    starting = options.bound("starting")
     if starting is not None and starting.offset == LATEST and not is_stream:
         raise OptionError("startingOffsets", "latest", "a batch starts at earliest, at offsets or at a time")
     strategy = options.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
@@ -180,7 +186,9 @@ class _Options:
                 return tuple(path.removeprefix("file://") for path in loaded)
             raise OptionError("paths", self.get("paths"), "a JSON list of directories")
         if not self.has("path"):
-            raise OptionError("path", "", "the log directory to read, such as /var/lib/kafka, has to be given")
+            raise OptionError(
+                "path", "", "the log directory to read, such as /var/lib/kafka, has to be given"
+            )
         return tuple(path.removeprefix("file://") for path in self.list("path"))
 
     def flag(self, name: str, default: bool) -> bool:
@@ -248,7 +256,7 @@ class _Options:
                 raise OptionError(name, self.get(name), expected)
         return {topic: frozenset(partitions) for topic, partitions in loaded.items()}
 
-    def bound(self, which: str, default: Bound | None) -> Bound | None:
+    def bound(self, which: str) -> Bound | None:
         """In Spark's order where several are given: the time for all, the times, the offsets."""
         if self.has(f"{which}Timestamp"):
             name = f"{which}Timestamp"
@@ -258,7 +266,7 @@ class _Options:
             return Bound(timestamps_ms=self.offsets(name, 0), option=name)
         name = f"{which}Offsets"
         if not self.has(name):
-            return default
+            return None
         word = self.get(name).lower()
         if word in ("earliest", "latest"):
             return Bound(offset=EARLIEST if word == "earliest" else LATEST, option=name)

@@ -60,7 +60,7 @@ def _together(ranges: Iterable[LogRange], range_bytes: int) -> Iterator[list[Log
         yield task
 
 
-def _plan_partition(
+def _plan_partition(  # noqa: PLR0917 (plan_batch's own)
     env: Env,
     options: SourceOptions,
     partition: PartitionDirectory,
@@ -83,7 +83,7 @@ def _plan_partition(
     raise BusyDirectoryError(f"{partition.path} changed each of the {MAX_TRIES} times that it was read")
 
 
-def plan_between(
+def plan_between(  # noqa: PLR0917
     env: Env, options: SourceOptions, partition: PartitionDirectory, first: int, end: int, range_bytes: int
 ) -> Sequence[LogRange]:
     """The ranges of a micro-batch: these offsets. Raises DataLossError where the log has not all of them any more."""
@@ -112,5 +112,7 @@ def lose(options: SourceOptions, partition: PartitionDirectory, first: int, end:
         return
     lost = f"offsets {first} to {end - 1} of {partition.name} are gone: {why}"
     if options.fail_on_data_loss:
-        raise DataLossError(f"{lost} ({partition.path}). With failOnDataLoss=false what is left would be read")
+        raise DataLossError(
+            f"{lost} ({partition.path}). With failOnDataLoss=false what is left would be read"
+        )
     logger.warning("%s; going on without them", lost)

@@ -35,9 +35,7 @@ _TYPES: dict[str, DataType] = {
     "offset": LongType(),
     "timestamp": TimestampType(),
     "timestampType": IntegerType(),
-    "headers": ArrayType(
-        StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-    ),
+    "headers": ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
 }
 
 
@@ -91,7 +89,9 @@ class BarnabasReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Raises LogReadingError, OptionError."""
-        return [LogRanges(ranges) for ranges in plan_batch(RealEnv(), self._options, self._wanted)] or [LogRanges(())]
+        return [LogRanges(ranges) for ranges in plan_batch(RealEnv(), self._options, self._wanted)] or [
+            LogRanges(())
+        ]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Raises LogReadingError."""

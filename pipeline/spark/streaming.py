@@ -77,7 +77,13 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first = view.log_start_offset if first is None else first
             end = view.end_offset
             if view.log_end_offset < first:
-                lose(self._options, at, view.log_end_offset, first, f"the log ends at {view.log_end_offset} now")
+                lose(
+                    self._options,
+                    at,
+                    view.log_end_offset,
+                    first,
+                    f"the log ends at {view.log_end_offset} now",
+                )
                 first = end
             if self._last_of_query is not None:
                 end = min(end, offset_of(self._last_of_query, at) or 0)
@@ -127,7 +133,13 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if first is not None and first >= upto:
             return ()
         if at is None:
-            lose(self._options, PartitionDirectory(topic, int(number), "?"), first or 0, upto, "the partition is gone")
+            lose(
+                self._options,
+                PartitionDirectory(topic, int(number), "?"),
+                first or 0,
+                upto,
+                "the partition is gone",
+            )
             return ()
         if first is None:
             first = min(look_at(self._env, at, self._options.isolation).log_start_offset, upto)

@@ -62,7 +62,7 @@ class Binary(NamedTuple):
 class BinaryBuilder:
     """A `Binary` that grows."""
 
-    def __init__(self, row_capacity: int, byte_capacity: int, allocate: Allocate) -> None:
+    def __init__(self, row_capacity: int, byte_capacity: int, allocate: Allocate = bytearray) -> None:
         self.size: int = 0
         self.null_count: int = 0
         self._allocate: Allocate = allocate

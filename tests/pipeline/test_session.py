@@ -1,4 +1,4 @@
-"""Sessions without starting one: what is missing is said in a sentence, and what is configured follows from where it runs."""
+"""Sessions without starting one: what is missing is said in a sentence, settings follow from where it runs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,17 @@ def fake_java(directory: Path, said: str) -> None:
 def test_versions_are_pinned_once() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert f"pyspark=={versions.SPARK}" in project["optional-dependencies"]["spark"]
-    assert all(re.fullmatch(r"[\w.-]+:[\w.-]+:[\d.]+", it) for it in (*versions.KAFKA_CONNECTOR, *versions.DELTA_TABLES))
+    assert all(
+        re.fullmatch(r"[\w.-]+:[\w.-]+:[\d.]+", it)
+        for it in (*versions.KAFKA_CONNECTOR, *versions.DELTA_TABLES)
+    )
 
 
 def test_no_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_spec", lambda name: None)
-    with pytest.raises(SparkMissingError, match=r"needs PySpark, which pip install 'barnabas\[spark\]' brings$"):
+    with pytest.raises(
+        SparkMissingError, match=r"needs PySpark, which pip install 'barnabas\[spark\]' brings$"
+    ):
         check()
 
 
@@ -41,11 +46,15 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "find_spec", lambda name: THERE)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(SparkMissingError, match="Java 17 or newer, and there is no java on the path or in JAVA_HOME"):
+    with pytest.raises(
+        SparkMissingError, match=r"Java 17 or newer, and there is no java on the path or in JAVA_HOME"
+    ):
         check()
 
 
-@pytest.mark.parametrize(("said", "is_enough"), [("17.0.15", True), ("21", True), ("11.0.2", False), ("1.8.0_1", False)])
+@pytest.mark.parametrize(
+    ("said", "is_enough"), [("17.0.15", True), ("21", True), ("11.0.2", False), ("1.8.0_1", False)]
+)
 def test_which_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, is_enough: bool) -> None:
     monkeypatch.setattr(module, "find_spec", lambda name: THERE)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
@@ -53,7 +62,9 @@ def test_which_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, 
     if is_enough:
         check()
         return
-    with pytest.raises(SparkMissingError, match="Spark needs Java 17 or newer, and .*/bin/java is Java (11|8)$"):
+    with pytest.raises(
+        SparkMissingError, match=r"Spark needs Java 17 or newer, and .*/bin/java is Java (11|8)$"
+    ):
         check()
 
 
@@ -71,7 +82,9 @@ def test_under_spark_submit() -> None:
     found = settings({"SPARK_ENV_LOADED": "1"}, master=None, conf={}, jars=[], table=False)
     assert "spark.master" not in found
     assert not any(key.startswith(("spark.driver", "spark.ui")) for key in found)
-    jars_found = settings({}, master=None, conf={"spark.jars": "/x.jar"}, jars=[Path("/j/a.jar")], table=False)
+    jars_found = settings(
+        {}, master=None, conf={"spark.jars": "/x.jar"}, jars=[Path("/j/a.jar")], table=False
+    )
     assert jars_found["spark.jars"] == "/x.jar,file:///j/a.jar"
 
 
@@ -79,7 +92,9 @@ def test_jars_that_are_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     monkeypatch.setenv("BARNABAS_JARS", str(tmp_path))
     monkeypatch.setenv("PATH", "")
     assert jars.bring(()) == []
-    with pytest.raises(JarsMissingError, match="Maven is needed once to bring a:b:1 from Maven Central, and there is no"):
+    with pytest.raises(
+        JarsMissingError, match=r"Maven is needed once to bring a:b:1 from Maven Central, and there is no"
+    ):
         jars.bring(["a:b:1"])
     directory = tmp_path / jars._folder(["a:b:1"])
     directory.mkdir()
@@ -93,6 +108,6 @@ def test_maven_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     maven.write_text("#!/bin/sh\necho '[ERROR] no such artifact'\nexit 1\n")
     maven.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    with pytest.raises(JarsMissingError, match="Maven could not bring the jars: no such artifact$"):
+    with pytest.raises(JarsMissingError, match=r"Maven could not bring the jars: no such artifact$"):
         jars.bring(["a:b:1"])
     assert list((tmp_path / "jars").iterdir()) == []

@@ -3,7 +3,7 @@
     python -m tests.pipeline.log_reading.busy_log DIRECTORY
 
     plain-0      values tell their offset; retention takes the oldest segments
-    txn-0        rounds of six offsets: two records of each of two producers, then the end of each transaction; retention
+    txn-0        rounds of six offsets: two records of each of two producers, then the end of each one's transaction
     compacted-0  the key is the offset modulo KEYS; compaction and the deletion of what it replaced
 
 What must be in them follows from the offsets alone.
@@ -59,7 +59,9 @@ def value(offset: int) -> bytes:
 class Busy:
     def __init__(self, directory: Path) -> None:
         self.rng = Random(7)
-        config = small_config(segment_bytes=16_384, retention_bytes=131_072, file_delete_delay_ms=0)
+        config = small_config(
+            segment_bytes=16_384, retention_bytes=131_072, retention_ms=-1, file_delete_delay_ms=0
+        )
         self.manager = LogManager(UnsyncedEnv(), [str(directory / "logs")], lambda _topic: config)
         self.manager.lock_dirs()
         self.manager.load_logs()
@@ -113,7 +115,8 @@ class Busy:
 
 def main() -> None:
     busy = Busy(Path(sys.argv[1]))
-    busy.step()
+    for _ in range(200):
+        busy.step()
     print("ready", flush=True)
     while not select.select([sys.stdin], [], [], 0)[0]:
         busy.step()

@@ -48,4 +48,5 @@ def read(
 
 def ms_of(row: dict[str, Any]) -> int:
     """The timestamp of a row as records have it."""
-    return round(row["timestamp"].timestamp() * 1000)
+    seconds: float = row["timestamp"].timestamp()
+    return round(seconds * 1000)

@@ -34,7 +34,9 @@ TYPES = {
 Batch = tuple[int, CompressionType, int, bool]
 """(magic, codec, records, LogAppendTime)."""
 BATCHES = st.lists(
-    st.tuples(st.integers(0, 2), st.sampled_from(CODECS), st.integers(1, 6), st.booleans()), min_size=1, max_size=12
+    st.tuples(st.integers(0, 2), st.sampled_from(CODECS), st.integers(1, 6), st.booleans()),
+    min_size=1,
+    max_size=12,
 )
 
 
@@ -46,7 +48,10 @@ def encoded(batch: Batch, base_offset: int, rng: Random) -> bytes:
     ]
     log_append_time = T0 + 500 if appended and magic > 0 else None
     if magic == 2:
-        records = [(key, value, at, [("h", key), ("g", b"")] if index % 2 else []) for index, (key, value, at) in enumerate(rows)]
+        records = [
+            (key, value, at, [("h", key), ("g", b"")] if index % 2 else [])
+            for index, (key, value, at) in enumerate(rows)
+        ]
         data = build_batch(records, base_offset=base_offset, compression=codec)
         if log_append_time is not None:
             from protocol.records.batch import stamp_log_append_time
@@ -57,7 +62,9 @@ def encoded(batch: Batch, base_offset: int, rng: Random) -> bytes:
         return data
     if codec is CompressionType.ZSTD:
         codec = CompressionType.GZIP  # zstd is younger than these formats
-    return message_set(rows, magic=magic, base_offset=base_offset, compression=codec, log_append_time=log_append_time)
+    return message_set(
+        rows, magic=magic, base_offset=base_offset, compression=codec, log_append_time=log_append_time
+    )
 
 
 def write_log(env: FaultEnv, data: bytes, name: str = ".log", base_offset: int = 0) -> None:
@@ -143,7 +150,9 @@ def test_an_index_of_another_segment_leads_nowhere_and_hides_nothing() -> None:
     env = FaultEnv()
     data = b"".join(make_batch(b"%d" % number, base_offset=number) for number in range(20))
     write_log(env, data)
-    wrong = b"".join((3 * slot).to_bytes(4, "big") + (70 * slot + 1).to_bytes(4, "big") for slot in range(1, 20))
+    wrong = b"".join(
+        (3 * slot).to_bytes(4, "big") + (70 * slot + 1).to_bytes(4, "big") for slot in range(1, 20)
+    )
     write_log(env, wrong, OFFSET_INDEX_SUFFIX)
     view = look(env, "/logs")
     assert view.end_offset == 20
@@ -158,7 +167,9 @@ def test_a_damaged_batch_is_named() -> None:
     view = look(env, "/logs")
     data[1][-1] ^= 1
     write_log(env, b"".join(data))
-    with pytest.raises(LogReadingError, match=r"00000000000000000000\.log: the batch at offset 1 .* claims CRC"):
+    with pytest.raises(
+        LogReadingError, match=r"00000000000000000000\.log: the batch at offset 1 .* claims CRC"
+    ):
         read(env, view)
     unchecked = Reading(columns=("offset",), check_crc=False)
     assert [row["offset"] for row in rows_in(env, plan_ranges(env, view, 0, 1), unchecked)] == [0]

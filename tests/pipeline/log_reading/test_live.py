@@ -55,7 +55,9 @@ def read_again_and_again(
         try:
             view = look_at(ENV, partition, isolation)
             first = rng.choice((view.log_start_offset, rng.randint(view.log_start_offset, view.end_offset)))
-            ranges = plan_ranges(ENV, view, first, view.end_offset, range_bytes=rng.choice((1000, 20_000, 1 << 30)))
+            ranges = plan_ranges(
+                ENV, view, first, view.end_offset, range_bytes=rng.choice((1000, 20_000, 1 << 30))
+            )
             rows = rows_in(ENV, ranges)
         except FileNotFoundError:
             seen["planned again"] += 1

@@ -19,7 +19,9 @@ from tests.storage.log_life import LogLife
 from tests.storage.log_model import ModelRecord
 from tests.storage.test_log_model import WEIGHTS
 
-SEEDS = range(int(os.environ.get("BARNABAS_MODEL_SEED", "1")), int(os.environ.get("BARNABAS_MODEL_SEED", "1")) + 6)
+SEEDS = range(
+    int(os.environ.get("BARNABAS_MODEL_SEED", "1")), int(os.environ.get("BARNABAS_MODEL_SEED", "1")) + 6
+)
 STEPS = int(os.environ.get("BARNABAS_READING_STEPS", "120"))
 
 
@@ -30,12 +32,12 @@ def check(life: LogLife, rng: Random, seen: Counter[str]) -> None:
         assert view.log_start_offset <= life.model.start
         if isolation is Isolation.READ_UNCOMMITTED:
             assert view.end_offset == view.log_end_offset
-        first = rng.choice((life.model.start, rng.randint(life.model.start, max(view.end_offset, life.model.start))))
+        first = rng.choice(
+            (life.model.start, rng.randint(life.model.start, max(view.end_offset, life.model.start)))
+        )
         if first > view.end_offset:
             continue
-        wanted = life.model.data(
-            first, view.end_offset, committed_only=isolation is Isolation.READ_COMMITTED
-        )
+        wanted = life.model.data(first, view.end_offset, committed_only=isolation is Isolation.READ_COMMITTED)
         size = rng.choice((1, 200, 1000, 1 << 30))
         found = read(life.env, view, first, range_bytes=size)
         assert [row["offset"] for row in found] == sorted(wanted)
@@ -72,7 +74,7 @@ def check_times(
         disorder = max(disorder, youngest - timestamp)
         youngest = max(youngest, timestamp)
     bounds = TimeBounds(low, high, rng.choice((None, disorder)))
-    found = [row for row in read(life.env, view, first, range_bytes=300, times=bounds)]
+    found = read(life.env, view, first, range_bytes=300, times=bounds)
     matching = [row["offset"] for row in found if low <= ms_of(row) < high]
     assert matching == [record.offset for record in records if low <= record.timestamp < high]
     visible = life.model.data(view.log_start_offset, view.log_end_offset)

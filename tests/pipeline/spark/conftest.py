@@ -15,7 +15,9 @@ from pipeline.session import SparkMissingError, session
 def spark() -> Iterator[Any]:
     """Skips with the one sentence where PySpark or Java are missing; with BARNABAS_REQUIRE_CONFORMANCE=1 it fails."""
     try:
-        made = session("tests", master="local[2]", conf={"spark.driver.memory": "1g", "spark.log.level": "ERROR"})
+        made = session(
+            "tests", master="local[2]", conf={"spark.driver.memory": "1g", "spark.log.level": "ERROR"}
+        )
     except SparkMissingError as error:
         if os.environ.get("BARNABAS_REQUIRE_CONFORMANCE") == "1":
             pytest.fail(str(error))

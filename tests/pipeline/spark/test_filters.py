@@ -38,7 +38,9 @@ def made(kind: str, name: str, value: Any) -> Any:
 )
 def test_offsets(kind: str, first: int, end: int | None) -> None:
     found = narrowed([made(kind, "offset", 7)])
-    assert found == (Wanted(first_offset=first) if end is None else Wanted(first_offset=first, end_offset=end))
+    assert found == (
+        Wanted(first_offset=first) if end is None else Wanted(first_offset=first, end_offset=end)
+    )
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,10 @@ def test_the_rest() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"startingOffset": "1"}, "option startingOffset='1': there is no such option; the nearest is startingOffsets"),
+        (
+            {"startingOffset": "1"},
+            "option startingOffset='1': there is no such option; the nearest is startingOffsets",
+        ),
         ({"frobnicate": "1"}, "option frobnicate='1': there is no such option"),
         ({"subscribe": "a", "assign": "{}"}, "option assign='{}': there is subscribe already, one is enough"),
         ({"subscribe": " , "}, "names, with commas between them"),

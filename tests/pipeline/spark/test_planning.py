@@ -32,11 +32,11 @@ def env() -> FaultEnv:
     return env
 
 
-def tasks(env: FaultEnv, wanted: Wanted = Wanted(), **options: str) -> list[list[LogRange]]:  # noqa: B008
+def tasks(env: FaultEnv, wanted: Wanted = Wanted(), **options: Any) -> list[list[LogRange]]:  # noqa: B008
     return plan_batch(env, parse_options({"path": "/logs", **options}), wanted)
 
 
-def offsets(env: FaultEnv, wanted: Wanted = Wanted(), **options: str) -> list[int]:  # noqa: B008
+def offsets(env: FaultEnv, wanted: Wanted = Wanted(), **options: Any) -> list[int]:  # noqa: B008
     ranges = [piece for task in tasks(env, wanted, **options) for piece in task]
     return [row["offset"] for row in rows_in(env, ranges, Reading(columns=("offset",)))]
 
@@ -57,22 +57,34 @@ def offsets(env: FaultEnv, wanted: Wanted = Wanted(), **options: str) -> list[in
         ({"endingOffsets": '{"t": {"0": 50}}', "failOnDataLoss": "false"}, 5, 40),
     ],
 )
-def test_where_a_batch_begins_and_ends(env: FaultEnv, options: dict[str, str], first: int, end: int) -> None:
+def test_where_a_batch_begins_and_ends(env: FaultEnv, options: dict[str, Any], first: int, end: int) -> None:
     assert offsets(env, **options) == list(range(first, end))
 
 
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"startingOffsets": '{"t": {"0": 3}}'}, DataLossError, "t-0 has offsets 5 to 40, and 3 was asked for"),
-        ({"endingOffsets": '{"t": {"0": 50}}'}, DataLossError, "t-0 has offsets 5 to 40, and 50 was asked for"),
-        ({"startingOffsets": '{"t": {"1": 3}}'}, OptionError, "t-0 is read too, and has to be there: -2 is the"),
+        (
+            {"startingOffsets": '{"t": {"0": 3}}'},
+            DataLossError,
+            "t-0 has offsets 5 to 40, and 3 was asked for",
+        ),
+        (
+            {"endingOffsets": '{"t": {"0": 50}}'},
+            DataLossError,
+            "t-0 has offsets 5 to 40, and 50 was asked for",
+        ),
+        (
+            {"startingOffsets": '{"t": {"1": 3}}'},
+            OptionError,
+            "t-0 is read too, and has to be there: -2 is the",
+        ),
         ({"startingTimestamp": str(T0 + 99)}, OptionError, "no record of t-0 is as young"),
         ({"subscribe": "u"}, NoSuchLogError, "there is no topic u in /logs"),
         ({"assign": '{"t": [0, 1]}'}, NoSuchLogError, "there is no partition t-1 in /logs"),
     ],
 )
-def test_what_cannot_be(env: FaultEnv, options: dict[str, str], error: type[Exception], said: str) -> None:
+def test_what_cannot_be(env: FaultEnv, options: dict[str, Any], error: type[Exception], said: str) -> None:
     with pytest.raises(error) as caught:
         offsets(env, **options)
     assert said in str(caught.value)
@@ -96,7 +108,7 @@ def test_as_many_tasks_as_are_asked_for(env: FaultEnv) -> None:
     for size in ("400", "2000"):
         planned = tasks(env, rangeBytes=size)
         assert all(sum(piece.size_bytes for piece in task) <= 2 * int(size) for task in planned)
-        assert [piece.first_offset for task in planned for piece in task][0] == 5
+        assert planned[0][0].first_offset == 5
 
 
 def test_a_micro_batch(env: FaultEnv) -> None:

@@ -95,7 +95,7 @@ def test_tasks_filters_and_columns(spark: Any, logs: Logs) -> None:
 
 
 def test_isolation(spark: Any, logs: Logs) -> None:
-    producer = {"producer": (7, 0, 0), "transactional": True}
+    producer: dict[str, Any] = {"producer": (7, 0, 0), "transactional": True}
     logs.append(b"a")
     logs.append(b"b", **producer)
     logs.end_transaction(7, commit=False)
@@ -118,9 +118,15 @@ def test_errors_name_the_option(spark: Any, logs: Logs) -> None:
 def run(spark: Any, logs: Logs, tmp_path: Path, **options: Any) -> list[list[int]]:
     """The offsets of each micro-batch of a query that reads what is there now."""
     batches: list[list[int]] = []
-    source = spark.readStream.format("barnabas").options(path=logs.path, startingOffsets="earliest", **options).load()
+    source = (
+        spark.readStream.format("barnabas")
+        .options(path=logs.path, startingOffsets="earliest", **options)
+        .load()
+    )
     query = (
-        source.writeStream.foreachBatch(lambda found, _: batches.append(sorted(r.offset for r in found.collect())))
+        source.writeStream.foreachBatch(
+            lambda found, _: batches.append(sorted(r.offset for r in found.collect()))
+        )
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True)
         .start()
