@@ -34,7 +34,8 @@ class TopicMaker:
     ) -> str:
         """A topic with a name that nobody has, and where it can be produced to."""
         topic = name or f"t-{uuid.uuid4().hex[:10]}"
-        wanted = NewTopic(topic, partitions, 1, config=dict(settings or {}))
+        # Records of these tests have the times that a test needs: retention would take them at once.
+        wanted = NewTopic(topic, partitions, 1, config={"retention.ms": "-1", **(settings or {})})
         self._admin.create_topics([wanted])[topic].result(LIMIT_S)
         return topic
 
