@@ -123,6 +123,7 @@ class PartitionVerifier:
         "_epochs",
         "_has_inner_gaps",
         "_is_deep",
+        "_is_end_unknown",
         "_log_path",
         "_names",
         "_on_progress",
@@ -146,6 +147,7 @@ class PartitionVerifier:
         self.base_offsets: list[int] = []
         self._log_path = directory
         self._has_inner_gaps = bool(situation.cleaner_offset)
+        self._is_end_unknown = False  # the segment before could not be read to its end, which has been told
         self.findings = Findings(directory)
         self._epochs = EpochsVerifier(env, directory, self._names, self.findings, situation)
         self._producers = ProducersVerifier(env, directory, self._names, self.findings, situation)
@@ -308,6 +310,7 @@ class PartitionVerifier:
         transactions.end_offset = segment.next_offset
         self._producers.check_segment(transactions)
         self.end_offset = max(self.end_offset, segment.next_offset)
+        self._is_end_unknown = not segment.is_read_through
 
     def _check_place(self, base_offset: int, segment: SegmentOutcome) -> None:
         if base_offset < self.end_offset:
@@ -319,7 +322,9 @@ class PartitionVerifier:
                 offset=base_offset,
                 check=Check.OFFSETS,
             )
-        elif base_offset > self.end_offset and not (self._has_inner_gaps or segment.has_gaps):
+        elif base_offset > self.end_offset and not (
+            self._has_inner_gaps or segment.has_gaps or self._is_end_unknown
+        ):
             # Followers of a compacted log roll at its gaps, and a power cut may take the end of a segment alone.
             self.findings.warning(
                 self._log_path,

@@ -42,6 +42,8 @@ class SegmentOutcome(NamedTuple):
     next_offset: int
     has_gaps: bool
     is_whole: bool
+    is_read_through: bool
+    """False where something in it is no batch: nobody knows what was behind it."""
 
 
 class SegmentVerifier:
@@ -62,6 +64,7 @@ class SegmentVerifier:
         "_situation",
         "first_offset",
         "has_gaps",
+        "is_read_through",
         "is_whole",
         "next_offset",
     )
@@ -93,11 +96,13 @@ class SegmentVerifier:
         self.next_offset = base_offset
         self.first_offset: int | None = None
         self.has_gaps = False
-        self.is_whole = True
+        self.is_whole = self.is_read_through = True
 
     @property
     def outcome(self) -> SegmentOutcome:
-        return SegmentOutcome(self.first_offset, self.next_offset, self.has_gaps, self.is_whole)
+        return SegmentOutcome(
+            self.first_offset, self.next_offset, self.has_gaps, self.is_whole, self.is_read_through
+        )
 
     def run(self) -> None:
         """Reads everything. Raises OSError, FileNotFoundError among them when the segment is deleted meanwhile."""
@@ -170,7 +175,7 @@ class SegmentVerifier:
                 offset=self.next_offset,
             )
             return
-        self.is_whole = False
+        self.is_whole = self.is_read_through = False
         for index in self._indexes:
             index.is_told_all = False
         if self._is_unflushed_tail():

@@ -25,6 +25,8 @@ Written by `make docs` from the commands themselves. They speak Kafka's own prot
 on Apache Kafka (3.0 and later) alike, and need no Java. Names of flags, what they mean, and what is refused are
 those of Kafka's tools.
 
+`barnabas pipeline`, Spark jobs over topics and log directories, is in [pipeline.md](pipeline.md#the-commands).
+
 ## What all of them have in common
 
 `--bootstrap-server HOST:PORT,...` names the brokers to connect to: one is enough, the first that answers is asked
@@ -82,7 +84,7 @@ def render() -> str:
     for name, place in LAZY_COMMANDS.items():
         if place.startswith(ADMIN_PACKAGE):
             module, _, attribute = place.partition(":")
-            parts.append(_command(name, getattr(import_module(module), attribute)))
+            parts.append(render_command(name, getattr(import_module(module), attribute)))
     parts.append("## JSON\n\nOne object a line. `type` says which; the others are always there.\n")
     parts += [_shape(row) for row in ROWS]
     return "\n".join(parts)
@@ -101,7 +103,8 @@ def commands() -> dict[str, click.Command]:
     return found
 
 
-def _command(name: str, command: click.Command) -> str:
+def render_command(name: str, command: click.Command) -> str:
+    """A command's section: what it does, examples, options."""
     description, examples = _help(command)
     text = f"### barnabas {name}\n\n{description}\n"
     if examples:

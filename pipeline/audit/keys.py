@@ -142,7 +142,9 @@ class KeyCounter:
         # The older formats have no columns: what is in them goes through a batch of today.
         from protocol.records.builder import build_batch
 
-        records = [(each.key, each.value, max(each.timestamp, 0), []) for each in batch.records()]
+        records: list[tuple[bytes | None, bytes | None, int, list[Any]]] = [
+            (each.key, each.value, max(each.timestamp, 0), []) for each in batch.records()
+        ]
         again = RecordBatch(build_batch(records, base_offset=0))
         self._columns.add(again.payload(), again.record_count, batch.last_offset, again.base_timestamp)
 
@@ -158,7 +160,8 @@ class KeyCounter:
         for each in (keys, values):
             sizes = pc.add(sizes, pc.fill_null(pc.binary_length(each), 0))
         bytes_on_disk = pc.multiply(
-            pc.cast(sizes, pa.float64()), pa.Array.from_buffers(pa.float64(), rows, [None, pa.py_buffer(self._scales)])
+            pc.cast(sizes, pa.float64()),
+            pa.Array.from_buffers(pa.float64(), rows, [None, pa.py_buffer(self._scales)]),
         )
         table = pa.table({"key": keys, "bytes": bytes_on_disk, "is_tombstone": values.is_null()})
         has_key = keys.is_valid()
@@ -210,7 +213,7 @@ def last_records(keys: Sequence[tuple[int, pa.Table]], active: int) -> Kept:
     everything = [*closed, *(_with_segment(base, table) for base, table in keys if base == active)]
     if not everything:
         return Kept(0, {})
-    distinct = pc.count_distinct(pa.chunked_array([chunk for each in everything for chunk in each["hash"].chunks]))
+    distinct = pc.count_distinct(pa.concat_tables(everything)["hash"])
     by_segment = {base: KeptRecords() for base, _ in keys if base != active}
     if closed:
         last = _last_by(pa.concat_tables(closed), "hash")
@@ -225,5 +228,7 @@ def last_records(keys: Sequence[tuple[int, pa.Table]], active: int) -> Kept:
 
 
 def _with_segment(base_offset: int, table: pa.Table) -> pa.Table:
-    segments: Any = pa.array([base_offset], pa.int64()).take(pa.array(array("i", bytes(4 * table.num_rows)), pa.int32()))
+    segments: Any = pa.array([base_offset], pa.int64()).take(
+        pa.array(array("i", bytes(4 * table.num_rows)), pa.int32())
+    )
     return table.append_column("segment", segments)

@@ -63,7 +63,9 @@ def count_kept(keys: Sequence[SegmentKeys]) -> Kept:
     return last_records([(each.base_offset, each.table) for each in ordered], active)
 
 
-def put_together(reports: Iterable[PartitionReport], kept: Iterable[tuple[int, Kept]]) -> list[PartitionReport]:
+def put_together(
+    reports: Iterable[PartitionReport], kept: Iterable[tuple[int, Kept]]
+) -> list[PartitionReport]:
     """The reports with what is kept of their partitions, part after part; in the order of their numbers."""
     by_number: dict[int, Kept] = {}
     for number, part in kept:

@@ -95,15 +95,6 @@ PARTITIONS: Final = _schema(
     distinct_keys=_LONG,
     **_COUNTED,
 )
-_SUMS: Final = (
-    "bytes",
-    "batches",
-    "records",
-    "errors",
-    "warnings",
-    "notes",
-    *_KEYED,
-)
 
 
 class Stamp(NamedTuple):
@@ -194,7 +185,8 @@ def _key_values(stats: KeyStats | None, kept: KeptRecords | None) -> Row:
 def partition_row(stamp: Stamp, of: PartitionToVerify, report: PartitionReport, segments: list[Row]) -> Row:
     """The sum of a partition's segments, and what only it knows."""
     told = Counter(one.severity for one in report.findings.all)
-    sums = {name: _sum(row[name] for row in segments) for name in _SUMS}
+    sums = {name: sum(row[name] for row in segments) for name in ("bytes", "batches", "records")}
+    keyed = {name: _sum(row[name] for row in segments) for name in _KEYED}
     firsts = [row["first_timestamp"] for row in segments if row["first_timestamp"] is not None]
     lasts = [row["last_timestamp"] for row in segments if row["last_timestamp"] is not None]
     codecs: Counter[str] = Counter()
@@ -214,16 +206,16 @@ def partition_row(stamp: Stamp, of: PartitionToVerify, report: PartitionReport, 
         last_timestamp=max(lasts, default=None),
         max_lateness_ms=max((row["max_lateness_ms"] for row in segments), default=0),
         codec_bytes=sorted(codecs.items()),
-        **sums
-        | {
-            "errors": told[Severity.ERROR],
-            "warnings": told[Severity.WARNING],
-            "notes": told[Severity.NOTE],
-        },
+        errors=told[Severity.ERROR],
+        warnings=told[Severity.WARNING],
+        notes=told[Severity.NOTE],
+        **sums,
+        **keyed,
     )
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
+    """Of what there is; None where there is nothing."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 

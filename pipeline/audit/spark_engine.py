@@ -1,16 +1,13 @@
 """The same on Spark: one stage looks at segments, after a shuffle another judges partitions and puts keys together.
 
-Nothing is decided here. What goes from stage to stage are pickles of this package's own plain data, in rows of
-(partition, part, payload): part -1 has a partition's plan and the reports of its segments, the others have keys.
+Nothing is decided here. What goes from stage to stage is this package's own plain data under (partition, part): part
+-1 has a partition's plan and the reports of its segments, the others have keys.
 """
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
-
-import pyarrow as pa
 
 from pipeline.audit.partition import PartitionReport, count_kept, judge, put_together
 from pipeline.audit.plan import PartitionPlan
@@ -18,16 +15,13 @@ from pipeline.audit.segment import SegmentReport, examine
 from storage.env import RealEnv
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from pipeline.audit.plan import AuditOptions, SegmentTask
 
+BYTES_OF_A_TASK: Final = 64 << 20
 _REPORTS: Final = -1
-_ROWS: Final = "partition int, part int, payload binary"
-_SCHEMA: Final = pa.schema(
-    [pa.field("partition", pa.int32()), pa.field("part", pa.int32()), pa.field("payload", pa.binary())]
-)
-_TASKS_OF_A_CORE: Final = 4
+_Key = tuple[int, int]
 
 
 class SparkEngine:
@@ -39,65 +33,62 @@ class SparkEngine:
         self._spark = spark
 
     def run(self, plans: Sequence[PartitionPlan], options: AuditOptions) -> list[PartitionReport]:
-        """Raises what Spark raises when a task fails."""
-        tasks = [task for plan in plans for task in plan.tasks]
-        looked = self._frame([(task.partition, 0, task) for task in tasks], len(tasks)).mapInArrow(
-            _examining(options), _ROWS
-        )
-        planned = self._frame([(plan.number, _REPORTS, plan) for plan in plans], len(plans))
-        judged = (
-            looked.unionByName(planned).groupBy("partition", "part").applyInArrow(_judging(options), _ROWS)
-        )
-        found = [(row.partition, row.part, pickle.loads(row.payload)) for row in judged.toLocalIterator()]
+        """Raises what Spark raises when a task fails for good."""
+        if not plans:
+            return []
+        context = self._spark.sparkContext
+        cores = context.defaultParallelism
+        bins = packed([task for plan in plans for task in plan.tasks], 2 * cores, BYTES_OF_A_TASK)
+        looked = context.parallelize(bins, max(len(bins), 1)).flatMap(_examining(options))
+        planned = context.parallelize([((plan.number, _REPORTS), plan) for plan in plans], cores)
+        groups = sum(1 + (plan.tasks[0].parts if plan.tasks else 0) for plan in plans)
+        judged = looked.union(planned).groupByKey(min(groups, 8 * cores)).map(_judging(options)).collect()
         return put_together(
-            [each for _, part, each in found if part == _REPORTS],
-            [(number, each) for number, part, each in found if part != _REPORTS],
-        )
-
-    def _frame(self, rows: list[tuple[int, int, Any]], count: int) -> DataFrame:
-        """A row each, spread over as many tasks as there are rows, or several for each core where there are many."""
-        cores = self._spark.sparkContext.defaultParallelism
-        table = _table(rows)
-        return self._spark.createDataFrame(table, _ROWS).repartition(
-            max(min(count, _TASKS_OF_A_CORE * cores * 8), 1)
+            [each for (_, part), each in judged if part == _REPORTS],
+            [(number, each) for (number, part), each in judged if part != _REPORTS],
         )
 
 
-def _table(rows: Sequence[tuple[int, int, object]]) -> pa.Table:
-    return pa.Table.from_pylist(
-        [
-            {"partition": number, "part": part, "payload": pickle.dumps(payload)}
-            for number, part, payload in rows
-        ],
-        _SCHEMA,
-    )
+def packed(tasks: Sequence[SegmentTask], at_least: int, bytes_each: int) -> list[list[SegmentTask]]:
+    """The tasks in bins of about so many bytes, the largest first; in `at_least` bins where there are as many tasks.
+
+    A segment is a task of Spark's by itself, unless it is so small that starting one costs more than looking at it.
+    """
+    total = sum(task.size for task in tasks)
+    limit = min(bytes_each, max(total // max(at_least, 1), 1))
+    bins: list[list[SegmentTask]] = []
+    filled = limit
+    for task in sorted(tasks, key=lambda task: task.size, reverse=True):
+        if filled + task.size > limit:
+            bins.append([])
+            filled = 0
+        bins[-1].append(task)
+        filled += task.size
+    return bins
 
 
-def _examining(options: AuditOptions) -> Any:
-    """For mapInArrow: tasks in; a report, and keys by their parts, out."""
+def _examining(options: AuditOptions) -> Callable[[Iterable[SegmentTask]], Iterator[tuple[_Key, Any]]]:
+    """Tasks in; a report of each, and its keys by their parts, out."""
 
-    def examine_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for payload in batch["payload"].to_pylist():
-                task: SegmentTask = pickle.loads(payload)
-                report, keys = examine(RealEnv(), task, options)
-                rows: list[tuple[int, int, object]] = [(task.partition, _REPORTS, report)]
-                rows += [(task.partition, each.part, each) for each in keys]
-                yield from _table(rows).to_batches()
+    def examine_all(tasks: Iterable[SegmentTask]) -> Iterator[tuple[_Key, Any]]:
+        for task in tasks:
+            report, keys = examine(RealEnv(), task, options)
+            yield (task.partition, _REPORTS), report
+            for each in keys:
+                yield (task.partition, each.part), each
 
     return examine_all
 
 
-def _judging(options: AuditOptions) -> Any:
-    """For applyInArrow: all of a partition's reports, or all of one part of its keys, in; one judgement out."""
+def _judging(options: AuditOptions) -> Callable[[tuple[_Key, Iterable[Any]]], tuple[_Key, Any]]:
+    """All of a partition's reports with its plan, or all of one part of its keys, in; one judgement out."""
 
-    def judge_group(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
-        number, part = (each.as_py() for each in key)
-        found = [pickle.loads(payload) for payload in table["payload"].to_pylist()]
-        if part != _REPORTS:
-            return _table([(number, part, count_kept(found))])
+    def judge_group(group: tuple[_Key, Iterable[Any]]) -> tuple[_Key, Any]:
+        key, found = group[0], list(group[1])
+        if key[1] != _REPORTS:
+            return key, count_kept(found)
         plan = next(each for each in found if isinstance(each, PartitionPlan))
         reports = [each for each in found if isinstance(each, SegmentReport)]
-        return _table([(number, part, judge(RealEnv(), plan, reports, options))])
+        return key, judge(RealEnv(), plan, reports, options)
 
     return judge_group
