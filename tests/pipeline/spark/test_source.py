@@ -150,7 +150,7 @@ def test_a_stream_says_what_is_lost(spark: Any, logs: Logs, tmp_path: Path) -> N
     assert run(spark, logs, tmp_path) == [[0]]
     for _ in range(40):
         logs.append(b"b" * 300)
-    logs.log().update_config(small_config(retention_bytes=2000, file_delete_delay_ms=0))
+    logs.log().update_config(small_config(retention_bytes=2000, retention_ms=-1, file_delete_delay_ms=0))
     assert logs.log().delete_old_segments()
     start = logs.log().log_start_offset
     with pytest.raises(Exception, match=f"offsets 1 to {start - 1} of orders-0 are gone"):
