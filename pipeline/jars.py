@@ -6,10 +6,12 @@ a session starts without the network and without resolving anything: `spark.jars
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -65,7 +67,19 @@ def bring(coordinates: Sequence[str]) -> list[Path]:
     directory = cache() / _folder(coordinates)
     if not directory.is_dir():
         _install(directory, coordinates)
-    return sorted(directory.glob("*.jar"))
+    own = {artifact(jar) for jar in _spark_home().glob("jars/*.jar")}
+    return [jar for jar in sorted(directory.glob("*.jar")) if artifact(jar) not in own]
+
+
+def artifact(jar: Path) -> str:
+    """The name of a jar without its version: a second version of what Spark has itself is trouble."""
+    return re.sub(r"-\d[^-]*(-[^-]*)?\.jar$", "", jar.name)
+
+
+def _spark_home() -> Path:
+    found = find_spec("pyspark")
+    locations = [] if found is None else list(found.submodule_search_locations or [])
+    return Path(os.environ.get("SPARK_HOME") or (locations[0] if locations else "/nonexistent"))
 
 
 def _folder(coordinates: Sequence[str]) -> str:

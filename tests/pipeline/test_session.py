@@ -102,6 +102,21 @@ def test_jars_that_are_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert jars.bring(["a:b:1"]) == [directory / "b-1.jar"]
 
 
+def test_jars_that_spark_has_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whatever its version there."""
+    monkeypatch.setenv("BARNABAS_JARS", str(tmp_path))
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
+    directory = tmp_path / jars._folder(["a:b:1"])
+    for path in (
+        directory / "b_2.13-1.0.jar",
+        directory / "lz4-java-1.10.1.jar",
+        tmp_path / "spark/jars/lz4-java-1.8.0.jar",
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert jars.bring(["a:b:1"]) == [directory / "b_2.13-1.0.jar"]
+
+
 def test_maven_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("BARNABAS_JARS", str(tmp_path / "jars"))
     maven = tmp_path / "mvn"
