@@ -1,6 +1,6 @@
 """Reading beside a process that appends, rolls, retains and compacts: nothing is missing, doubled or torn.
 
-BARNABAS_LIVE_READS: how often each log is read (60 by default; thousands were run, see docs/pipeline-source.md).
+BARNABAS_LIVE_READS: how often each log is read (60 by default).
 """
 
 from __future__ import annotations
