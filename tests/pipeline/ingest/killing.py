@@ -30,6 +30,7 @@ from tests.support.broker_process import ROOT, BrokerProcess, Output
 BAD_EVERY = 37
 """Every so many values is no JSON."""
 PARTITIONS = 3
+LOAD_PER_S = 300
 END_LIMIT_S = 900.0
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
 
@@ -140,11 +141,18 @@ class Scene(NamedTuple):
         }
         return {"options": options, "master": "local-cluster[2,1,900]" if self.executors else "local[2]"}
 
+    def victims(self) -> list[str]:
+        """In the order in which they come; all of them come before one comes again."""
+        found = ["driver", "python", "jvm", "broker", *(["executor"] * 2 if self.executors else [])]
+        self.rng.shuffle(found)
+        return found
+
 
 def kills(scene: Scene, count: int) -> list[str]:
     """Runs the ingest and kills so many times; what was killed, in order. The driver is gone when it returns."""
     done: list[str] = []
-    load = Load(scene.broker.bootstrap, scene.topic, per_s=1000)
+    deck: list[str] = []
+    load = Load(scene.broker.bootstrap, scene.topic, per_s=LOAD_PER_S)
     driver = _started(scene)
     try:
         while len(done) < count:
@@ -153,7 +161,10 @@ def kills(scene: Scene, count: int) -> list[str]:
                 driver = _started(scene)
             _wait_for_work(scene, driver)
             time.sleep(scene.rng.uniform(0, 3))
-            done.append(_kill_one(scene, driver))
+            if not deck:
+                deck = scene.victims()
+            done.append(deck.pop())
+            _kill(scene, driver, done[-1])
     finally:
         driver.end()
         load.stop()
@@ -176,9 +187,7 @@ def _wait_for_work(scene: Scene, driver: Driver) -> None:
         time.sleep(0.05)
 
 
-def _kill_one(scene: Scene, driver: Driver) -> str:
-    victims = ["driver", "driver", "python", "jvm", "broker", *(["executor"] * 3 if scene.executors else [])]
-    victim = scene.rng.choice(victims)
+def _kill(scene: Scene, driver: Driver, victim: str) -> None:
     match victim:
         case "driver":
             driver.end()
@@ -201,7 +210,10 @@ def finish(scene: Scene) -> None:
     """Ingests what is left."""
     deadline = time.monotonic() + END_LIMIT_S
     last = Driver(
-        {**scene.told(trigger="available-now"), "dump": str(scene.directory / "dump")},
+        {
+            **scene.told(trigger="available-now", max_offsets_per_trigger=None),
+            "dump": str(scene.directory / "dump"),
+        },
         scene.directory / "driver.log",
     )
     try:
