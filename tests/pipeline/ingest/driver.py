@@ -25,6 +25,7 @@ CONF = {
     "spark.task.maxFailures": "8",
     "spark.ui.enabled": "false",
     "spark.driver.memory": "900m",
+    "spark.executor.memory": "900m",
 }
 
 

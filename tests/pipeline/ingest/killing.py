@@ -31,6 +31,8 @@ BAD_EVERY = 37
 """Every so many values is no JSON."""
 PARTITIONS = 3
 LOAD_PER_S = 300
+MAX_ENDED = 5
+"""Drivers that may end by themselves, beside one for each kill."""
 END_LIMIT_S = 900.0
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
 
@@ -99,11 +101,14 @@ class Driver:
                     found.append(pid)
         return found
 
-    def kill(self, pids: list[int]) -> None:
-        """kill -9, of those that are still there."""
+    def kill(self, pids: list[int]) -> int:
+        """kill -9; how many of them were there."""
+        killed = 0
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+                killed += 1
+        return killed
 
     def end(self) -> None:
         """kill -9 of everything that belongs to it, and nothing of it is left."""
@@ -152,22 +157,26 @@ def kills(scene: Scene, count: int) -> list[str]:
     """Runs the ingest and kills so many times; what was killed, in order. The driver is gone when it returns."""
     done: list[str] = []
     deck: list[str] = []
+    ended = 0
     load = Load(scene.broker.bootstrap, scene.topic, per_s=LOAD_PER_S)
     driver = _started(scene)
     try:
         while len(done) < count:
             if not driver.running():
-                driver.end()
                 driver = _started(scene)
             _wait_for_work(scene, driver)
             time.sleep(scene.rng.uniform(0, 3))
-            if not deck:
-                deck = scene.victims()
-            done.append(deck.pop())
-            _kill(scene, driver, done[-1])
+            deck = deck or scene.victims()
+            if driver.running() and _kill(scene, driver, deck[-1]):
+                done.append(deck.pop())
+            elif not driver.running():
+                # That may be: a broker that is gone for too long, or a JVM of the driver before that was still at work.
+                ended += 1
+                assert ended <= count + MAX_ENDED, f"drivers end by themselves: {driver.tail()}"
     finally:
         driver.end()
         load.stop()
+    print(f"{ended} drivers ended by themselves")
     return done
 
 
@@ -187,23 +196,24 @@ def _wait_for_work(scene: Scene, driver: Driver) -> None:
         time.sleep(0.05)
 
 
-def _kill(scene: Scene, driver: Driver, victim: str) -> None:
-    match victim:
-        case "driver":
-            driver.end()
-        case "python":  # the JVM finds out by itself, and may be at work for a moment longer
-            driver.process.kill()
-            driver.process.wait(30)
-        case "jvm":
-            driver.kill(driver.processes("SparkSubmit"))
-            driver.process.wait(120)
-        case "executor":
-            driver.kill(driver.processes("CoarseGrainedExecutorBackend")[:1])
-        case "broker":
-            scene.broker.kill()
-            time.sleep(scene.rng.uniform(0, 3))
-            scene.broker.start()
-    return victim
+def _kill(scene: Scene, driver: Driver, victim: str) -> bool:
+    """False where it was not there to be killed."""
+    if victim == "broker":
+        scene.broker.kill()
+        time.sleep(scene.rng.uniform(0, 3))
+        scene.broker.start()
+        return True
+    if victim == "executor":
+        return driver.kill(driver.processes("CoarseGrainedExecutorBackend")[:1]) > 0
+    if victim == "driver":
+        pids = list(reversed(tree(driver.process.pid)))
+    elif victim == "python":  # the JVM finds out by itself, and may be at work for a moment longer
+        pids = [driver.process.pid]
+    else:
+        pids = driver.processes("SparkSubmit")
+    killed = driver.kill(pids)
+    driver.process.wait(120)
+    return killed > 0
 
 
 def finish(scene: Scene) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.pipeline.ingest.killing import PARTITIONS, SCHEMA, Scene, check, fini
 from tests.pipeline.plain import TopicMaker
 from tests.support.broker_process import BrokerProcess
 
-pytest.importorskip("pyspark")
+pyspark = pytest.importorskip("pyspark")
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(0)]
 
 KILLS = int(os.environ.get("BARNABAS_INGEST_KILLS", "2"))
@@ -28,6 +29,9 @@ def test_each_record_is_there_once(tmp_path: Path, table_format: str, executors:
     with BrokerProcess(tmp_path / "data") as broker:
         topic = TopicMaker(broker.bootstrap).create(PARTITIONS)
         scene = Scene(broker, topic, tmp_path, table_format, executors, random.Random(seed))
-        killed = kills(scene, KILLS)
-        finish(scene)
+        try:
+            killed = kills(scene, KILLS)
+            finish(scene)
+        finally:  # where workers of a local cluster leave their logs, and no setting names another place
+            shutil.rmtree(Path(str(pyspark.__file__)).with_name("work"), ignore_errors=True)
         print(f"{check(scene)} records, each once, after kills of {', '.join(killed)}")
