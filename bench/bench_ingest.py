@@ -37,7 +37,7 @@ class Load(NamedTuple):
 
     size: int
     codec: str
-    count: int
+    records: int
 
     @property
     def topic(self) -> str:
@@ -70,7 +70,7 @@ def fill(broker: Broker, load: Load) -> None:
                 f'{{"id": {one}, "user": "user-{one * 7919 % 10007}", "amount": {one % 997}.25, "note": "'.encode()
                 * 16
             )[: load.size]
-            for one in range(partition, load.count, PARTITIONS)
+            for one in range(partition, load.records, PARTITIONS)
         )
         produce(
             broker.bootstrap,
@@ -87,7 +87,7 @@ def by_connector(spark: SparkSession, broker: Broker, load: Load, _: Path) -> in
     reader = spark.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
     rows = reader.option("subscribe", load.topic).option("includeHeaders", "true").load()
     rows.write.format("noop").mode("overwrite").save()
-    return load.count
+    return load.records
 
 
 def ingested(spark: SparkSession, broker: Broker, load: Load, directory: Path) -> int:
@@ -111,7 +111,7 @@ def timed(spark: SparkSession, way: Way, broker: Broker, load: Load, place: Path
         cpu, start = cpu_s(broker), time.perf_counter()
         rows = way(spark, broker, load, Path(directory))
         seconds = time.perf_counter() - start
-        assert rows == load.count, (rows, load)
+        assert rows == load.records, (rows, load)
         return Measured(rows / seconds, cpu_s(broker) - cpu)
 
 
@@ -161,7 +161,7 @@ def report(samples: Samples, loads: Sequence[Load], options: argparse.Namespace)
         name="ingest",
         title="Ingest through Spark's Kafka connector",
         prose=[
-            f"{loads[0].count:,} to {loads[-1].count:,} records in {PARTITIONS} partitions, one Spark session with "
+            f"{loads[0].records:,} to {loads[-1].records:,} records in {PARTITIONS} partitions, one Spark session with "
             f"{CORES} cores. Both brokers hold the same records and are read in turns; medians of {options.rounds} "
             "rounds after one that does not count. An ingest begins with a new checkpoint and a new table."
         ],

@@ -170,4 +170,4 @@ def _to_datetime(timestamp: Any) -> Any:
 
 
 def _to_json(message: Any) -> str:
-    return json_format.MessageToJson(message, indent=None)
+    return str(json_format.MessageToJson(message, indent=None))

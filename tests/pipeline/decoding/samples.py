@@ -115,7 +115,7 @@ def timestamp_file() -> descriptor_pb2.FileDescriptorProto:
 
 def descriptor_set() -> bytes:
     """What protoc --include_imports --descriptor_set_out writes of shop.proto."""
-    return descriptor_pb2.FileDescriptorSet(file=[timestamp_file(), order_file()]).SerializeToString()
+    return bytes(descriptor_pb2.FileDescriptorSet(file=[timestamp_file(), order_file()]).SerializeToString())
 
 
 def texts() -> tuple[str, ...]:
