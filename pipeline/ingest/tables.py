@@ -41,6 +41,9 @@ DELTA_TRANSACTIONS: Final = "barnabas-ingest-"
 class Table(Protocol):
     """Where batches go."""
 
+    def has(self, batch_id: int) -> bool:
+        """True where the batch is in already and the table can tell without work."""
+
     def append(self, batch: DataFrame, batch_id: int) -> None:
         """The whole batch or nothing of it; nothing where it is in already."""
 
@@ -66,9 +69,13 @@ class ParquetTable:
         self._commits = CommitLog(files, path, ingest_id)
         self._partition_columns = list(partition_columns)
 
+    def has(self, batch_id: int) -> bool:
+        """By its commit's file; completes what a crash has left to do of it."""
+        return self._commits.finish(batch_id)
+
     def append(self, batch: DataFrame, batch_id: int) -> None:
         """See the module."""
-        if self._commits.finish(batch_id):
+        if self.has(batch_id):
             return
         staging = self._commits.new_staging(batch_id)
         batch.write.partitionBy(*self._partition_columns).parquet(self._commits.staging_path(staging))
@@ -133,6 +140,10 @@ class DeltaTable:
         self._path = path
         self._transactions = f"{DELTA_TRANSACTIONS}{ingest_id}"
         self._partition_columns = list(partition_columns)
+
+    def has(self, batch_id: int) -> bool:
+        """Only Delta can tell, which it does by reading its log."""
+        return False
 
     def append(self, batch: DataFrame, batch_id: int) -> None:
         """Delta commits nothing for a number that it has seen of this ingest."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.ingest.files import LocalFiles
+from pipeline.ingest.files import Files, LocalFiles
 from pipeline.ingest.ledger import IngestConflictError
 from pipeline.ingest.tables import KEPT_COMMITS, CommitLog, claim
 
@@ -48,7 +48,7 @@ class MortalFiles(LocalFiles):
         self._live(behind=True)
 
 
-def run_batch(files: LocalFiles, table: Path, batch_id: int) -> None:
+def run_batch(files: Files, table: Path, batch_id: int) -> None:
     """What ParquetTable does with a batch of two days, with a file of Spark's own beside the data."""
     log = CommitLog(files, str(table), "me")
     if log.finish(batch_id):

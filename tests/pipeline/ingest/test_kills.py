@@ -19,9 +19,18 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(0)]
 
 KILLS = int(os.environ.get("BARNABAS_INGEST_KILLS", "2"))
 
+LONG = pytest.mark.skipif(KILLS <= 2, reason="two of the four are enough for so few kills")
 
-@pytest.mark.parametrize("executors", [False, True], ids=["local", "local-cluster"])
-@pytest.mark.parametrize("table_format", ["parquet", "delta"])
+
+@pytest.mark.parametrize(
+    ("table_format", "executors"),
+    [
+        pytest.param("parquet", True, id="parquet-local-cluster"),
+        pytest.param("delta", False, id="delta-local"),
+        pytest.param("parquet", False, id="parquet-local", marks=LONG),
+        pytest.param("delta", True, id="delta-local-cluster", marks=LONG),
+    ],
+)
 def test_each_record_is_there_once(tmp_path: Path, table_format: str, executors: bool) -> None:
     seed = int(os.environ.get("BARNABAS_SEED", random.randrange(10**6)))
     print(f"BARNABAS_SEED={seed}")
