@@ -109,7 +109,11 @@ def with_pipeline_commands(path: Path) -> str:
     _, after = rest.split(END)
     context = click.Context(pipeline)
     commands = {name: pipeline.get_command(context, name) for name in pipeline.list_commands(context)}
-    parts = [render_command(f"pipeline {name}", each) for name, each in commands.items() if each is not None]
+    parts = [
+        render_command(f"pipeline {name}", each, left_out=())
+        for name, each in commands.items()
+        if each is not None
+    ]
     return before + BEGIN_COMMANDS + "\n" + "\n".join(parts) + "\n" + END + after
 
 

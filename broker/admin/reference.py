@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib import import_module
 from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 
@@ -103,17 +103,17 @@ def commands() -> dict[str, click.Command]:
     return found
 
 
-def render_command(name: str, command: click.Command) -> str:
-    """A command's section: what it does, examples, options."""
+def render_command(name: str, command: click.Command, left_out: Collection[str] = _COMMON) -> str:
+    """A command's section: what it does, examples, options but for some."""
     description, examples = _help(command)
     text = f"### barnabas {name}\n\n{description}\n"
     if examples:
         text += "\n```sh\n" + "\n".join(examples) + "\n```\n"
     if isinstance(command, click.Group):
         for below, each in command.commands.items():
-            text += f"\n#### barnabas {name} {below}\n\n{_help(each)[0]}\n{_options(each)}"
+            text += f"\n#### barnabas {name} {below}\n\n{_help(each)[0]}\n{_options(each, left_out)}"
         return text
-    return text + _options(command)
+    return text + _options(command, left_out)
 
 
 def _help(command: click.Command) -> tuple[str, list[str]]:
@@ -125,20 +125,29 @@ def _help(command: click.Command) -> tuple[str, list[str]]:
     return "\n\n".join(plain), examples
 
 
-def _options(command: click.Command) -> str:
-    rows = list(_rows(command))
+def _options(command: click.Command, left_out: Collection[str]) -> str:
+    rows = list(_rows(command, left_out))
     if not rows:
         return ""
     return "\n| option | |\n| --- | --- |\n" + "".join(f"| {name} | {text} |\n" for name, text in rows)
 
 
-def _rows(command: click.Command) -> Iterator[tuple[str, str]]:
+def _rows(command: click.Command, left_out: Collection[str]) -> Iterator[tuple[str, str]]:
     for each in command.params:
-        if isinstance(each, click.Option) and each.opts[0] not in _COMMON:
-            metavar = "" if each.is_flag else f" {each.metavar or each.type.name.upper()}"
-            yield f"`{each.opts[0]}{metavar}`", _cell(each.help or "")
+        if isinstance(each, click.Option) and each.opts[0] not in left_out:
+            metavar = "" if each.is_flag else f" {each.metavar or _kind_of_value(each.type)}"
+            yield f"`{each.opts[0]}{metavar}`", _cell(_with_default(each))
     if any("--bootstrap-controller" in each.opts for each in command.params):
         yield "`--bootstrap-controller HOST:PORT,...`", "The KRaft controllers to connect to, instead."
+
+
+def _kind_of_value(kind: click.ParamType[Any]) -> str:
+    return "\\|".join(map(str, kind.choices)) if isinstance(kind, click.Choice) else kind.name.upper()
+
+
+def _with_default(option: click.Option) -> str:
+    """Its help, and the default where the help of the command shows one."""
+    return f"{option.help or ''}{f' Default: {option.default}.' if option.show_default else ''}"
 
 
 def _cell(text: str) -> str:

@@ -73,10 +73,10 @@ class _Audit:
         plans: list[PartitionPlan] = [plan for _, plan in numbered if plan is not None]
         reports = {report.number: report for report in self._engine.run(plans, self._options)}
         for partition, plan in numbered:
-            if plan is None:
+            report = None if plan is None else reports.get(plan.number)
+            if report is None:
                 yield None
                 continue
-            report = reports[plan.number]
             self._looked_at.append((partition, report))
             yield report.findings, report.range
 

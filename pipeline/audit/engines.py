@@ -35,7 +35,7 @@ class LocalEngine:
 
     def run(self, plans: Sequence[PartitionPlan], options: AuditOptions) -> list[PartitionReport]:
         """Raises OSError."""
-        reports: list[PartitionReport] = []
+        reports: list[PartitionReport | None] = []
         kept: list[tuple[int, Kept]] = []
         for plan in plans:
             segments: list[SegmentReport] = []

@@ -28,12 +28,23 @@ class PartitionReport(NamedTuple):
 
 def judge(
     env: Env, plan: PartitionPlan, reports: Iterable[SegmentReport], options: AuditOptions
-) -> PartitionReport:
+) -> PartitionReport | None:
     """Takes the segments in order, and says what is wrong with them and between them. Raises OSError.
 
     Findings in a partition that a broker has changed since are made again, here and now, and only what is found each
-    time is told.
+    time is told. None for a partition that was deleted meanwhile.
     """
+    try:
+        return _judgement(env, plan, reports, options)
+    except FileNotFoundError:
+        if env.exists(plan.partition.path):
+            raise
+        return None
+
+
+def _judgement(
+    env: Env, plan: PartitionPlan, reports: Iterable[SegmentReport], options: AuditOptions
+) -> PartitionReport:
     segments = tuple(sorted(reports, key=lambda report: report.task.base_offset))
     verifier = plan.verifier
     for report in segments:
@@ -64,11 +75,12 @@ def count_kept(keys: Sequence[SegmentKeys]) -> Kept:
 
 
 def put_together(
-    reports: Iterable[PartitionReport], kept: Iterable[tuple[int, Kept]]
+    reports: Iterable[PartitionReport | None], kept: Iterable[tuple[int, Kept]]
 ) -> list[PartitionReport]:
-    """The reports with what is kept of their partitions, part after part; in the order of their numbers."""
+    """The reports there are, with what is kept of their partitions, part after part; in the order of their numbers."""
     by_number: dict[int, Kept] = {}
     for number, part in kept:
         by_number[number] = by_number[number].plus(part) if number in by_number else part
-    ordered = sorted(reports, key=lambda report: report.number)
+    there = [report for report in reports if report is not None]
+    ordered = sorted(there, key=lambda report: report.number)
     return [report._replace(kept=by_number.get(report.number)) for report in ordered]

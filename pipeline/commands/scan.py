@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pipeline.commands.common import failures, print_rows, spark_options, spark_session
+from pipeline.commands.common import KeyValue, failures, print_rows, spark_options, spark_session
 from pipeline.commands.progress import spark_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+COUNTED: Final = "topic,partition,offset,timestamp"
+"""The columns that counts are made of."""
 
 
 @click.command(short_help="Read log directories without a broker: count, show, or write a table.")
@@ -47,6 +50,14 @@ if TYPE_CHECKING:
 )
 @click.option("--no-headers", is_flag=True, help="Leave headers out, which makes it faster.")
 @click.option("--allow-data-loss", is_flag=True, help="Go on where offsets are gone, instead of failing.")
+@click.option(
+    "--option",
+    "others",
+    type=KeyValue(),
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Another option of the source: rangeBytes, minPartitions, checkCrcs, timestampDisorder.",
+)
 @spark_options
 def scan(
     *,
@@ -77,7 +88,8 @@ def scan(
     if limit is not None and table is not None:
         raise click.UsageError("--limit shows records and --table writes them: one of the two")
     with failures():
-        options = source_options(directories, is_counted=limit is None and table is None, **given)
+        is_counted = limit is None and table is None and where is None
+        options = source_options(directories, is_counted=is_counted, **given)
         with spark_session("barnabas scan", master, conf) as spark:
             rows = records(spark, options, where)
             if limit is not None:
@@ -104,11 +116,12 @@ def source_options(
     isolation: str,
     no_headers: bool,
     allow_data_loss: bool,
+    others: tuple[tuple[str, str], ...],
     is_counted: bool,
 ) -> dict[str, str]:
     """The options of the source (`pipeline.spark.options`), which are checked at once. Raises ValueError.
 
-    `is_counted`: neither keys nor values are wanted, unless a condition names them.
+    `is_counted`: neither keys nor values nor headers are looked at.
     """
     from pipeline.spark.options import parse_options
 
@@ -122,10 +135,11 @@ def source_options(
         "endingTimestamp": None if until is None else str(milliseconds(until)),
         "startingOffsetsByTimestampStrategy": None if since is None else "latest",
         "isolationLevel": isolation,
-        "includeHeaders": str(not no_headers and not is_counted).lower(),
+        "columns": COUNTED if is_counted else None,
+        "includeHeaders": None if is_counted else str(not no_headers).lower(),
         "failOnDataLoss": str(not allow_data_loss).lower(),
     }
-    options = {name: value for name, value in wanted.items() if value}
+    options = {name: value for name, value in wanted.items() if value} | dict(others)
     parse_options(options)
     return options
 

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 PARTITIONS: Final = 3
 CODECS: Final = {ORDERS: "zstd", CLICKS: "lz4"}
-TOPIC_CONFIG: Final = {"segment.bytes": "1048576", "retention.ms": "-1"}
+TOPIC_CONFIG: Final = {"segment.ms": "86400000", "retention.ms": "-1"}
+"""A segment for each day, by the records' timestamps."""
 _TIMEOUT_S: Final = 30.0
 
 
@@ -56,6 +57,7 @@ class _Sender:
                     "enable.idempotence": True,
                     "compression.type": codec,
                     "linger.ms": 20,
+                    "log_level": 4,  # warnings
                     "partitioner": "murmur2_random",  # as Java's clients choose partitions
                 }
             )

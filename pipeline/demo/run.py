@@ -150,7 +150,7 @@ class Demo:
     def _make_views(self) -> None:
         """orders, clicks, and what was put aside of both."""
         for topic in TOPICS:
-            self._load(self._table(topic)).createOrReplaceTempView(topic.rpartition(".")[2])
+            self._load(self._table(topic)).cache().createOrReplaceTempView(topic.rpartition(".")[2])
         aside = [self._load(f"{self._table(topic)}-quarantine") for topic in TOPICS]
         reduce(lambda one, other: one.unionByName(other), aside).createOrReplaceTempView("quarantine")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.report.figures import (
@@ -25,13 +27,18 @@ from storage.verify import Severity
 
 if TYPE_CHECKING:
     from pipeline.audit.audit import AuditResult
-    from pipeline.audit.rows import Row
+    from pipeline.audit.rows import Row, Stamp
 
 TOPICS_IN_A_FIGURE: Final = 25
 ROWS_IN_TIME: Final = 40
+STRETCHES_IN_A_ROW: Final = 150
 FINDINGS_IN_A_PAGE: Final = 500
+ROWS_IN_A_TABLE: Final = 1000
 _COLOURS: Final = {Severity.ERROR: RED, Severity.WARNING: ORANGE, Severity.NOTE: SKY}
+_OLDEST: Final = datetime(1990, 1, 1, tzinfo=UTC)
 _STATES: Final = {"whole": GREEN, "with warnings": ORANGE, "with errors": RED, "active": GREY}
+
+_WORST_FIRST: Final = ("with errors", "with warnings", "whole", "active")
 
 
 def page_of(result: AuditResult, *, tables: str = "") -> Page:
@@ -141,25 +148,21 @@ def _findings(result: AuditResult, tables: str) -> Section:
 def _in_time(result: AuditResult) -> Section:
     """The segments of the largest partitions, each from its first timestamp to its last."""
     largest = sorted(result.partitions, key=lambda row: -row["bytes"])[:ROWS_IN_TIME]
-    names = {(row["log_dir"], row["topic"], row["partition"]): _name(result, row) for row in largest}
+    names = _names(largest)
+    by_partition: dict[tuple[str, str, int], list[Row]] = {place: [] for place in names}
+    for row in result.segments:
+        if row["first_timestamp"] is not None and _place(row) in names:
+            by_partition[_place(row)].append(row)
     found = [
-        Span(
-            names[row["log_dir"], row["topic"], row["partition"]],
-            row["first_timestamp"],
-            row["last_timestamp"],
-            _state(row),
-        )
-        for row in result.segments
-        if row["first_timestamp"] is not None and (row["log_dir"], row["topic"], row["partition"]) in names
+        span for place, rows in by_partition.items() for span in _stretches(names[place], rows, result.stamp)
     ]
     if not found:
         return Section("In time", "No batch has a timestamp.")
-    order = list(names.values())
-    found.sort(key=lambda span: (order.index(span.row), span.start))
     figure = spans(
         "Segments in time",
-        "Each stretch is a segment, from its first batch's first timestamp to its youngest record. The dotted line is "
-        "the time of the audit: what lies beyond it keeps retention from deleting the segment.",
+        "Each stretch is a segment, from its first batch's first timestamp to its youngest record; where there are "
+        "very many, neighbours are one. The dotted line is the time of the audit: what lies beyond it keeps retention "
+        "from deleting the segment. Times that cannot be meant are cut off.",
         found,
         _STATES,
         mark=result.stamp.audited_at,
@@ -167,9 +170,31 @@ def _in_time(result: AuditResult) -> Section:
     return Section("In time", figures=[figure])
 
 
-def _name(result: AuditResult, row: Row) -> str:
-    name = f"{row['topic']}-{row['partition']}"
-    return name if len(log_dirs(result)) == 1 else f"{row['log_dir'].rpartition('/')[2]}/{name}"
+def _place(row: Row) -> tuple[str, str, int]:
+    return row["log_dir"], row["topic"], row["partition"]
+
+
+def _names(rows: Sequence[Row]) -> dict[tuple[str, str, int], str]:
+    """What partitions are called: with that part of their log directory in which these differ."""
+    directories = {row["log_dir"] for row in rows}
+    common = os.path.commonpath(directories) if len(directories) > 1 else ""
+    return {
+        _place(row): (f"{os.path.relpath(row['log_dir'], common)}/" if common else "")
+        + f"{row['topic']}-{row['partition']}"
+        for row in rows
+    }
+
+
+def _stretches(name: str, rows: Sequence[Row], stamp: Stamp) -> Iterator[Span]:
+    """The segments of one partition, several together where there are too many to be seen."""
+    size = -(-len(rows) // STRETCHES_IN_A_ROW) or 1
+    latest = stamp.audited_at + timedelta(days=1)
+    for at in range(0, len(rows), size):
+        together = rows[at : at + size]
+        start = max(min(row["first_timestamp"] for row in together), _OLDEST)
+        end = min(max(row["last_timestamp"] for row in together), latest)
+        states = {_state(row) for row in together}
+        yield Span(name, min(start, end), end, next(state for state in _WORST_FIRST if state in states))
 
 
 def _state(row: Row) -> str:
@@ -257,9 +282,14 @@ def _partitions(result: AuditResult) -> Section:
         "errors",
         "warnings",
     )
-    return Section(
-        "Partitions", tables=[Table(heads, [_partition(row) for row in result.partitions], is_long=True)]
-    )
+    return Section("Partitions", tables=[cut(heads, [_partition(row) for row in result.partitions], "All")])
+
+
+def cut(heads: Sequence[str], rows: Sequence[Sequence[object]], title: str) -> Table:
+    """A folded table of the first rows, which says how many it leaves out."""
+    left = len(rows) - ROWS_IN_A_TABLE
+    note = f"{left:,} more are in the Parquet tables." if left > 0 else ""
+    return Table(heads, rows[:ROWS_IN_A_TABLE], title, note, is_long=True)
 
 
 def _partition(row: Row) -> tuple[Any, ...]:

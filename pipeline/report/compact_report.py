@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pipeline.report.audit_report import TOPICS_IN_A_FIGURE, by_topic, log_dirs, total
+from pipeline.report.audit_report import TOPICS_IN_A_FIGURE, by_topic, cut, log_dirs, total
 from pipeline.report.figures import BLUE, GREEN, GREY, ORANGE, Figure, Series, in_bytes, stacked_bars
 from pipeline.report.page import Page, Section, Table
 
@@ -136,7 +136,7 @@ def _by_partition(result: AuditResult) -> Section:
             )
         )
     heads = ("log directory", "topic", "partition", "records", "distinct keys", "bytes", "would go", "share")
-    table = Table(
+    table = cut(
         heads,
         [
             (
@@ -151,8 +151,7 @@ def _by_partition(result: AuditResult) -> Section:
             )
             for row in rows
         ],
-        is_long=True,
-        title="All partitions",
+        "All partitions",
     )
     return Section("By partition", figures=figures, tables=[table])
 
@@ -160,7 +159,7 @@ def _by_partition(result: AuditResult) -> Section:
 def _by_segment(result: AuditResult) -> Section:
     closed = [row for row in result.segments if row["saved_bytes"] is not None]
     heads = ("topic", "partition", "segment", "records", "would stay", "bytes", "would go", "share")
-    table = Table(
+    table = cut(
         heads,
         [
             (
@@ -175,8 +174,7 @@ def _by_segment(result: AuditResult) -> Section:
             )
             for row in closed
         ],
-        is_long=True,
-        title="All closed segments",
+        "All closed segments",
     )
     return Section("By segment", figures=list(_segments_of_the_largest(closed)), tables=[table])
 

@@ -26,6 +26,8 @@ PALETTE: Final = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, RED, GREY)
 
 _WIDTH_INCHES: Final = 9.6
 _ROW_INCHES: Final = 0.28
+_PAD_INCHES: Final = 0.12
+_LEGEND_COLUMNS: Final = 6
 _STYLE: Final[Any] = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -72,7 +74,9 @@ def draw(title: str, caption: str, alt: str, paint: Callable[[Axes], None], *, h
     from matplotlib.figure import Figure as Canvas
 
     with mpl.rc_context({**_STYLE, "svg.hashsalt": title}):
-        canvas = Canvas(figsize=(_WIDTH_INCHES, height), layout="constrained")
+        canvas = Canvas(figsize=(_WIDTH_INCHES, height))
+        # Whoever reads it may have a wider font than the one that it is laid out with here.
+        canvas.set_layout_engine("constrained", w_pad=_PAD_INCHES, h_pad=_PAD_INCHES / 2)
         paint(canvas.add_subplot())
         text = io.StringIO()
         canvas.savefig(text, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
@@ -103,9 +107,9 @@ def stacked_bars(
         axes.grid(visible=False, axis="y")
         if log:
             axes.set_xscale("log")
-        _label_numbers(axes, unit)
+        _label_numbers(axes, unit, log=log)
         if len(shown) > 1:
-            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=4)
+            axes.figure.legend(loc="outside lower center", ncols=_LEGEND_COLUMNS)
 
     alt = f"{title}: " + "; ".join(
         f"{row}: " + ", ".join(f"{each.name} {in_unit(each.values[at], unit)}" for each in shown)
@@ -142,7 +146,7 @@ def columns(
         axes.set_ylabel(unit)
         axes.grid(visible=False, axis="x")
         if len(series) > 1:
-            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=6)
+            axes.figure.legend(loc="outside lower center", ncols=_LEGEND_COLUMNS)
 
     total = {each.name: sum(each.values) for each in series}
     alt = f"{title}: " + ", ".join(f"{name} {value:,.0f} {unit}" for name, value in total.items())
@@ -182,7 +186,7 @@ def spans(
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")
         _label_times(axes)
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=4)
+        axes.figure.legend(loc="outside lower center", ncols=_LEGEND_COLUMNS)
 
     alt = f"{title}: {len(found)} stretches in {len(rows)} rows, from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"
     return draw(title, caption, alt, paint, height=1.4 + _ROW_INCHES * max(len(rows), 2))
@@ -201,11 +205,23 @@ def _label_times(axes: Axes) -> None:
     axes.xaxis.set_major_formatter(untyped.ConciseDateFormatter(locator))
 
 
-def _label_numbers(axes: Axes, unit: str) -> None:
-    from matplotlib.ticker import FuncFormatter
+def _label_numbers(axes: Axes, unit: str, *, log: bool) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
+    if unit == "bytes":
+        axes.xaxis.set_major_locator(MultipleLocator(binary_step(axes.get_xlim()[1])))
+    elif not log:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: in_unit(value, unit, bare=True)))
     axes.set_xlabel("" if unit == "bytes" else unit)
+
+
+def binary_step(limit: float) -> int:
+    """The power of two that cuts 0 to `limit` into three to six pieces, or 1."""
+    step = 1
+    while limit / step > 6:
+        step *= 2
+    return step
 
 
 def in_unit(value: float, unit: str, *, bare: bool = False) -> str:

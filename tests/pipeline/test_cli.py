@@ -204,6 +204,7 @@ def test_compact_report(directory: Path, tmp_path: Path) -> None:
         (["scan", "d", "--since", "yesterday"], "yesterday"),
         (["scan", "d", "--topic", "a", "--topic-pattern", "b"], "subscribe"),
         (["scan", "d", "--limit", "3", "--table", "t"], "--limit"),
+        (["scan", "d", "--option", "rangebites=3"], "rangeBytes"),
         (["demo", str(ROOT)], "new or empty"),
     ],
 )

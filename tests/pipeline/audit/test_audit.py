@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from pipeline.audit.spark_engine import _examining, _judging, packed
 from protocol.records.batch import CorruptRecordError
 from storage.env import Env, RealEnv
 from storage.log_manager import LogManager
+from storage.offsets import LogStartOffsetIncrementReason
 from storage.verify import Check, Severity, Situation
 from storage.verify_directory import NotALogDirectoryError, Verification
 from tests.pipeline.audit.damages import DAMAGES
@@ -225,3 +226,51 @@ def test_small_segments_share_a_task_of_spark() -> None:
     ]
     assert sorted(len(group) for group in packed([task(10)] * 8, 4, 1 << 20)) == [2, 2, 2, 2]
     assert packed([], 4, 100) == []
+
+
+class Meddled:
+    """An engine beside which something happens after all that is read before the segments has been read."""
+
+    def __init__(self, env: Env, meanwhile: Callable[[], None]) -> None:
+        self._engine = LocalEngine(env)
+        self._meanwhile = meanwhile
+
+    def run(self, plans: Sequence[PartitionPlan], options: AuditOptions) -> list[PartitionReport]:
+        self._meanwhile()
+        return self._engine.run(plans, options)
+
+
+def test_what_a_broker_does_meanwhile_is_no_damage() -> None:
+    """It appends, rolls, deletes its oldest segments, and deletes a topic."""
+    env = FaultEnv()
+    manager = written(env, stop=False)
+    log = manager.get_or_create_log("orders", 0, TOPIC_ID)
+
+    def meanwhile() -> None:
+        for number in range(30):
+            log.append_as_leader(make_batch(b"later" * 40, producer=(8, 0, 6 + number)), 5)
+        log.update_high_watermark(log.log_end_offset)
+        log.maybe_increment_log_start_offset(20, LogStartOffsetIncrementReason.SEGMENT_DELETION)
+        assert log.delete_old_segments() > 0
+        assert manager.delete_log("plain", 3)
+
+    result = audit(env, [LOG_DIR], OPTIONS, Meddled(env, meanwhile))
+    assert [row for row in result.findings if row["severity"] != "note"] == []
+    assert [row["topic"] for row in result.partitions if row["records"]] == ["orders"]
+    manager.abandon()
+
+
+def test_damage_stays_damage_whatever_a_broker_does_meanwhile() -> None:
+    env = FaultEnv()
+    manager = written(env, stop=False)
+    log = manager.get_or_create_log("orders", 0, TOPIC_ID)
+    path = DAMAGES["crc_of_a_batch"].do(env, 1)
+
+    def meanwhile() -> None:
+        for number in range(30):
+            log.append_as_leader(make_batch(b"later" * 40, producer=(8, 0, 6 + number)), 5)
+
+    log.flush()
+    result = audit(env, [LOG_DIR], OPTIONS, Meddled(env, meanwhile))
+    assert path in {row["path"] for row in result.findings if row["check"] == "crc"}
+    manager.abandon()

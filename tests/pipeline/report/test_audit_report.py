@@ -6,9 +6,10 @@ from pipeline.audit.audit import AuditResult, audit
 from pipeline.audit.engines import LocalEngine
 from pipeline.audit.plan import AuditOptions
 from pipeline.report import audit_report, compact_report
+from pipeline.report.figures import GREEN, RED
 from pipeline.report.page import Page
 from tests.pipeline.audit.damages import DAMAGES
-from tests.pipeline.report.reading import read, texts
+from tests.pipeline.report.reading import read, shapes, texts
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0
 from tests.storage.verified import LOG_DIR, written
@@ -106,3 +107,40 @@ def test_an_empty_directory_has_reports_too() -> None:
     result = audit(env, [LOG_DIR], options, LocalEngine(env))
     read(audit_report.page_of(result))
     read(compact_report.page_of(result))
+
+
+def test_many_segments_and_odd_times_do_not_spoil_the_figure() -> None:
+    result = audited()
+    first = result.segments[0]
+    many = [
+        {**first, "base_offset": at, "errors": int(at == 700), "last_timestamp": first["last_timestamp"]}
+        for at in range(1000)
+    ]
+    many[5]["last_timestamp"] = many[5]["last_timestamp"].replace(year=9000)
+    many[6]["first_timestamp"] = many[6]["first_timestamp"].replace(year=1970)
+    page = audit_report.page_of(result._replace(segments=many))
+    (figure,) = (
+        each for section in page.sections for each in section.figures if each.title == "Segments in time"
+    )
+    assert shapes(figure, RED) == 2, "one stretch, and one in the legend"
+    assert shapes(figure, GREEN) <= audit_report.STRETCHES_IN_A_ROW
+    assert "9000" not in figure.alt
+    assert "1970" not in figure.alt
+
+
+def test_directories_of_one_name_are_told_apart() -> None:
+    result = audited()
+    both = [
+        {**row, "log_dir": f"/mnt/{broker}/data"} for broker in ("one", "two") for row in result.partitions
+    ]
+    segments = [
+        {**row, "log_dir": f"/mnt/{broker}/data"} for broker in ("one", "two") for row in result.segments
+    ]
+    drawn = figures(audit_report.page_of(result._replace(partitions=both, segments=segments)))
+    assert {"one/data/orders-0", "two/data/orders-0"} <= set(drawn["Segments in time"])
+
+
+def test_long_tables_are_cut() -> None:
+    table = audit_report.cut(("n",), [(at,) for at in range(1200)], "All")
+    assert (len(table.rows), table.note) == (1000, "200 more are in the Parquet tables.")
+    assert audit_report.cut(("n",), [(1,)], "All").note == ""

@@ -13,6 +13,7 @@ from pipeline.report.figures import (
     RED,
     Series,
     Span,
+    binary_step,
     columns,
     in_bytes,
     in_unit,
@@ -83,6 +84,13 @@ def test_one_moment_alone_can_be_drawn() -> None:
 )
 def test_bytes_as_people_read_them(value: int, text: str) -> None:
     assert in_bytes(value) == text
+
+
+@pytest.mark.parametrize(
+    ("limit", "step"), [(0, 1), (6, 1), (1 << 20, 1 << 18), (6_000, 1024), (7_000, 2048)]
+)
+def test_bytes_are_cut_in_powers_of_two(limit: int, step: int) -> None:
+    assert binary_step(limit) == step
 
 
 def test_numbers_as_people_read_them() -> None:
