@@ -115,10 +115,7 @@ class SparseIndex:
         somebody has cut is the end of the process. Empty where there is no file. Raises OSError.
         """
         size = cls.ENTRY.size
-        try:
-            data = env.read_file(path)
-        except FileNotFoundError:
-            data = b""
+        data = _before_the_room(env, path)
         used = -(-len(data.rstrip(b"\0")) // size) * size
         index = cls(env, path, base_offset, len(data))
         index.take_bulk(data[: min(used, len(data) // size * size)])
@@ -240,6 +237,21 @@ class SparseIndex:
 
     def _raise_corrupt(self, why: str) -> None:
         raise CorruptIndexError(f"{self.path}: {why}")
+
+
+def _before_the_room(env: Env, path: str) -> bytes:
+    """A file up to a piece that is zeros throughout: of the 10 MiB of an active segment's index most are room."""
+    try:
+        file = env.open(path, write=False)
+    except FileNotFoundError:
+        return b""
+    data = bytearray()
+    try:
+        while (piece := file.pread(BULK_BYTES, len(data))).count(0) < len(piece):
+            data += piece
+    finally:
+        file.close()
+    return bytes(data)
 
 
 def _valid_entries(env: Env, path: str, entry_size: int) -> int:

@@ -114,16 +114,21 @@ def limited(starts: Offsets, ends: Offsets, most: int) -> Offsets:
         for topic, partitions in ends.items()
         for number, end in partitions.items()
     }
-    total = sum(sizes.values())
-    if total <= most:
+    there = sum(sizes.values())
+    if there <= most:
         return ends
     left = most
     found: Offsets = {}
     for (topic, number), size in sorted(sizes.items(), key=lambda item: -item[1]):
-        share = min(-(-size * most // total), left, size)
+        share = min(-(-size * most // there), left, size)
         left -= share
         found.setdefault(topic, {})[number] = starts[topic][number] + share
     return found
+
+
+def total(offsets: Offsets) -> int:
+    """All of them, added up."""
+    return sum(offset for partitions in offsets.values() for offset in partitions.values())
 
 
 def offset_of(offsets: Mapping[str, Any], at: PartitionDirectory) -> int | None:

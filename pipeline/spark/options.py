@@ -14,8 +14,9 @@
     isolationLevel             read_uncommitted or read_committed; kafka.isolation.level is the same
     failOnDataLoss             true: offsets that are gone are an error
     maxOffsetsPerTrigger       so many offsets for a micro-batch at most, over all partitions
+    minOffsetsPerTrigger       a micro-batch waits for so many, but no longer than maxTriggerDelay, 15m
     minPartitions              at least so many tasks
-    rangeBytes                 bytes of .log for a task, 64m
+    rangeBytes                 bytes of .log for a task; 64m, or as much less as makes 16 tasks of 4m and more
     includeHeaders             false
     columns                    only these, with commas: what is not asked for is not decoded, nor sent to Spark
     checkCrcs                  true
@@ -57,6 +58,8 @@ _NAMES: Final = (
     "kafka.isolation.level",
     "failOnDataLoss",
     "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
     "minPartitions",
     "rangeBytes",
     "includeHeaders",
@@ -65,6 +68,8 @@ _NAMES: Final = (
     "timestampDisorder",
 )
 _ENDING: Final = 'latest, or JSON such as {"orders": {"0": 50}}'
+_DEFAULT_DELAY_MS: Final = 15 * 60_000
+_UNITS_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -100,8 +105,11 @@ class SourceOptions:
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     fail_on_data_loss: bool = True
     max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = _DEFAULT_DELAY_MS
     min_partitions: int | None = None
     range_bytes: int = DEFAULT_RANGE_BYTES
+    is_range_fixed: bool = False
     columns: tuple[str, ...] = DEFAULT_COLUMNS
     check_crc: bool = True
     disorder_ms: int | None = None
@@ -137,6 +145,9 @@ def parse_options(
         raise OptionError("startingOffsets", "latest", "a batch starts at earliest, at offsets or at a time")
     strategy = options.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
     disorder = options.number("timestampDisorder", 0)
+    least, most = options.number("minOffsetsPerTrigger", 1), options.number("maxOffsetsPerTrigger", 1)
+    if least is not None and most is not None and least > most:
+        raise OptionError("minOffsetsPerTrigger", str(least), f"no more than maxOffsetsPerTrigger, {most}")
     return SourceOptions(
         paths=options.paths(),
         topics=frozenset(options.list("subscribe")) if options.has("subscribe") else None,
@@ -147,9 +158,12 @@ def parse_options(
         latest_when_too_young=strategy == "latest",
         isolation=options.isolation(),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
-        max_offsets_per_trigger=options.number("maxOffsetsPerTrigger", 1),
+        max_offsets_per_trigger=most,
+        min_offsets_per_trigger=least,
+        max_trigger_delay_ms=options.duration_ms("maxTriggerDelay", _DEFAULT_DELAY_MS),
         min_partitions=options.number("minPartitions", 1),
         range_bytes=options.size("rangeBytes", DEFAULT_RANGE_BYTES),
+        is_range_fixed=options.has("rangeBytes"),
         columns=options.columns(),
         check_crc=options.flag("checkCrcs", True),
         disorder_ms=disorder,
@@ -215,6 +229,14 @@ class _Options:
         if parsed is None or int(parsed[1]) == 0:
             raise OptionError(name, self.get(name), "bytes, such as 67108864 or 64m")
         return int(parsed[1]) * _UNITS[parsed[2]]
+
+    def duration_ms(self, name: str, default_ms: int) -> int:
+        if not self.has(name):
+            return default_ms
+        parsed = re.fullmatch(r"(\d+)\s*(ms|s|m|min|h|d)?", self.get(name).lower())
+        if parsed is None:
+            raise OptionError(name, self.get(name), "a time such as 500ms, 30s or 15m; without a unit in ms")
+        return int(parsed[1]) * _UNITS_MS[parsed[2] or ""]
 
     def pattern(self, name: str) -> str | None:
         if not self.has(name):

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
 from pipeline.log_reading.directories import PartitionDirectory
 from pipeline.log_reading.errors import BusyDirectoryError, DataLossError, NoSuchLogError
@@ -14,7 +15,9 @@ from storage.env import Env
 
 logger = logging.getLogger("barnabas.pipeline")
 
-_LEAST_BYTES = 64 * 1024
+USUAL_TASKS: Final = 16
+LEAST_TASK_BYTES: Final = 4 * 1024 * 1024
+_LEAST_BYTES: Final = 64 * 1024
 
 
 def plan_batch(env: Env, options: SourceOptions, wanted: Wanted) -> list[list[LogRange]]:
@@ -35,14 +38,18 @@ def plan_batch(env: Env, options: SourceOptions, wanted: Wanted) -> list[list[Lo
 def as_tasks(
     ranges: list[LogRange], options: SourceOptions, plan_again: Callable[[int], list[LogRange]] | None = None
 ) -> list[list[LogRange]]:
-    """Ranges by task; smaller ones are planned where there are to be more tasks than that makes."""
-    size = options.range_bytes
-    least = options.min_partitions
-    if least is not None and plan_again is not None:
-        total = sum(piece.size_bytes for piece in ranges)
+    """Ranges by task; smaller ones are planned where there are to be more tasks than that makes.
+
+    A log that is small, or small because it is compressed, is cut up, too: nobody knows here how many cores there are.
+    """
+    total = sum(piece.size_bytes for piece in ranges)
+    size, least = options.range_bytes, options.min_partitions
+    if least is not None:
         size = min(size, max(total // least, _LEAST_BYTES))
-        if len(ranges) < least:
-            ranges = plan_again(size)
+    elif not options.is_range_fixed:
+        size = min(size, max(total // USUAL_TASKS, LEAST_TASK_BYTES))
+    if size < options.range_bytes and plan_again is not None and len(ranges) < (least or USUAL_TASKS):
+        ranges = plan_again(size)
     return list(_together(ranges, size))
 
 

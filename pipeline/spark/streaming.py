@@ -27,6 +27,7 @@ from pipeline.spark.offsets import (
     offset_of,
     put_offset,
     starting_offset,
+    total,
 )
 from pipeline.spark.options import LATEST, SourceOptions
 from pipeline.spark.planning import as_tasks, lose, plan_between
@@ -44,6 +45,7 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._env = env or RealEnv()
         self._last_of_query: Offsets | None = None  # where a query ends that reads what is available now
+        self._last_batch_ms = 0
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name, as all below)
         """Where a new query starts. Raises LogReadingError, OptionError."""
@@ -64,9 +66,23 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """As far as a micro-batch goes from `start` on. Raises LogReadingError."""
         starts, ends = self._starts_and_ends(start)
+        if self._waits(starts, ends):
+            return start
         if isinstance(limit, ReadMaxRows):
             ends = limited(starts, ends, limit.max_rows)
         return merged(start, ends)
+
+    def _waits(self, starts: Offsets, ends: Offsets) -> bool:
+        """Whether there is too little for a micro-batch, and the last one was not long ago."""
+        least = self._options.min_offsets_per_trigger
+        if least is None or self._last_of_query is not None:
+            return False  # a query that reads what is available now would end here
+        now = self._env.now_ms()
+        is_late = now - self._last_batch_ms >= self._options.max_trigger_delay_ms
+        if not is_late and total(ends) - total(starts) < least:
+            return True
+        self._last_batch_ms = now
+        return False
 
     def _starts_and_ends(self, start: Mapping[str, Any]) -> tuple[Offsets, Offsets]:
         starts: Offsets = {}

@@ -2,11 +2,13 @@
 
 import errno
 from bisect import bisect_right
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from storage.env import write_atomically
 from storage.errors import CorruptIndexError
 from storage.index import BULK_BYTES, TAIL_BYTES, OffsetIndex, TimeIndex
 from tests.storage.fault_env import Fault, FaultEnv, from_nth
@@ -361,6 +363,24 @@ def test_an_index_that_somebody_else_is_writing(env: FaultEnv) -> None:
         assert found.lookup(BASE) == (BASE, 0)
     env.remove("/i")
     assert OffsetIndex.as_it_is(env, "/i", BASE).lookup(BASE + 9) == (BASE, 0)
+
+
+def test_the_room_of_an_index_is_not_read(env: FaultEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries, room = 20_000, 10 << 20
+    data = b"".join(OffsetIndex.ENTRY.pack(number, 5 * number) for number in range(1, entries + 1))
+    write_atomically(env, "/i", data + bytes(room - len(data)))
+    read: list[int] = []
+    file = env.open("/i")
+    pread = type(file).pread
+
+    def counted(self: Any, length: int, position: int) -> bytes:
+        read.append(length)
+        return pread(self, length, position)
+
+    monkeypatch.setattr(type(file), "pread", counted)
+    found = OffsetIndex.as_it_is(env, "/i", BASE)
+    assert (found.entries, found.last_offset) == (entries, BASE + entries)
+    assert sum(read) <= len(data) + 2 * BULK_BYTES
 
 
 def test_a_time_index_that_somebody_else_is_writing(env: FaultEnv) -> None:

@@ -63,6 +63,8 @@ def test_the_rest() -> None:
         startingOffsetsByTimestampStrategy="latest",
         failOnDataLoss="False",
         maxOffsetsPerTrigger="10",
+        minOffsetsPerTrigger="5",
+        maxTriggerDelay="2 min",
         minPartitions="4",
         rangeBytes="8MB",
         checkCrcs="false",
@@ -72,6 +74,9 @@ def test_the_rest() -> None:
     assert found.latest_when_too_young
     assert not found.fail_on_data_loss
     assert (found.max_offsets_per_trigger, found.min_partitions, found.range_bytes) == (10, 4, 8 << 20)
+    assert (found.min_offsets_per_trigger, found.max_trigger_delay_ms) == (5, 120_000)
+    assert parse(maxTriggerDelay="250").max_trigger_delay_ms == 250
+    assert parse().max_trigger_delay_ms == 900_000
     assert not found.check_crc
     assert found.disorder_ms == 60_000
     assert found.columns == COLUMNS
@@ -101,6 +106,8 @@ def test_the_rest() -> None:
         ({"isolationLevel": "serializable"}, "read_uncommitted or read_committed"),
         ({"failOnDataLoss": "maybe"}, "true or false"),
         ({"maxOffsetsPerTrigger": "0"}, "a whole number, 1 or more"),
+        ({"maxTriggerDelay": "soon"}, "a time such as 500ms, 30s or 15m"),
+        ({"minOffsetsPerTrigger": "7", "maxOffsetsPerTrigger": "6"}, "no more than maxOffsetsPerTrigger, 6"),
         ({"rangeBytes": "64q"}, "bytes, such as 67108864 or 64m"),
         ({"columns": "value,value"}, "some of key, value, topic"),
         ({"columns": "velue"}, "some of key, value, topic"),

@@ -14,7 +14,7 @@ from pipeline.log_reading.range_reader import Reading
 from pipeline.spark.filters import Wanted
 from pipeline.spark.offsets import Offsets, limited, merged
 from pipeline.spark.options import OptionError, parse_options
-from pipeline.spark.planning import plan_batch, plan_between
+from pipeline.spark.planning import LEAST_TASK_BYTES, USUAL_TASKS, as_tasks, plan_batch, plan_between
 from storage.checkpoints import LOG_START_OFFSET_CHECKPOINT, OffsetCheckpointFile
 from tests.pipeline.log_reading.reading import only_partition, rows_in
 from tests.storage.fault_env import FaultEnv
@@ -109,6 +109,23 @@ def test_as_many_tasks_as_are_asked_for(env: FaultEnv) -> None:
         planned = tasks(env, rangeBytes=size)
         assert all(sum(piece.size_bytes for piece in task) <= 2 * int(size) for task in planned)
         assert planned[0][0].first_offset == 5
+
+
+def test_small_logs_are_cut_up_too() -> None:
+    """Unless it is said how large a task is."""
+    ranges = [LogRange("t", number, f"/t-{number}", 0, 10, size_bytes=6 << 20) for number in range(4)]
+    asked: list[int] = []
+
+    def plan_again(range_bytes: int) -> list[LogRange]:
+        asked.append(range_bytes)
+        return [piece._replace(size_bytes=3 << 20) for piece in ranges for _ in range(2)]
+
+    assert len(as_tasks(ranges, parse_options({"path": "/x"}), plan_again)) == 8
+    assert asked == [LEAST_TASK_BYTES]
+    assert len(as_tasks(ranges, parse_options({"path": "/x", "rangeBytes": "64m"}), plan_again)) == 1
+    large = [ranges[0]._replace(size_bytes=64 << 20)] * USUAL_TASKS
+    assert as_tasks(large, parse_options({"path": "/x"}), plan_again) == [[piece] for piece in large]
+    assert asked == [LEAST_TASK_BYTES]
 
 
 def test_a_micro_batch(env: FaultEnv) -> None:
