@@ -82,14 +82,13 @@ def produce(
             failed.append(error)
 
     for number, value in enumerate(values):
-        client.produce(
-            topic,
-            value,
-            keys[number] if keys else None,
-            partition,
-            on_delivery=delivered,
-            timestamp=timestamps[number] if timestamps else 0,
-        )
+        key, timestamp = keys[number] if keys else None, timestamps[number] if timestamps else 0
+        while True:
+            try:
+                client.produce(topic, value, key, partition, on_delivery=delivered, timestamp=timestamp)
+                break
+            except BufferError:
+                client.poll(0.1)  # the queue is full
         client.poll(0)
     assert client.flush(LIMIT_S) == 0
     assert not failed
