@@ -24,7 +24,7 @@ extra = $(BIN)/python -c 'import sys, tomllib; \
   | $(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement /dev/stdin
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports conformance bench profile docs interpreted clean
+.PHONY: help run test check lint types imports spark conformance bench profile docs interpreted clean
 
 help: ## Shows this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,24 +35,33 @@ $(VENV)/.run: pyproject.toml setup.py $(COMPILED)
 	@echo "Setting up $(VENV) (two minutes the first time, for the C compiler; less for what has changed)"
 	@touch $@.begun
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EDITABLE) .
-	@$(BIN)/python -m compileall -q broker config protocol storage
+	@$(BIN)/python -m compileall -q broker config pipeline protocol storage
 	@mv $@.begun $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/.run
 	@$(call extra,test lint)
 	@touch $@
 
+# Spark is 1.2 GB of jars: only what runs it waits for that.
+$(VENV)/.spark: pyproject.toml | $(VENV)/.test
+	@echo "Bringing PySpark into $(VENV) (450 MB, the first time only)"
+	@$(call extra,spark)
+	@touch $@
+
 run: $(VENV)/.run ## Starts a broker on 127.0.0.1:9092, configured by config/server.properties
 	@exec $(BIN)/barnabas serve $(PROPERTIES)
 
 test: $(VENV)/.test ## Proves that it works: units, properties, stock Python clients, crashes
-	$(BIN)/python -m pytest -m 'not slow and not conformance'
+	$(BIN)/python -m pytest -m 'not slow and not conformance and not spark'
 	@! ls *__mypyc*.so > /dev/null 2>&1 || { echo 'Once more as plain Python: the path of a request'; \
 	  BARNABAS_INTERPRETED=1 $(BIN)/python -m pytest -q -m 'not slow and not conformance' $(TWICE); }
 
-conformance: $(VENV)/.test ## Holds Barnabas against Apache Kafka itself (needs Java 17 and Maven)
+spark: $(VENV)/.spark ## Runs what needs Spark (Java 17)
+	$(BIN)/python -m pytest -m spark
+
+conformance: $(VENV)/.spark ## Holds Barnabas against Apache Kafka itself (needs Java 17 and Maven)
 	$(BIN)/python -m tests.conformance.kafka_jars
-	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder --durations=40 --durations-min=5 -m 'slow or conformance'
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder --durations=40 --durations-min=5 -m 'slow or conformance or spark'
 
 check: lint types imports ## Lint, types and the import contract
 

@@ -38,6 +38,7 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
     "compaction": Benchmark("bench_compaction", "compaction of a large log, beside Apache Kafka's cleaner"),
     "moves": Benchmark("bench_moves", "a replica that moves between log directories, beside Apache Kafka"),
     "metadata": Benchmark("bench_metadata_log", "the metadata log: changes, start, snapshots"),
+    "ingest": Benchmark("bench_ingest", "ingest through Spark's Kafka connector, beside Apache Kafka"),
     "storage": Benchmark("bench_storage", "append, read and recover"),
     "records": Benchmark("bench_records", "the loop over records"),
     "micro": Benchmark("micro", "what each step of a request costs, without sockets or clients"),

@@ -1,5 +1,7 @@
 """The command line: `barnabas serve`, and the other commands, each imported when it is asked for (LAZY_COMMANDS).
 
+Packages that are not ours to know bring commands by entry points of the group `barnabas.commands`, as `pipeline` does.
+
 A plain line for `serve` does not come here: broker/__main__.py reads it.
 
 Exit codes: 0 stopped in order, 1 could not start or had to stop, 2 the command line or the configuration is wrong.
@@ -10,11 +12,15 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from broker.serving import load_config
 from broker.serving import serve as start
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -43,20 +49,35 @@ LAZY_COMMANDS = {
     "log": "broker.tools.log_verify:log",
     "storage": "broker.storage_cli:storage",
 }
+ENTRY_POINTS = "barnabas.commands"
 
 
 class LazyGroup(click.Group):
     """A group that imports a command other than `serve` when it is asked for: `serve` has to start quickly."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*super().list_commands(ctx), *LAZY_COMMANDS]
+        return [*super().list_commands(ctx), *LAZY_COMMANDS, *sorted(_brought())]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in LAZY_COMMANDS:
             module, _, name = LAZY_COMMANDS[cmd_name].partition(":")
             command: click.Command = getattr(import_module(module), name)
             return command
-        return super().get_command(ctx, cmd_name)
+        known = super().get_command(ctx, cmd_name)
+        if known is not None:
+            return known
+        entry = _brought().get(cmd_name)
+        if entry is None:
+            return None
+        brought: click.Command = entry.load()
+        return brought
+
+
+def _brought() -> dict[str, EntryPoint]:
+    """The commands of other packages. Looking for them takes milliseconds, so only a line that no other is for does."""
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
 
 
 def show_version(context: click.Context, _: click.Parameter, value: bool) -> None:

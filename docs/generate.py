@@ -1,4 +1,4 @@
-"""Writes what is derived: docs/configuration.md, docs/apis.md, docs/cli.md, docs/performance.md, tables in others.
+"""Writes what is derived: docs/configuration.md, docs/apis.md, docs/cli.md, docs/performance.md, parts of others.
 
 python docs/generate.py           writes them
 python docs/generate.py --check   exits with 1 and says which differ; the tests do this
@@ -11,16 +11,21 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+import click
+
 from bench import document, results
 from bench import readme as figures
 from broker import handlers
 from broker.admin.reference import render as render_commands
+from broker.admin.reference import render_command
 from broker.request import REGISTRY
 from config.reference import render
+from pipeline.cli import pipeline
 from protocol.api_keys import ApiKey, request_type
 
 ROOT: Final = Path(__file__).parent.parent
 BEGIN: Final = "<!-- generated: `make docs` writes this part from the registry of handlers -->\n"
+BEGIN_COMMANDS: Final = "<!-- generated: `make docs` writes this part from the commands themselves -->\n"
 END: Final = "<!-- end of the generated part -->\n"
 FIGURES: Final = "<!-- figures: {name} -->\n"
 END_OF_FIGURES: Final = "<!-- end of the figures -->\n"
@@ -98,6 +103,20 @@ def api_document() -> str:
     )
 
 
+def with_pipeline_commands(path: Path) -> str:
+    """The document with the pipeline's commands and their options; it needs neither PySpark nor Java."""
+    before, rest = path.read_text().split(BEGIN_COMMANDS)
+    _, after = rest.split(END)
+    context = click.Context(pipeline)
+    commands = {name: pipeline.get_command(context, name) for name in pipeline.list_commands(context)}
+    parts = [
+        render_command(f"pipeline {name}", each, left_out=())
+        for name, each in commands.items()
+        if each is not None
+    ]
+    return before + BEGIN_COMMANDS + "\n" + "\n".join(parts) + "\n" + END + after
+
+
 def with_figures(path: Path, name: str) -> str:
     """A document with the tables of a benchmark's section where it says so."""
     begin = FIGURES.format(name=name)
@@ -120,6 +139,7 @@ def documents() -> dict[Path, str]:
         ROOT / "docs" / "cli.md": render_commands(),
         ROOT / "docs" / "configuration.md": render(),
         ROOT / "docs" / "multicore.md": with_figures(ROOT / "docs" / "multicore.md", "cores"),
+        ROOT / "docs" / "pipeline.md": with_pipeline_commands(ROOT / "docs" / "pipeline.md"),
         ROOT / "docs" / "performance.md": results.render(),
     }
 

@@ -15,7 +15,7 @@ entry lies beyond the base offset; after a crash the indexes of every segment th
 """
 
 import struct
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 from protocol.records.searching import count_at_most
 from storage.env import Env, Mapping, read_fully, write_fully
@@ -106,6 +106,25 @@ class SparseIndex:
             self.preallocate()  # opened after a clean stop, which trimmed it
         self._tail += entry
         self.entries += 1
+
+    @classmethod
+    def as_it_is(cls, env: Env, path: str, base_offset: int) -> Self:
+        """What a file holds now, for somebody who only looks: a broker may be at work in it.
+
+        Zeros at its end are room, and what is cut off is left out. Nothing is mapped: to touch a map of a file that
+        somebody has cut is the end of the process. Empty where there is no file. Raises OSError.
+        """
+        size = cls.ENTRY.size
+        data = _before_the_room(env, path)
+        used = -(-len(data.rstrip(b"\0")) // size) * size
+        index = cls(env, path, base_offset, len(data))
+        index.take_bulk(data[: min(used, len(data) // size * size)])
+        return index
+
+    def take_bulk(self, entries: bytes) -> None:
+        """The whole of the entries at once; they are in memory only until the index is trimmed."""
+        self._tail = bytearray(entries)
+        self.entries = len(entries) // self.ENTRY.size
 
     def begin_bulk(self) -> None:
         """Empties the index to be built anew: entries are collected and written many at a time, until it is trimmed."""
@@ -220,6 +239,21 @@ class SparseIndex:
         raise CorruptIndexError(f"{self.path}: {why}")
 
 
+def _before_the_room(env: Env, path: str) -> bytes:
+    """A file up to a piece that is zeros throughout: of the 10 MiB of an active segment's index most are room."""
+    try:
+        file = env.open(path, write=False)
+    except FileNotFoundError:
+        return b""
+    data = bytearray()
+    try:
+        while (piece := file.pread(BULK_BYTES, len(data))).count(0) < len(piece):
+            data += piece
+    finally:
+        file.close()
+    return bytes(data)
+
+
 def _valid_entries(env: Env, path: str, entry_size: int) -> int:
     """Entries by the length of the file; the preallocated tail of an index that was never trimmed counts too."""
     size = env.size(path)
@@ -269,9 +303,7 @@ class OffsetIndex(SparseIndex):
         self.last_offset, self._last_position = self.base_offset, 0
 
     def take_bulk(self, entries: bytes) -> None:
-        """The whole of the entries at once, after `begin_bulk`; they are written when the index is trimmed."""
-        self._tail = bytearray(entries)
-        self.entries = len(entries) // self.ENTRY.size
+        super().take_bulk(entries)
         if entries:
             relative, self._last_position = self.ENTRY.unpack_from(entries, len(entries) - self.ENTRY.size)
             self.last_offset = self.base_offset + relative
@@ -359,9 +391,7 @@ class TimeIndex(SparseIndex):
         self.last_timestamp, self.last_offset = NO_TIMESTAMP, self.base_offset
 
     def take_bulk(self, entries: bytes) -> None:
-        """The whole of the entries at once, after `begin_bulk`; they are written when the index is trimmed."""
-        self._tail = bytearray(entries)
-        self.entries = len(entries) // self.ENTRY.size
+        super().take_bulk(entries)
         if entries:
             self.last_timestamp, relative = self.ENTRY.unpack_from(entries, len(entries) - self.ENTRY.size)
             self.last_offset = self.base_offset + relative

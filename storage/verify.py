@@ -13,7 +13,11 @@ the directory meanwhile. What a broker does between two looks at a partition is 
 
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict, Unpack
+
+from storage.checkpoints import LEADER_EPOCH_CHECKPOINT, META_PROPERTIES, PARTITION_METADATA
+from storage.segment_files import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from storage.snapshots import SNAPSHOT_SUFFIX
 
 
 class Severity(StrEnum):
@@ -22,6 +26,44 @@ class Severity(StrEnum):
     ERROR = "error"
     WARNING = "warning"
     NOTE = "note"
+
+
+class Check(StrEnum):
+    """What was looked at when a finding was made."""
+
+    NAMES = "names"
+    IDENTITY = "identity"
+    CHECKPOINTS = "checkpoints"
+    BATCHES = "batches"
+    CRC = "crc"
+    RECORDS = "records"
+    OFFSETS = "offsets"
+    SEQUENCES = "sequences"
+    TIMESTAMPS = "timestamps"
+    LEADER_EPOCHS = "leader-epochs"
+    OFFSET_INDEX = "offset-index"
+    TIME_INDEX = "time-index"
+    TRANSACTION_INDEX = "transaction-index"
+    SNAPSHOTS = "snapshots"
+
+
+_CHECK_BY_SUFFIX: Final = (
+    (OFFSET_INDEX_SUFFIX, Check.OFFSET_INDEX),
+    (TIME_INDEX_SUFFIX, Check.TIME_INDEX),
+    (TXN_INDEX_SUFFIX, Check.TRANSACTION_INDEX),
+    (SNAPSHOT_SUFFIX, Check.SNAPSHOTS),
+    (LOG_SUFFIX, Check.BATCHES),
+    (LEADER_EPOCH_CHECKPOINT, Check.LEADER_EPOCHS),
+    (PARTITION_METADATA, Check.IDENTITY),
+    (META_PROPERTIES, Check.IDENTITY),
+    ("-checkpoint", Check.CHECKPOINTS),
+    (".checkpoint", Check.CHECKPOINTS),
+)
+
+
+def check_of(path: str) -> Check:
+    """What a file is looked at for, as far as its name says it."""
+    return next((check for suffix, check in _CHECK_BY_SUFFIX if path.endswith(suffix)), Check.NAMES)
 
 
 class Finding(NamedTuple):
@@ -34,6 +76,7 @@ class Finding(NamedTuple):
     remedy: str = ""
     position: int | None = None
     offset: int | None = None
+    check: Check = Check.NAMES
 
 
 LEFT_ALONE: Final = "a start leaves it alone"
@@ -50,9 +93,20 @@ class Counts:
         self.directories = self.partitions = self.segments = self.files = 0
         self.batches = self.records = self.bytes = 0
 
+    def as_dict(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
     def add(self, other: "Counts") -> None:
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class Where(TypedDict, total=False):
+    """Where a finding is, in bytes and by offset, and what it is about."""
+
+    position: int | None
+    offset: int | None
+    check: Check
 
 
 class Findings:
@@ -75,21 +129,24 @@ class Findings:
         *,
         position: int | None = None,
         offset: int | None = None,
+        check: Check | None = None,
     ) -> None:
-        self.all.append(Finding(severity, path, problem, expected, remedy, position, offset))
+        """`check`: where the file's name does not say it, as for all that is found in a .log."""
+        found = Finding(severity, path, problem, expected, remedy, position, offset, check or check_of(path))
+        self.all.append(found)
 
     def error(
-        self, path: str, problem: str, expected: str = "", remedy: str = "", **where: int | None
+        self, path: str, problem: str, expected: str = "", remedy: str = "", **where: Unpack[Where]
     ) -> None:
         self.add(Severity.ERROR, path, problem, expected, remedy, **where)
 
     def warning(
-        self, path: str, problem: str, expected: str = "", remedy: str = "", **where: int | None
+        self, path: str, problem: str, expected: str = "", remedy: str = "", **where: Unpack[Where]
     ) -> None:
         self.add(Severity.WARNING, path, problem, expected, remedy, **where)
 
     def note(
-        self, path: str, problem: str, expected: str = "", remedy: str = "", **where: int | None
+        self, path: str, problem: str, expected: str = "", remedy: str = "", **where: Unpack[Where]
     ) -> None:
         self.add(Severity.NOTE, path, problem, expected, remedy, **where)
 
@@ -144,3 +201,8 @@ class SameAgain:
     @property
     def all(self) -> list[Finding]:
         return self._kept
+
+
+def without_path(path: str, error: Exception) -> str:
+    """The message without the path, which a finding has already."""
+    return str(error).removeprefix(path).lstrip(": ")

@@ -2,36 +2,27 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from protocol.wire import uuid_from_string
 from storage.checkpoints import (
     CLEAN_SHUTDOWN,
-    CLEANER_OFFSET_CHECKPOINT,
-    HIGH_WATERMARK_CHECKPOINT,
     LOCK,
-    LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
     PARTITION_METADATA,
-    RECOVERY_POINT_CHECKPOINT,
     MetaProperties,
-    OffsetCheckpointFile,
     TopicPartition,
 )
 from storage.disk_space import RESERVE_FILE
 from storage.env import Env
-from storage.errors import CorruptCheckpointError, InconsistentMetadataError
+from storage.errors import InconsistentMetadataError
 from storage.segment_files import LOG_SUFFIX
-from storage.verify import LEFT_ALONE, REMOVED, Counts, Finding, Findings, Severity, Situation
+from storage.verify import LEFT_ALONE, REMOVED, Counts, Finding, Findings, Situation
 from storage.verify_batches import SNAPSHOT_FILE, verify_batches
+from storage.verify_checkpoints import CHECKPOINTS, Checkpoints
 from storage.verify_partition import LogRange, verify_partition
 
-CHECKPOINTS: Final = (
-    RECOVERY_POINT_CHECKPOINT,
-    LOG_START_OFFSET_CHECKPOINT,
-    HIGH_WATERMARK_CHECKPOINT,
-    CLEANER_OFFSET_CHECKPOINT,
-)
 BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
 _KNOWN: Final = frozenset({*CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN, LOCK, RESERVE_FILE})
 _PARTITION: Final = re.compile(r"(.+)-(\d+)")
@@ -58,6 +49,46 @@ class Progress(NamedTuple):
     path: str
 
 
+class PartitionToVerify(NamedTuple):
+    """A partition's directory, the log directory with its checkpoints, and what these said at first."""
+
+    path: str
+    log_dir: str
+    key: TopicPartition
+    situation: Situation
+
+    def situation_now(self, env: Env) -> Situation:
+        """What they say now: a broker at work writes them."""
+        return Checkpoints(env, self.log_dir, Findings(self.log_dir)).situation(self.key)
+
+
+Verified = tuple[Findings, LogRange] | None
+"""What there is to say of a partition, and where its log is; None where it was deleted meanwhile."""
+
+VerifyPartitions = Callable[[Sequence[PartitionToVerify]], Iterator[Verified]]
+"""Looks at partitions, and answers in their order."""
+
+
+class _LogDir:
+    """A directory that is looked at: one of log.dirs, or a partition by itself."""
+
+    __slots__ = ("checkpoints", "findings", "is_partition", "partitions", "path")
+
+    def __init__(self, env: Env, path: str, names: list[str] | None) -> None:
+        """`names` are those of its partitions, None for a partition."""
+        self.path = path
+        self.is_partition = names is None
+        parent, _, name = path.rstrip("/").rpartition("/")
+        log_dir = (parent or ".") if names is None else path
+        self.findings = Findings(log_dir)
+        self.checkpoints = Checkpoints(env, log_dir, self.findings)
+        inside = [(path, name)] if names is None else [(f"{path}/{each}", each) for each in names]
+        keys = [(each, _key_of(name) or (name, -1)) for each, name in inside]
+        self.partitions = [
+            PartitionToVerify(each, log_dir, key, self.checkpoints.situation(key)) for each, key in keys
+        ]
+
+
 class Verification:
     """Looks at directories one after the other; `findings` and `counts` grow as it goes."""
 
@@ -68,17 +99,27 @@ class Verification:
         "_known_as",
         "_on_progress",
         "_total_bytes",
+        "_verify_partitions",
         "counts",
         "findings",
     )
 
     def __init__(
-        self, env: Env, *, is_deep: bool = True, on_progress: Callable[[Progress], None] = lambda _: None
+        self,
+        env: Env,
+        *,
+        is_deep: bool = True,
+        on_progress: Callable[[Progress], None] = lambda _: None,
+        verify_partitions: VerifyPartitions | None = None,
     ) -> None:
-        """`is_deep`: batches are unpacked and their records checked, too."""
+        """`is_deep`: batches are unpacked and their records checked, too.
+
+        `verify_partitions`: who does the work, if it is not to be done here; `is_deep` and progress are his then.
+        """
         self._env = env
         self._is_deep = is_deep
         self._on_progress = on_progress
+        self._verify_partitions = verify_partitions or self._one_after_the_other
         self._known_as: dict[TopicPartition, str] = {}
         self._done_bytes = self._total_bytes = 0
         self.findings: list[Finding] = []
@@ -96,16 +137,16 @@ class Verification:
                 raise NotALogDirectoryError(
                     f"{path} has no meta.properties, no partitions and no segments in it"
                 )
-        partitions = {path: self._partitions(path) for path in paths if not self._is_partition(path)}
-        all_partitions = [path for path in paths if path not in partitions]
-        all_partitions += [f"{path}/{name}" for path, names in partitions.items() for name in names]
-        self._total_bytes = sum(map(self._log_bytes, all_partitions))
-        for path in paths:
-            if path in partitions:
-                yield from self._log_dir(path, partitions[path])
-            else:
-                yield from self._lone_partition(path)
-        yield from self._tell(self._check_identities(list(partitions)))
+        log_dirs = [
+            _LogDir(self._env, path, None if self._is_partition(path) else self._partitions(path))
+            for path in paths
+        ]
+        partitions = [partition for log_dir in log_dirs for partition in log_dir.partitions]
+        self._total_bytes = sum(self._log_bytes(partition.path) for partition in partitions)
+        verified = self._verify_partitions(partitions)
+        for log_dir in log_dirs:
+            yield from self._log_dir(log_dir, verified)
+        yield from self._tell(self._check_identities([one.path for one in log_dirs if not one.is_partition]))
 
     # -- what is where --
 
@@ -142,58 +183,53 @@ class Verification:
         self.counts.add(findings.counts)
         yield from findings.all
 
-    def _lone_partition(self, path: str) -> Iterator[Finding]:
-        parent, _, name = path.rstrip("/").rpartition("/")
-        key = _key_of(name) or (name, -1)
-        checkpoints = Checkpoints(self._env, parent or ".", Findings(parent))
-        findings, _ = self._look_at(path, checkpoints, key)
-        yield from self._tell(findings)
+    def _one_after_the_other(self, partitions: Sequence["PartitionToVerify"]) -> Iterator[Verified]:
+        """Here and now."""
+        for partition in partitions:
 
-    def _look_at(
-        self, path: str, checkpoints: "Checkpoints", key: TopicPartition
-    ) -> tuple[Findings, LogRange]:
-        """The findings in a partition, and where its log begins and ends."""
+            def on_progress(read: int, path: str = partition.path) -> None:
+                self._done_bytes += read
+                self._on_progress(Progress(self._done_bytes, self._total_bytes, path))
 
-        def on_progress(read: int) -> None:
-            self._done_bytes += read
-            self._on_progress(Progress(self._done_bytes, self._total_bytes, path))
-
-        return verify_partition(
-            self._env,
-            path,
-            checkpoints.situation(key),
-            lambda: checkpoints.again().situation(key),
-            is_deep=self._is_deep,
-            on_progress=on_progress,
-        )
-
-    def _log_dir(self, path: str, names: list[str]) -> Iterator[Finding]:
-        findings = Findings(path)
-        findings.counts.directories += 1
-        checkpoints = Checkpoints(self._env, path, findings)
-        self._check_names(path, findings)
-        if self._env.exists(f"{path}/{BOOTSTRAP_FILE}"):
-            findings.all += verify_batches(self._env, f"{path}/{BOOTSTRAP_FILE}", findings.counts)
-        yield from self._tell(findings)
-        ranges: dict[TopicPartition, LogRange] = {}
-        for name in names:
-            key = _key_of(name)
-            assert key is not None
-            partition_path = f"{path}/{name}"
             try:
-                found, ranges[key] = self._look_at(partition_path, checkpoints, key)
-                found.all += self._kraft_snapshots(partition_path, found.counts)
+                yield verify_partition(
+                    self._env,
+                    partition.path,
+                    partition.situation,
+                    partial(partition.situation_now, self._env),
+                    is_deep=self._is_deep,
+                    on_progress=on_progress,
+                )
             except FileNotFoundError:
-                if self._env.exists(partition_path):
+                if self._env.exists(partition.path):
                     raise
+                yield None
+
+    def _log_dir(self, log_dir: "_LogDir", verified: Iterator[Verified]) -> Iterator[Finding]:
+        path, findings = log_dir.path, log_dir.findings
+        if not log_dir.is_partition:
+            findings.counts.directories += 1
+            self._check_names(path, findings)
+            if self._env.exists(f"{path}/{BOOTSTRAP_FILE}"):
+                findings.all += verify_batches(self._env, f"{path}/{BOOTSTRAP_FILE}", findings.counts)
+            yield from self._tell(findings)
+        ranges: dict[TopicPartition, LogRange] = {}
+        for partition in log_dir.partitions:
+            looked = next(verified)
+            if looked is None:
                 continue  # its topic was deleted meanwhile
-            if not _ODD.fullmatch(name):
-                self._check_twice(key, partition_path, found)
+            found, ranges[partition.key] = looked
+            if not log_dir.is_partition:
+                found.all += self._kraft_snapshots(partition.path, found.counts)
+                if not _ODD.fullmatch(partition.path.rpartition("/")[2]):
+                    self._check_twice(partition.key, partition.path, found)
             yield from self._tell(found)
-        yield from self._tell(checkpoints.check(ranges))
+        if not log_dir.is_partition:
+            yield from self._tell(log_dir.checkpoints.check(ranges))
 
     def _kraft_snapshots(self, path: str, counts: Counts) -> Iterator[Finding]:
-        for name in sorted(self._env.listdir(path)):
+        names = sorted(self._env.listdir(path)) if self._env.exists(path) else []
+        for name in names:
             if SNAPSHOT_FILE.fullmatch(name):
                 yield from verify_batches(self._env, f"{path}/{name}", counts)
 
@@ -297,104 +333,3 @@ def _is_uuid(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-class Checkpoints:
-    """The checkpoints of a log directory, read before the logs are: these only grow."""
-
-    __slots__ = ("_env", "_files", "_findings", "_offsets", "_path", "is_clean")
-
-    def __init__(self, env: Env, path: str, findings: Findings) -> None:
-        """What cannot be read goes into `findings`."""
-        self._env = env
-        self._path = path
-        self._findings = findings
-        self._files = {name: OffsetCheckpointFile(env, f"{path}/{name}") for name in CHECKPOINTS}
-        self.is_clean = env.exists(f"{path}/{CLEAN_SHUTDOWN}")
-        self._offsets = {name: self._read(name) for name in CHECKPOINTS}
-
-    def _read(self, name: str) -> dict[TopicPartition, int]:
-        path = f"{self._path}/{name}"
-        try:
-            offsets = self._files[name].read()
-        except CorruptCheckpointError as error:
-            self._findings.error(
-                path,
-                str(error).removeprefix(path).lstrip(": "),
-                "a version, the number of entries, and topic, partition and offset of each",
-                "a start goes on without it, which costs time and no data",
-            )
-            return {}
-        self._findings.counts.files += self._env.exists(path)
-        for (topic, partition), offset in offsets.items():
-            if offset < 0 or partition < 0:
-                self._findings.error(path, f"{topic} {partition} {offset}", "no negative numbers")
-        return offsets
-
-    def again(self) -> "Checkpoints":
-        """As they are now: a broker at work writes them."""
-        return Checkpoints(self._env, self._path, Findings(self._path))
-
-    def situation(self, key: TopicPartition) -> Situation:
-        """What they say of one partition."""
-        has_any = self._env.exists(f"{self._path}/{RECOVERY_POINT_CHECKPOINT}")
-        return Situation(
-            self.is_clean,
-            self._offsets[RECOVERY_POINT_CHECKPOINT].get(key, 0 if has_any else None),
-            self._offsets[LOG_START_OFFSET_CHECKPOINT].get(key),
-            self._offsets[CLEANER_OFFSET_CHECKPOINT].get(key),
-        )
-
-    def check(self, ranges: dict[TopicPartition, LogRange]) -> Findings:
-        """Holds each entry against the log that it speaks of; `ranges` has where each log begins and ends."""
-        findings = Findings(self._path)
-        for name in CHECKPOINTS:
-            now: dict[TopicPartition, int] | None = None
-            for key, offset in self._offsets[name].items():
-                found = self._contradiction(name, offset, ranges.get(key))
-                if found is None:
-                    continue
-                now = self._now(name) if now is None else now
-                if now.get(key) == offset:  # otherwise it was truncated, or deleted, meanwhile
-                    severity, problem, expected, remedy = found
-                    text = f"{key[0]} {key[1]} {offset}: {problem}"
-                    findings.add(severity, f"{self._path}/{name}", text, expected, remedy, offset=offset)
-        return findings
-
-    def _now(self, name: str) -> dict[TopicPartition, int]:
-        try:
-            return self._files[name].read()
-        except CorruptCheckpointError:
-            return {}
-
-    def _contradiction(self, name: str, offset: int, log: LogRange | None) -> "_Contradiction | None":
-        if log is None:
-            return Severity.WARNING, "there is no such partition here", "", "a start drops the entry"
-        start, end, has_gaps = log
-        if offset <= end or end < 0:
-            return None
-        # After anything but a stop in order a power cut may have taken what is between the two.
-        severity = Severity.ERROR if self.is_clean else Severity.WARNING
-        text = f"the log ends at {end}"
-        match name:
-            case "recovery-point-offset-checkpoint":
-                # What was flushed is missing, unless compaction took the last records.
-                problem = f"{text}: what was on stable storage is missing"
-                return (
-                    Severity.WARNING if has_gaps else Severity.ERROR,
-                    problem,
-                    f"at most {end}",
-                    _AT_END,
-                )
-            case "log-start-offset-checkpoint":
-                return severity, text, f"{start} to {end}", "a start empties the log and goes on from there"
-            case "replication-offset-checkpoint":
-                problem = f"{text}: what was replicated, and not flushed, is missing"
-                return severity, problem, f"at most {end}", _AT_END
-        return Severity.WARNING, text, f"at most {end}", "the cleaner begins at the log's start again"
-
-
-_Contradiction = tuple[Severity, str, str, str]
-"""(severity, what is wrong, what would be right, what a start does)."""
-
-_AT_END: Final = "a start takes the log's end instead"

@@ -1,6 +1,5 @@
 """Verification of a partition's directory: its names, its segments one after the other, epochs, producers, topic id."""
 
-import math
 import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -9,24 +8,34 @@ from protocol.records.batch import RecordBatch
 from storage.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
-    LeaderEpochCheckpointFile,
     PartitionMetadataFile,
 )
 from storage.env import Env
 from storage.errors import CorruptCheckpointError
-from storage.offsets import NO_LEADER_EPOCH
 from storage.segment_files import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
+    segment_path,
 )
 from storage.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX
 from storage.snapshots import SNAPSHOT_SUFFIX
-from storage.verify import LEFT_ALONE, REMOVED, Findings, OnProgress, SameAgain, Severity, Situation
+from storage.verify import (
+    LEFT_ALONE,
+    REMOVED,
+    Check,
+    Findings,
+    OnProgress,
+    SameAgain,
+    Situation,
+    without_path,
+)
+from storage.verify_epochs import EpochsVerifier
+from storage.verify_looks import SegmentLook, replay, verify_segment
 from storage.verify_producers import ProducersVerifier, TransactionIndexFile
-from storage.verify_segment import Batch, SegmentVerifier
+from storage.verify_segment import Batch, SegmentOutcome
 
 LOOKS: Final = 3
 _INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
@@ -34,6 +43,10 @@ _KNOWN: Final = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA})
 _STEM: Final = re.compile(r"\d{20}")
 _KRAFT: Final = re.compile(r"quorum-state|\d{20}-\d{10}(\.checkpoint(\.deleted)?|-\w+\.checkpoint\.part)")
 _REMOTE: Final = re.compile(r"remote_log_snapshot|remote-log-.*")
+
+
+Fingerprint = list[tuple[str, int]]
+"""The names in a directory with sizes (-1: gone), as they are at a moment."""
 
 
 class LogRange(NamedTuple):
@@ -59,12 +72,25 @@ def verify_partition(
     at work deletes, rolls, truncates and compacts. `situation_now` is asked before the second look and the third.
     Raises OSError.
     """
-    before = _fingerprint(env, directory)
+    before = fingerprint(env, directory)
     partition = PartitionVerifier(env, directory, situation, is_deep=is_deep, on_progress=on_progress)
     partition.run()
+    return confirmed(env, directory, partition, before, situation_now, is_deep=is_deep)
+
+
+def confirmed(
+    env: Env,
+    directory: str,
+    partition: "PartitionVerifier",
+    before: Fingerprint,
+    situation_now: Callable[[], Situation],
+    *,
+    is_deep: bool,
+) -> tuple[Findings, LogRange]:
+    """What is left of the findings of a first look, which began when the directory was as `before`."""
     again = SameAgain(partition.findings.all)
     for _ in range(LOOKS - 1):
-        after = _fingerprint(env, directory)
+        after = fingerprint(env, directory)
         if partition.findings.are_only_notes or after == before:
             break
         before = after
@@ -77,7 +103,7 @@ def verify_partition(
     return partition.findings, partition.range
 
 
-def _fingerprint(env: Env, directory: str) -> list[tuple[str, int]]:
+def fingerprint(env: Env, directory: str) -> Fingerprint:
     """The names in a directory and their sizes, as far as those do not change by appending."""
     found = []
     for name in sorted(env.listdir(directory)):
@@ -97,13 +123,13 @@ class PartitionVerifier:
         "_epochs",
         "_has_inner_gaps",
         "_is_deep",
-        "_latest_epoch",
+        "_is_end_unknown",
         "_log_path",
         "_names",
         "_on_progress",
         "_producers",
-        "_read_again_from",
         "_situation",
+        "base_offsets",
         "end_offset",
         "findings",
         "start_offset",
@@ -118,12 +144,12 @@ class PartitionVerifier:
         self._is_deep = is_deep
         self._on_progress = on_progress
         self._names = sorted(env.listdir(directory))
-        self._epochs: list[tuple[int, int]] | None = None
-        self._latest_epoch = NO_LEADER_EPOCH
+        self.base_offsets: list[int] = []
         self._log_path = directory
         self._has_inner_gaps = bool(situation.cleaner_offset)
-        self._read_again_from: float = math.inf
+        self._is_end_unknown = False  # the segment before could not be read to its end, which has been told
         self.findings = Findings(directory)
+        self._epochs = EpochsVerifier(env, directory, self._names, self.findings, situation)
         self._producers = ProducersVerifier(env, directory, self._names, self.findings, situation)
         self.start_offset = self.end_offset = -1
 
@@ -133,11 +159,21 @@ class PartitionVerifier:
         return LogRange(self.start_offset, self.end_offset, self._producers.has_gaps)
 
     def run(self) -> None:
-        """Looks at everything. Raises OSError."""
+        """Looks at everything, in one go. Raises OSError."""
+        self.begin()
+        for base in self.base_offsets:
+            self._segment(base)
+        self.end()
+
+    def begin(self) -> None:
+        """Reads all that has to be read before the .log files are: names, epochs, snapshots. Raises OSError.
+
+        After that each of `base_offsets` is taken, in order, and then comes `end`.
+        """
         self.findings.counts.partitions += 1
         self._check_names()
         self._read_topic_id()
-        self._read_epochs()
+        self._epochs.read()
         self._producers.read_snapshots()
         stems = [name[:20] for name in self._names if name[20:] == LOG_SUFFIX and _STEM.fullmatch(name[:20])]
         bases = [int(stem) for stem in stems]
@@ -147,14 +183,19 @@ class PartitionVerifier:
             )
             return
         self.start_offset = self.end_offset = bases[0]
-        if self._situation.is_recovered(bases[-1], is_active=True):
-            recovery_point = self._situation.recovery_point or 0
-            self._read_again_from = max((base for base in bases if base <= recovery_point), default=bases[0])
+        self.base_offsets = bases
+        self._epochs.begin(bases)
         self._producers.begin(bases[0])
-        for number, base in enumerate(bases):
-            self._segment(base, is_active=number == len(bases) - 1)
-        self._producers.end(self.end_offset)
-        self._check_latest_epochs()
+
+    def end(self) -> None:
+        """All segments have been taken."""
+        if self.base_offsets:
+            self._producers.end(self.end_offset)
+            self._epochs.end(self.end_offset, is_trusted=self._producers.is_trusted)
+
+    def is_active(self, base_offset: int) -> bool:
+        """Whether it is the segment that is appended to."""
+        return base_offset == self.base_offsets[-1]
 
     # -- names --
 
@@ -206,7 +247,7 @@ class PartitionVerifier:
         except CorruptCheckpointError as error:
             self.findings.error(
                 path,
-                _without(path, error),
+                without_path(path, error),
                 "version 0 and a topic id in base64",
                 "a start does not know whose it is",
             )
@@ -220,40 +261,58 @@ class PartitionVerifier:
 
     # -- segments --
 
-    def _segment(self, base_offset: int, *, is_active: bool) -> None:
-        self._log_path = f"{self._directory}/{base_offset:020d}{LOG_SUFFIX}"
-        transactions = TransactionIndexFile(
-            self._env, self._directory, base_offset, self.findings, is_active=is_active
-        )
-        segment = SegmentVerifier(
+    def _segment(self, base_offset: int) -> None:
+        """Reads one segment, whose batches are followed as they come."""
+        self._go_to(base_offset)
+        segment, transactions = verify_segment(
             self._env,
             self._directory,
             base_offset,
             self.findings,
             situation=self._situation,
-            is_active=is_active,
+            is_active=self.is_active(base_offset),
             is_deep=self._is_deep,
             on_batch=self._batch,
             on_progress=self._on_progress,
         )
-        try:
-            segment.run()
-        except FileNotFoundError:
-            if self._env.exists(self._log_path):
-                raise
+        self._close(base_offset, segment, transactions)
+
+    def take(self, look: SegmentLook) -> None:
+        """What a segment of which was looked at apart has to say: comes to the same as reading it here."""
+        self._go_to(look.base_offset)
+        self.findings.all += look.findings
+        self.findings.counts.add(look.counts)
+        if look.outcome is not None and self._producers.is_trusted:
+            if look.base_offset > self.end_offset:
+                self._producers.gap_before(look.base_offset)
+            replay(look, self._producers, self._batch)
+        transactions = TransactionIndexFile(
+            self._directory, look.base_offset, look.txn_index, is_active=self.is_active(look.base_offset)
+        )
+        self._close(look.base_offset, look.outcome, transactions)
+
+    def _go_to(self, base_offset: int) -> None:
+        self._log_path = self._producers.log_path = segment_path(self._directory, base_offset, LOG_SUFFIX)
+
+    def _close(
+        self, base_offset: int, segment: SegmentOutcome | None, transactions: TransactionIndexFile
+    ) -> None:
+        """Holds a segment whose batches were followed against those before it; None: it has been deleted."""
+        if segment is None:
             self._producers.is_trusted = False  # retention or compaction took it since the names were read
             return
         self._check_place(base_offset, segment)
         if not segment.is_whole:
             self._producers.is_trusted = False
         # Compaction may leave a segment of nothing, whose records were all overwritten later.
-        is_emptied = segment.first_offset is None and not is_active
+        is_emptied = segment.first_offset is None and not self.is_active(base_offset)
         self._has_inner_gaps = self._has_inner_gaps or segment.has_gaps or is_emptied
         transactions.end_offset = segment.next_offset
         self._producers.check_segment(transactions)
         self.end_offset = max(self.end_offset, segment.next_offset)
+        self._is_end_unknown = not segment.is_read_through
 
-    def _check_place(self, base_offset: int, segment: SegmentVerifier) -> None:
+    def _check_place(self, base_offset: int, segment: SegmentOutcome) -> None:
         if base_offset < self.end_offset:
             self.findings.error(
                 self._log_path,
@@ -261,8 +320,11 @@ class PartitionVerifier:
                 f"{self.end_offset}, where the segment before it ends",
                 "a start drops it, if it reads the segment through; readers may see records twice",
                 offset=base_offset,
+                check=Check.OFFSETS,
             )
-        elif base_offset > self.end_offset and not (self._has_inner_gaps or segment.has_gaps):
+        elif base_offset > self.end_offset and not (
+            self._has_inner_gaps or segment.has_gaps or self._is_end_unknown
+        ):
             # Followers of a compacted log roll at its gaps, and a power cut may take the end of a segment alone.
             self.findings.warning(
                 self._log_path,
@@ -270,6 +332,7 @@ class PartitionVerifier:
                 "no gap, unless the log was compacted or a power cut took what was not flushed",
                 "a start takes it as it is",
                 offset=base_offset,
+                check=Check.OFFSETS,
             )
 
     def _batch(self, batch: Batch) -> None:
@@ -277,102 +340,4 @@ class PartitionVerifier:
             return
         self._producers.take(batch)
         if isinstance(batch, RecordBatch):
-            self._check_epoch(batch)
-
-    # -- leader epochs --
-
-    def _read_epochs(self) -> None:
-        path = f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"
-        if LEADER_EPOCH_CHECKPOINT not in self._names:
-            return
-        self.findings.counts.files += 1
-        try:
-            self._epochs = LeaderEpochCheckpointFile(self._env, path).read()
-        except CorruptCheckpointError as error:
-            self.findings.error(
-                path,
-                _without(path, error),
-                "epochs and offsets that increase",
-                "a start knows epochs from the recovery point on only",
-            )
-            return
-        for before, after in zip(self._epochs, self._epochs[1:], strict=False):
-            if after[0] <= before[0] or after[1] <= before[1]:
-                self.findings.error(
-                    path, f"epoch {after[0]} begins at {after[1]} after epoch {before[0]} at {before[1]}"
-                )
-
-    def _check_epoch(self, batch: RecordBatch) -> None:
-        """Holds a batch's epoch against the epochs before it and those in the file."""
-        epoch = batch.partition_leader_epoch
-        if epoch in {self._latest_epoch, NO_LEADER_EPOCH}:
-            return
-        if epoch < self._latest_epoch:
-            self.findings.error(
-                self._log_path,
-                f"the batch is of leader epoch {epoch}",
-                f"{self._latest_epoch} or a later one, as before it",
-                "a start takes it as it is",
-                offset=batch.base_offset,
-            )
-            self._latest_epoch = epoch  # it is told once
-            return
-        self._latest_epoch = epoch
-        self._check_epoch_start(epoch, batch.base_offset)
-
-    def _check_epoch_start(self, epoch: int, base_offset: int) -> None:
-        """The first batch of an epoch: the file has to know that it began there, or before in a compacted log."""
-        if self._epochs is None or (not self._epochs and not self._situation.is_clean):
-            return
-        starts = dict(self._epochs)
-        if epoch not in starts:
-            # Epochs are written when the log is flushed; what ended before the log's start is not needed.
-            is_before_all = base_offset < (self._situation.log_start_offset or 0) or (
-                bool(self._epochs) and epoch < self._epochs[0][0]
-            )
-            if not is_before_all and not self._is_read_again(base_offset):
-                self._wrong_epoch(f"epoch {epoch} is missing", f"that it began at {base_offset}", base_offset)
-            return
-        start = starts[epoch]
-        is_first = self._epochs[0][0] == epoch
-        if start > base_offset and not is_first:
-            self._wrong_epoch(f"epoch {epoch} begins at {start}", f"{base_offset} or before", base_offset)
-        elif start < base_offset and not self._producers.has_gaps and base_offset > self.start_offset:
-            self._wrong_epoch(
-                f"epoch {epoch} begins at {start}", f"{base_offset}, by its first batch", base_offset
-            )
-
-    def _is_read_again(self, offset: int) -> bool:
-        """Whether a start finds what is at `offset` in the batches: it reads whole segments."""
-        return self._situation.is_recovered(offset) or offset >= self._read_again_from
-
-    def _wrong_epoch(self, problem: str, expected: str, base_offset: int) -> None:
-        path = f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"
-        is_read_again = self._is_read_again(base_offset)
-        severity = Severity.WARNING if is_read_again else Severity.ERROR
-        remedy = "a start takes it from the batches" if is_read_again else "a start takes it as it is"
-        self.findings.add(severity, path, problem, expected, remedy)
-
-    def _check_latest_epochs(self) -> None:
-        path = f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"
-        if LEADER_EPOCH_CHECKPOINT not in self._names:
-            if self._latest_epoch >= 0 and self._situation.is_clean:
-                remedy = "a start knows epochs from the next append on only"
-                self.findings.warning(
-                    path, "there is no such file, and batches have leader epochs", "", remedy
-                )
-            return
-        for epoch, start in self._epochs or []:
-            if start > self.end_offset and self._producers.is_trusted:
-                self.findings.add(
-                    Severity.ERROR if self._situation.is_clean else Severity.WARNING,
-                    path,
-                    f"epoch {epoch} begins at {start}",
-                    f"at most {self.end_offset}, where the log ends",
-                    "a start forgets it",
-                )
-
-
-def _without(path: str, error: Exception) -> str:
-    """The message without the path, which a finding has already."""
-    return str(error).removeprefix(path).lstrip(": ")
+            self._epochs.take(batch, self._log_path, has_gaps=self._producers.has_gaps)

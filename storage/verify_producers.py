@@ -5,16 +5,18 @@ from typing import Final
 
 from protocol.records.batch import MAGIC_V2, InvalidRecordError, RecordBatch
 from protocol.records.control import ControlRecordType, control_record_type
+from protocol.records.layout import MAX_SEQUENCE
 from storage.env import Env
 from storage.errors import CorruptSnapshotError
 from storage.producer_entry import ProducerStateEntry
 from storage.producer_state import ProducerStateManager
 from storage.segment_files import TXN_INDEX_SUFFIX, segment_path
 from storage.snapshots import ProducerSnapshotFiles, SnapshotEntry
-from storage.verify import REBUILT, REMOVED, Findings, Severity, Situation
+from storage.verify import REBUILT, REMOVED, Check, Findings, Severity, Situation
 from storage.verify_segment import Batch, is_dense
 
 _TXN_ENTRY: Final = struct.Struct(">hqqqq")
+_SEQUENCE_REMEDY: Final = "a start takes it as it is; records of this producer are missing, or there twice"
 _NEVER_MS: Final = 1 << 62
 _FIELDS: Final = (
     ("producer_epoch", "epoch"),
@@ -41,13 +43,13 @@ class ProducersVerifier:
         "_first_offset",
         "_markers",
         "_next_offset",
-        "_next_offset",
         "_producers",
         "_situation",
         "_snapshots",
         "_waiting",
         "has_gaps",
         "is_trusted",
+        "log_path",
     )
 
     def __init__(
@@ -67,6 +69,7 @@ class ProducersVerifier:
         self._markers: set[tuple[int, int]] = set()  # (producer id, offset) of each abort in this segment
         self.has_gaps = bool(situation.cleaner_offset)  # what was compacted does not tell all that there was
         self.is_trusted = True  # no batch has been missed
+        self.log_path = directory  # of the segment that is being followed
 
     # -- snapshots --
 
@@ -90,6 +93,15 @@ class ProducersVerifier:
         """The log begins at `first_offset`."""
         self._first_offset = self._next_offset = first_offset
 
+    def reached(self, offset: int) -> None:
+        """All there is up to an offset has been seen, without gaps, and none of it was a producer's."""
+        self._next_offset = offset
+
+    def gap_before(self, first_offset: int) -> None:
+        """Offsets are missing before, or within, the batch that begins there."""
+        self.has_gaps = True
+        self._check_snapshots(first_offset)
+
     def take(self, batch: Batch) -> None:
         """Follows a batch, after the snapshots that stand before it have been held against what was so far."""
         first = batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
@@ -100,6 +112,8 @@ class ProducersVerifier:
             return
         if batch.is_control:
             self._note_marker(batch)
+        elif not self.has_gaps:
+            self._check_sequence(batch)
         completed = self._producers.update(batch, batch.base_offset, batch.last_offset)
         if completed is None:
             return
@@ -110,6 +124,43 @@ class ProducersVerifier:
             )
         self._producers.complete_txn(completed)
         self._producers.on_high_watermark_updated(completed.last_offset + 1)
+
+    def _check_sequence(self, batch: RecordBatch) -> None:
+        """Holds a batch against the one before it of the same producer.
+
+        Who is new here may begin with any sequence, as his past may have been deleted; so may one of whom there is
+        only a marker. Who was forgotten (producer.id.expiration.ms) may begin anew.
+        """
+        entry = self._producers.producers.get(batch.producer_id)
+        if entry is None or batch.base_sequence < 0:
+            return
+        is_same = batch.producer_epoch == entry.producer_epoch
+        if is_same and (not entry.batches or entry.last_sequence < 0):
+            return
+        expected = f"epoch {entry.producer_epoch} or a later one, as before it"
+        if batch.producer_epoch >= entry.producer_epoch:
+            due = (entry.last_sequence + 1) & MAX_SEQUENCE if is_same else 0
+            if batch.base_sequence == due:
+                return
+            expected = f"sequence {due}"
+        who = f"producer {batch.producer_id}, epoch {batch.producer_epoch}"
+        known = entry.find_duplicate(batch)
+        problem = f"{who}, goes on with sequence {batch.base_sequence}"
+        severity, remedy = Severity.ERROR, _SEQUENCE_REMEDY
+        if batch.base_sequence == 0:
+            severity, remedy = Severity.NOTE, "the broker takes it so once it has forgotten the producer"
+            problem = f"{who}, begins anew"
+        elif known is not None:
+            problem = f"{who}, repeats what is at offset {known.first_offset}"
+        self._findings.add(
+            severity,
+            self.log_path,
+            problem,
+            expected,
+            remedy,
+            offset=batch.base_offset,
+            check=Check.SEQUENCES,
+        )
 
     def _note_marker(self, batch: RecordBatch) -> None:
         record = next(iter(batch.records()), None)
@@ -216,22 +267,18 @@ class TransactionIndexFile:
     `entries` is None where they make no sense, and `problems` says why.
     """
 
-    __slots__ = ("end_offset", "entries", "is_active", "path", "problems")
+    __slots__ = ("data", "end_offset", "entries", "is_active", "path", "problems")
 
-    def __init__(
-        self, env: Env, directory: str, base_offset: int, findings: Findings, *, is_active: bool
-    ) -> None:
+    def __init__(self, directory: str, base_offset: int, data: bytes | None, *, is_active: bool) -> None:
+        """`data`: all of the file, None where there is none."""
         self.path = segment_path(directory, base_offset, TXN_INDEX_SUFFIX)
+        self.data = data
         self.is_active = is_active
         self.end_offset = base_offset
         self.entries: list[Aborted] | None = []
         self.problems: list[TxnProblem] = []
-        try:
-            data = env.read_file(self.path)
-        except FileNotFoundError:
-            return
-        findings.counts.files += 1
-        self._parse(data)
+        if data is not None:
+            self._parse(data)
 
     def _parse(self, data: bytes) -> None:
         whole = len(data) // _TXN_ENTRY.size * _TXN_ENTRY.size

@@ -4,7 +4,7 @@ Indexes are read before the .log's length is asked: what is appended meanwhile i
 """
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from protocol.records.batch import (
     ENTRY_HEADER,
@@ -21,7 +21,7 @@ from protocol.records.legacy import LegacyEntry
 from storage.env import Env, File, read_fully
 from storage.index import MAX_RELATIVE_OFFSET
 from storage.segment_files import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
-from storage.verify import REBUILT, Findings, OnProgress, Severity, Situation
+from storage.verify import REBUILT, Check, Findings, OnProgress, Severity, Situation
 from storage.verify_indexes import OffsetIndexCheck, TimeIndexCheck
 
 if TYPE_CHECKING:
@@ -35,8 +35,19 @@ OnBatch = Callable[[Batch], None]
 """Told of each batch that is whole, in order."""
 
 
+class SegmentOutcome(NamedTuple):
+    """What a segment has come to: where its batches begin (None without any) and end, and what is missing."""
+
+    first_offset: int | None
+    next_offset: int
+    has_gaps: bool
+    is_whole: bool
+    is_read_through: bool
+    """False where something in it is no batch: nobody knows what was behind it."""
+
+
 class SegmentVerifier:
-    """One segment; used once. `next_offset`, where it ends, and the rest are right after `run`."""
+    """One segment; used once. `outcome` is right after `run`."""
 
     __slots__ = (
         "_base_offset",
@@ -53,6 +64,7 @@ class SegmentVerifier:
         "_situation",
         "first_offset",
         "has_gaps",
+        "is_read_through",
         "is_whole",
         "next_offset",
     )
@@ -84,7 +96,13 @@ class SegmentVerifier:
         self.next_offset = base_offset
         self.first_offset: int | None = None
         self.has_gaps = False
-        self.is_whole = True
+        self.is_whole = self.is_read_through = True
+
+    @property
+    def outcome(self) -> SegmentOutcome:
+        return SegmentOutcome(
+            self.first_offset, self.next_offset, self.has_gaps, self.is_whole, self.is_read_through
+        )
 
     def run(self) -> None:
         """Reads everything. Raises OSError, FileNotFoundError among them when the segment is deleted meanwhile."""
@@ -157,7 +175,7 @@ class SegmentVerifier:
                 offset=self.next_offset,
             )
             return
-        self.is_whole = False
+        self.is_whole = self.is_read_through = False
         for index in self._indexes:
             index.is_told_all = False
         if self._is_unflushed_tail():
@@ -171,6 +189,7 @@ class SegmentVerifier:
             )
             return
         self._damage(
+            Check.BATCHES,
             f"no batch begins here: {why}",
             f"a batch that begins at offset {self.next_offset} or after",
             position,
@@ -180,7 +199,7 @@ class SegmentVerifier:
     def _is_unflushed_tail(self) -> bool:
         return self._is_active and self._situation.is_unflushed(self.next_offset)
 
-    def _damage(self, problem: str, expected: str, position: int, offset: int) -> None:
+    def _damage(self, check: Check, problem: str, expected: str, position: int, offset: int) -> None:
         """From `position` on nothing can be relied on; before the recovery point that is an error."""
         if self._situation.is_recovered(self.next_offset):
             severity = Severity.WARNING
@@ -192,7 +211,9 @@ class SegmentVerifier:
         else:
             severity = Severity.ERROR
             remedy = "a start does not look here; readers are told that the records are corrupt"
-        self._findings.add(severity, self._path, problem, expected, remedy, position=position, offset=offset)
+        self._findings.add(
+            severity, self._path, problem, expected, remedy, position=position, offset=offset, check=check
+        )
 
     def _is_zero(self, position: int) -> bool:
         while position < self._end:
@@ -237,10 +258,12 @@ class SegmentVerifier:
                 f"a start cuts {batch.size_in_bytes} bytes off here",
                 position=position,
                 offset=self.next_offset,
+                check=Check.CRC,
             )
             return False
         actual = f"{_actual_crc(batch):#010x}" if isinstance(batch, RecordBatch) else "another"
         self._damage(
+            Check.CRC,
             f"the batch of {batch.size_in_bytes} bytes claims CRC {batch.crc:#010x}, and its bytes have {actual}",
             "one that is right",
             position,
@@ -259,6 +282,7 @@ class SegmentVerifier:
         if first < self.next_offset or last < first:
             self.is_whole = False
             self._damage(
+                Check.OFFSETS,
                 f"the batch has offsets {first} to {last}",
                 f"{self.next_offset} or greater ones",
                 position,
@@ -266,7 +290,7 @@ class SegmentVerifier:
             )
         elif last - self._base_offset > MAX_RELATIVE_OFFSET:
             expected = f"at most {self._base_offset + MAX_RELATIVE_OFFSET}, or the indexes cannot point to it"
-            self._damage(f"the batch ends with offset {last}", expected, position, last)
+            self._damage(Check.OFFSETS, f"the batch ends with offset {last}", expected, position, last)
 
     def _check_records(self, batch: Batch, position: int) -> None:
         try:
@@ -285,6 +309,7 @@ class SegmentVerifier:
                 "a start does not look into batches; readers fail at it",
                 position=position,
                 offset=batch.last_offset,
+                check=Check.RECORDS,
             )
 
     # -- what the indexes have come to --

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib import import_module
 from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 
@@ -24,6 +24,8 @@ _INTRODUCTION: Final = f"""\
 Written by `make docs` from the commands themselves. They speak Kafka's own protocol, so they work on Barnabas and
 on Apache Kafka (3.0 and later) alike, and need no Java. Names of flags, what they mean, and what is refused are
 those of Kafka's tools.
+
+`barnabas pipeline`, Spark jobs over topics and log directories, is in [pipeline.md](pipeline.md#the-commands).
 
 ## What all of them have in common
 
@@ -82,7 +84,7 @@ def render() -> str:
     for name, place in LAZY_COMMANDS.items():
         if place.startswith(ADMIN_PACKAGE):
             module, _, attribute = place.partition(":")
-            parts.append(_command(name, getattr(import_module(module), attribute)))
+            parts.append(render_command(name, getattr(import_module(module), attribute)))
     parts.append("## JSON\n\nOne object a line. `type` says which; the others are always there.\n")
     parts += [_shape(row) for row in ROWS]
     return "\n".join(parts)
@@ -101,16 +103,17 @@ def commands() -> dict[str, click.Command]:
     return found
 
 
-def _command(name: str, command: click.Command) -> str:
+def render_command(name: str, command: click.Command, left_out: Collection[str] = _COMMON) -> str:
+    """A command's section: what it does, examples, options but for some."""
     description, examples = _help(command)
     text = f"### barnabas {name}\n\n{description}\n"
     if examples:
         text += "\n```sh\n" + "\n".join(examples) + "\n```\n"
     if isinstance(command, click.Group):
         for below, each in command.commands.items():
-            text += f"\n#### barnabas {name} {below}\n\n{_help(each)[0]}\n{_options(each)}"
+            text += f"\n#### barnabas {name} {below}\n\n{_help(each)[0]}\n{_options(each, left_out)}"
         return text
-    return text + _options(command)
+    return text + _options(command, left_out)
 
 
 def _help(command: click.Command) -> tuple[str, list[str]]:
@@ -122,20 +125,29 @@ def _help(command: click.Command) -> tuple[str, list[str]]:
     return "\n\n".join(plain), examples
 
 
-def _options(command: click.Command) -> str:
-    rows = list(_rows(command))
+def _options(command: click.Command, left_out: Collection[str]) -> str:
+    rows = list(_rows(command, left_out))
     if not rows:
         return ""
     return "\n| option | |\n| --- | --- |\n" + "".join(f"| {name} | {text} |\n" for name, text in rows)
 
 
-def _rows(command: click.Command) -> Iterator[tuple[str, str]]:
+def _rows(command: click.Command, left_out: Collection[str]) -> Iterator[tuple[str, str]]:
     for each in command.params:
-        if isinstance(each, click.Option) and each.opts[0] not in _COMMON:
-            metavar = "" if each.is_flag else f" {each.metavar or each.type.name.upper()}"
-            yield f"`{each.opts[0]}{metavar}`", _cell(each.help or "")
+        if isinstance(each, click.Option) and each.opts[0] not in left_out:
+            metavar = "" if each.is_flag else f" {each.metavar or _kind_of_value(each.type)}"
+            yield f"`{each.opts[0]}{metavar}`", _cell(_with_default(each))
     if any("--bootstrap-controller" in each.opts for each in command.params):
         yield "`--bootstrap-controller HOST:PORT,...`", "The KRaft controllers to connect to, instead."
+
+
+def _kind_of_value(kind: click.ParamType[Any]) -> str:
+    return "\\|".join(map(str, kind.choices)) if isinstance(kind, click.Choice) else kind.name.upper()
+
+
+def _with_default(option: click.Option) -> str:
+    """Its help, and the default where the help of the command shows one."""
+    return f"{option.help or ''}{f' Default: {option.default}.' if option.show_default else ''}"
 
 
 def _cell(text: str) -> str:

@@ -53,8 +53,8 @@ def verify(directories: tuple[str, ...], shallow: bool, quiet: bool, as_json: bo
     end of the log that is cut off is a note, damage before that end a warning, since a start cuts the log there.
 
     \b
-    With --json each line has a "type": "finding" with severity, path, position, offset, problem, expected and
-    remedy (what a start of the broker does about it), and at the end "summary" with the counts.
+    With --json each line has a "type": "finding" with severity, check (what was looked at), path, position, offset,
+    problem, expected and remedy (what a start of the broker does about it), and at the end "summary" with the counts.
 
     \b
     Exit codes:

@@ -27,7 +27,10 @@ from protocol.records.errors import InvalidRecordError
 from protocol.records.record import validate_records
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     Buffer = bytes | bytearray | memoryview
+    Allocate = Callable[[int], Buffer]
 
 COMPILED: bool = not __file__.endswith((".py", ".pyc"))
 
@@ -59,12 +62,13 @@ class Binary(NamedTuple):
 class BinaryBuilder:
     """A `Binary` that grows."""
 
-    def __init__(self, row_capacity: int, byte_capacity: int) -> None:
+    def __init__(self, row_capacity: int, byte_capacity: int, allocate: Allocate = bytearray) -> None:
         self.size: int = 0
         self.null_count: int = 0
+        self._allocate: Allocate = allocate
         self._ends = memoryview(array("i", bytes(4 * (row_capacity + 1))))
         self._validity = memoryview(bytearray(row_capacity + 7 >> 3))
-        self._data = memoryview(bytearray(byte_capacity))
+        self._data = memoryview(allocate(byte_capacity))
 
     def _grow_rows(self, rows: int, row_capacity: int) -> None:
         ends = memoryview(array("i", bytes(4 * (row_capacity + 1))))
@@ -78,7 +82,7 @@ class BinaryBuilder:
         if self.size + size > _MAX_INT32:
             raise ValueError(f"{self.size + size} bytes are too many for one column")
         if self.size + size > len(self._data):
-            data = memoryview(bytearray(max(2 * len(self._data), self.size + size)))
+            data = memoryview(self._allocate(max(2 * len(self._data), self.size + size)))
             data[: self.size] = self._data[: self.size]
             self._data = data
 
@@ -109,16 +113,22 @@ class BinaryBuilder:
 class RecordColumns:
     """Rows of records, of one batch or many. What its properties give is good until the next `add`."""
 
-    def __init__(self, row_capacity: int = 4096, byte_capacity: int = 1 << 20) -> None:
-        """With room for so many rows, and so many bytes of values; more is made as it is needed."""
+    def __init__(
+        self, row_capacity: int = 4096, byte_capacity: int = 1 << 20, allocate: Allocate = bytearray
+    ) -> None:
+        """With room for so many rows, and so many bytes of values; more is made as it is needed.
+
+        `allocate` gives the memory for keys, values and headers, writable and with whatever in it: who makes one column
+        after the other has pages that were used already, where new ones cost more than what is written into them.
+        """
         self.row_count: int = 0
         self._row_capacity: int = max(row_capacity, 1)
         self._offsets = memoryview(array("q", bytes(8 * self._row_capacity)))
         self._timestamps = memoryview(array("q", bytes(8 * self._row_capacity)))
         self._header_counts = memoryview(array("i", bytes(4 * self._row_capacity)))
-        self._keys: BinaryBuilder = BinaryBuilder(self._row_capacity, 1024)
-        self._values: BinaryBuilder = BinaryBuilder(self._row_capacity, byte_capacity)
-        self._headers: BinaryBuilder = BinaryBuilder(self._row_capacity, 1024)
+        self._keys: BinaryBuilder = BinaryBuilder(self._row_capacity, 1024, allocate)
+        self._values: BinaryBuilder = BinaryBuilder(self._row_capacity, byte_capacity, allocate)
+        self._headers: BinaryBuilder = BinaryBuilder(self._row_capacity, 1024, allocate)
 
     @property
     def offsets(self) -> memoryview:

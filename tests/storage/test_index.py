@@ -2,11 +2,13 @@
 
 import errno
 from bisect import bisect_right
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from storage.env import write_atomically
 from storage.errors import CorruptIndexError
 from storage.index import BULK_BYTES, TAIL_BYTES, OffsetIndex, TimeIndex
 from tests.storage.fault_env import Fault, FaultEnv, from_nth
@@ -338,3 +340,55 @@ def test_another_fault_than_a_full_disk_is_told_at_once(env: FaultEnv) -> None:
     env.inject(from_nth(0, Fault(errno.EIO)))
     with pytest.raises(OSError, match="injected"):
         index.append(BASE + BULK_BYTES, 1)
+
+
+def test_an_index_that_somebody_else_is_writing(env: FaultEnv) -> None:
+    """The entries that are in the file; neither its room nor half an entry, and nothing is mapped or written."""
+    writer = offset_index(env)
+    for number in range(1, 6):
+        writer.append(BASE + 256 * number, 100 * number)
+    assert OffsetIndex.as_it_is(env, "/i", BASE).entries == 0
+    writer.trim_to_valid_size()
+    data = env.read_file("/i")
+    for size in (len(data), len(data) - 3):
+        file = env.open("/i")
+        file.truncate(size)
+        file.truncate(1000)
+        file.close()
+        found = OffsetIndex.as_it_is(env, "/i", BASE)
+        entries = 5 if size == len(data) else 4
+        assert found.entries in (entries, 5)
+        assert found.lookup(BASE + 700) == (BASE + 512, 200)
+        assert found.lookup(BASE + 256) == (BASE + 256, 100)
+        assert found.lookup(BASE) == (BASE, 0)
+    env.remove("/i")
+    assert OffsetIndex.as_it_is(env, "/i", BASE).lookup(BASE + 9) == (BASE, 0)
+
+
+def test_the_room_of_an_index_is_not_read(env: FaultEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries, room = 20_000, 10 << 20
+    data = b"".join(OffsetIndex.ENTRY.pack(number, 5 * number) for number in range(1, entries + 1))
+    write_atomically(env, "/i", data + bytes(room - len(data)))
+    read: list[int] = []
+    file = env.open("/i")
+    pread = type(file).pread
+
+    def counted(self: Any, length: int, position: int) -> bytes:
+        read.append(length)
+        return pread(self, length, position)
+
+    monkeypatch.setattr(type(file), "pread", counted)
+    found = OffsetIndex.as_it_is(env, "/i", BASE)
+    assert (found.entries, found.last_offset) == (entries, BASE + entries)
+    assert sum(read) <= len(data) + 2 * BULK_BYTES
+
+
+def test_a_time_index_that_somebody_else_is_writing(env: FaultEnv) -> None:
+    writer = time_index(env)
+    for number in range(1, 4):
+        writer.maybe_append(1000 * number, BASE + number)
+    writer.trim_to_valid_size()
+    found = TimeIndex.as_it_is(env, "/t", BASE)
+    assert (found.last_timestamp, found.last_offset) == (3000, BASE + 3)
+    assert found.lookup(1999) == (1000, BASE + 1)
+    assert env.size("/t") == 36

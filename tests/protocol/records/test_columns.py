@@ -148,3 +148,19 @@ def test_a_column_ends_at_two_gibibytes() -> None:
 def test_headers_that_are_none(data: bytes, count: int) -> None:
     with pytest.raises(InvalidRecordError):
         decode_headers(data, count)
+
+
+def test_memory_comes_from_where_it_is_said(columns: Any) -> None:
+    """Whatever was in it before."""
+    given: list[int] = []
+
+    def allocate(size: int) -> bytearray:
+        given.append(size)
+        return bytearray(b"\xff" * size)
+
+    found = columns.RecordColumns(1, 10, allocate)
+    rows = [Record(None, b"x" * 20, 5, [], offset) for offset in range(4)]
+    found.add(encode_records(rows, 0, 0), 4, 0, 0)
+    assert contents(found) == [(offset, 5, None, b"x" * 20, []) for offset in range(4)]
+    assert given[:3] == [1024, 10, 1024]
+    assert max(given) >= 80

@@ -1,0 +1,1 @@
+"""The data pipeline: Spark over the broker and over its log directories."""

@@ -1,0 +1,51 @@
+"""Who runs the tasks. An engine gets plans and gives reports; this one does it here, one task after the other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from pipeline.audit.partition import PartitionReport, count_kept, judge, put_together
+from pipeline.audit.segment import SegmentKeys, SegmentReport, examine
+
+if TYPE_CHECKING:
+    from pipeline.audit.keys import Kept
+    from pipeline.audit.plan import AuditOptions, PartitionPlan
+    from storage.env import Env
+
+OnBytes = Callable[[int], None]
+"""Told of the bytes of segments that were looked at since the last time."""
+
+
+class Engine(Protocol):
+    """Carries out plans; the reports come in the order of the plans' numbers."""
+
+    def run(self, plans: Sequence[PartitionPlan], options: AuditOptions) -> list[PartitionReport]: ...
+
+
+class LocalEngine:
+    """In this process: for small directories, and the reference that Spark is held against."""
+
+    __slots__ = ("_env", "_on_bytes")
+
+    def __init__(self, env: Env, on_bytes: OnBytes = lambda _: None) -> None:
+        self._env = env
+        self._on_bytes = on_bytes
+
+    def run(self, plans: Sequence[PartitionPlan], options: AuditOptions) -> list[PartitionReport]:
+        """Raises OSError."""
+        reports: list[PartitionReport | None] = []
+        kept: list[tuple[int, Kept]] = []
+        for plan in plans:
+            segments: list[SegmentReport] = []
+            parts: dict[int, list[SegmentKeys]] = defaultdict(list)
+            for task in plan.tasks:
+                report, keys = examine(self._env, task, options)
+                segments.append(report)
+                for each in keys:
+                    parts[each.part].append(each)
+                self._on_bytes(task.size)
+            reports.append(judge(self._env, plan, segments, options))
+            kept += [(plan.number, count_kept(each)) for each in parts.values()]
+        return put_together(reports, kept)

@@ -1,0 +1,234 @@
+"""Keys: how many there are, and what would be left of a log if it were compacted now.
+
+Each segment is counted by itself (`KeyCounter`): of each key a hash of 128 bits and the last record. A partition's
+segments are put together by their hashes (`last_records`), a part of all hashes at a time where there are many, since
+a key is in one part only. What is left of a segment by then are the records that no later segment has again.
+
+Compaction goes by Kafka's rules: the active segment neither loses records nor makes others superfluous; records of
+aborted transactions and records without a key go; tombstones stay for delete.retention.ms, and so they count as kept
+here. Bytes are those on disk: a record has a share of its batch, by its size, codec and header included.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from xxhash import xxh3_128_digest
+
+from protocol.records.batch import CorruptRecordError, InvalidRecordError, RecordBatch, TimestampType
+from protocol.records.columns import Binary, RecordColumns
+from protocol.records.errors import UnsupportedCompressionError
+
+if TYPE_CHECKING:
+    from storage.txn_index import AbortedTxn
+    from storage.verify_segment import Batch
+
+ROWS_AT_A_TIME: Final = 1 << 16
+BYTES_AT_A_TIME: Final = 1 << 24
+HASH_BYTES: Final = 16
+MAX_PARTS: Final = 256
+_RECORD_BYTES: Final = 8
+"""What a record has beside key, value and headers, about."""
+
+KEYS: Final = pa.schema(
+    [
+        pa.field("hash", pa.binary(HASH_BYTES), nullable=False),
+        pa.field("bytes", pa.float64(), nullable=False),
+        pa.field("is_tombstone", pa.bool_(), nullable=False),
+    ]
+)
+"""Of each key in a segment its last record: the key's hash, bytes on disk, whether it has no value."""
+
+
+class KeyStats(NamedTuple):
+    """Records of a segment and their bytes on disk; `aborted`: those of aborted transactions, keyed or not."""
+
+    keyed_records: int = 0
+    keyed_bytes: int = 0
+    keyless_records: int = 0
+    keyless_bytes: int = 0
+    aborted_records: int = 0
+    aborted_bytes: int = 0
+
+
+class KeptRecords(NamedTuple):
+    """What compaction leaves: records, their bytes on disk, and how many of them have no value."""
+
+    records: int = 0
+    bytes: int = 0
+    tombstones: int = 0
+
+    def plus(self, other: KeptRecords) -> KeptRecords:
+        return KeptRecords(*map(sum, zip(self, other, strict=True)))
+
+
+class Kept(NamedTuple):
+    """How many keys there are in all segments, and what compaction leaves of each closed one, by base offset."""
+
+    distinct_keys: int
+    by_segment: Mapping[int, KeptRecords]
+
+    def plus(self, other: Kept) -> Kept:
+        """Of another part of the hashes."""
+        bases = {*self.by_segment, *other.by_segment}
+        none = KeptRecords()
+        return Kept(
+            self.distinct_keys + other.distinct_keys,
+            {base: self.by_segment.get(base, none).plus(other.by_segment.get(base, none)) for base in bases},
+        )
+
+
+class KeyCounter:
+    """The keys of one segment, as its batches come."""
+
+    __slots__ = ("_aborted", "_columns", "_parts", "_scales", "_sums", "stats")
+
+    def __init__(self, aborted: Iterable[AbortedTxn] = ()) -> None:
+        """`aborted`: the transactions that overlap the segment."""
+        self._aborted: dict[int, list[tuple[int, int]]] = {}
+        for each in aborted:
+            self._aborted.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
+        self._columns = RecordColumns()
+        self._scales = array("d")
+        self._parts: list[pa.Table] = []
+        self._sums = [0.0] * len(KeyStats._fields)
+
+    def take(self, batch: Batch) -> None:
+        """A whole batch; one whose records cannot be read is left out."""
+        if batch.is_control:
+            return
+        if isinstance(batch, RecordBatch) and self._is_aborted(batch):
+            self._sums[4] += batch.record_count
+            self._sums[5] += batch.size_in_bytes
+            return
+        before = self._columns.row_count
+        size = self._size()
+        try:
+            self._add(batch)
+        except (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError):
+            return
+        rows = self._columns.row_count - before
+        if rows:
+            scale = batch.size_in_bytes / (self._size() - size + _RECORD_BYTES * rows)
+            self._scales.extend(array("d", [scale]) * rows)
+        if self._columns.row_count >= ROWS_AT_A_TIME or self._size() >= BYTES_AT_A_TIME:
+            self._flush()
+
+    def _size(self) -> int:
+        columns = self._columns
+        return len(columns.keys.data) + len(columns.values.data) + len(columns.headers.data)
+
+    def _is_aborted(self, batch: RecordBatch) -> bool:
+        if not batch.is_transactional or not self._aborted:
+            return False
+        ranges = self._aborted.get(batch.producer_id, ())
+        return any(first <= batch.base_offset <= last for first, last in ranges)
+
+    def _add(self, batch: Batch) -> None:
+        if isinstance(batch, RecordBatch):
+            appended = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+            self._columns.add(
+                batch.uncompressed_payload(),
+                batch.record_count,
+                batch.base_offset,
+                batch.base_timestamp,
+                batch.max_timestamp if appended else None,
+            )
+            return
+        # The older formats have no columns: what is in them goes through a batch of today.
+        from protocol.records.builder import build_batch
+
+        records: list[tuple[bytes | None, bytes | None, int, list[Any]]] = [
+            (each.key, each.value, max(each.timestamp, 0), []) for each in batch.records()
+        ]
+        again = RecordBatch(build_batch(records, base_offset=0))
+        self._columns.add(again.payload(), again.record_count, batch.last_offset, again.base_timestamp)
+
+    def _flush(self) -> None:
+        """Puts the rows so far together: of each key the last one."""
+        columns, rows = self._columns, self._columns.row_count
+        if not rows:
+            return
+        keys, values, headers = (
+            _as_arrow(each, rows) for each in (columns.keys, columns.values, columns.headers)
+        )
+        sizes = pc.add(pc.binary_length(headers), _RECORD_BYTES)
+        for each in (keys, values):
+            sizes = pc.add(sizes, pc.fill_null(pc.binary_length(each), 0))
+        bytes_on_disk = pc.multiply(
+            pc.cast(sizes, pa.float64()),
+            pa.Array.from_buffers(pa.float64(), rows, [None, pa.py_buffer(self._scales)]),
+        )
+        table = pa.table({"key": keys, "bytes": bytes_on_disk, "is_tombstone": values.is_null()})
+        has_key = keys.is_valid()
+        keyless = table.filter(pc.invert(has_key))
+        keyed = table.filter(has_key) if keyless.num_rows else table
+        for at, part in ((0, keyed), (2, keyless)):
+            self._sums[at] += part.num_rows
+            self._sums[at + 1] += pc.sum(part["bytes"]).as_py() or 0.0
+        last = _last_by(keyed, "key")
+        hashes = pa.array([xxh3_128_digest(key) for key in last["key"].to_pylist()], pa.binary(HASH_BYTES))
+        self._parts.append(pa.table([hashes, last["bytes"], last["is_tombstone"]], schema=KEYS))
+        self._columns, self._scales = RecordColumns(), array("d")
+
+    def finish(self) -> tuple[KeyStats, pa.Table]:
+        """The counts, and a table of KEYS."""
+        self._flush()
+        stats = KeyStats(*(round(each) for each in self._sums))
+        if len(self._parts) <= 1:
+            return stats, self._parts[0] if self._parts else KEYS.empty_table()
+        return stats, _last_by(pa.concat_tables(self._parts), "hash").select(KEYS.names).cast(KEYS)
+
+
+def _as_arrow(column: Binary, rows: int) -> pa.Array:
+    buffers = [pa.py_buffer(each) for each in (column.validity, column.ends, column.data)]
+    return pa.Array.from_buffers(pa.binary(), rows, buffers, column.null_count)
+
+
+def _last_by(table: pa.Table, column: str) -> pa.Table:
+    """The last row for each value in a column."""
+    others = [name for name in table.column_names if name != column]
+    found = table.group_by(column, use_threads=False).aggregate([(name, "last") for name in others])
+    return found.rename_columns([name.removesuffix("_last") for name in found.column_names])
+
+
+def parts_of(keys: pa.Table, count: int) -> list[pa.Table]:
+    """The keys in so many parts, by their hashes."""
+    if count == 1:
+        return [keys]
+    number = pa.array([each[0] * count >> 8 for each in keys["hash"].to_pylist()], pa.int16())
+    return [keys.filter(pc.equal(number, part)) for part in range(count)]
+
+
+def last_records(keys: Sequence[tuple[int, pa.Table]], active: int) -> Kept:
+    """What is left of the segments of a partition: (base offset, table of KEYS), oldest first.
+
+    The segment at `active` counts for the number of keys alone.
+    """
+    closed = [_with_segment(base, table) for base, table in keys if base != active]
+    everything = [*closed, *(_with_segment(base, table) for base, table in keys if base == active)]
+    if not everything:
+        return Kept(0, {})
+    distinct = pc.count_distinct(pa.concat_tables(everything)["hash"])
+    by_segment = {base: KeptRecords() for base, _ in keys if base != active}
+    if closed:
+        last = _last_by(pa.concat_tables(closed), "hash")
+        sums = last.group_by("segment").aggregate(
+            [("hash", "count"), ("bytes", "sum"), ("is_tombstone", "sum")]
+        )
+        for row in sums.to_pylist():
+            by_segment[row["segment"]] = KeptRecords(
+                row["hash_count"], round(row["bytes_sum"]), row["is_tombstone_sum"]
+            )
+    return Kept(distinct.as_py(), by_segment)
+
+
+def _with_segment(base_offset: int, table: pa.Table) -> pa.Table:
+    segments: Any = pa.array([base_offset], pa.int64()).take(
+        pa.array(array("i", bytes(4 * table.num_rows)), pa.int32())
+    )
+    return table.append_column("segment", segments)

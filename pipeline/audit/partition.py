@@ -1,0 +1,86 @@
+"""What becomes of segments that were looked at apart: the judgement on their partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipeline.audit.keys import Kept, last_records
+from storage.verify_partition import LogRange, confirmed
+
+if TYPE_CHECKING:
+    from pipeline.audit.plan import AuditOptions, PartitionPlan
+    from pipeline.audit.segment import SegmentKeys, SegmentReport
+    from storage.env import Env
+    from storage.verify import Findings
+
+
+class PartitionReport(NamedTuple):
+    """What there is to say of a partition, and of its segments, oldest first; `kept` where keys were counted."""
+
+    number: int
+    findings: Findings
+    range: LogRange
+    segments: tuple[SegmentReport, ...]
+    kept: Kept | None = None
+
+
+def judge(
+    env: Env, plan: PartitionPlan, reports: Iterable[SegmentReport], options: AuditOptions
+) -> PartitionReport | None:
+    """Takes the segments in order, and says what is wrong with them and between them. Raises OSError.
+
+    Findings in a partition that a broker has changed since are made again, here and now, and only what is found each
+    time is told. None for a partition that was deleted meanwhile.
+    """
+    try:
+        return _judgement(env, plan, reports, options)
+    except FileNotFoundError:
+        if env.exists(plan.partition.path):
+            raise
+        return None
+
+
+def _judgement(
+    env: Env, plan: PartitionPlan, reports: Iterable[SegmentReport], options: AuditOptions
+) -> PartitionReport:
+    segments = tuple(sorted(reports, key=lambda report: report.task.base_offset))
+    verifier = plan.verifier
+    for report in segments:
+        verifier.take(report.look)
+    verifier.end()
+    findings, log_range = confirmed(
+        env,
+        plan.partition.path,
+        verifier,
+        plan.before,
+        partial(plan.partition.situation_now, env),
+        is_deep=options.is_deep,
+    )
+    findings.all += [finding for report in segments for finding in report.odd_times]
+    return PartitionReport(plan.number, findings, log_range, tuple(map(_lighter, segments)))
+
+
+def _lighter(report: SegmentReport) -> SegmentReport:
+    """Without what only the judgement needs, which is a megabyte now and then."""
+    return report._replace(look=report.look._replace(findings=(), txn_index=None, followed=b""))
+
+
+def count_kept(keys: Sequence[SegmentKeys]) -> Kept:
+    """What compaction leaves of one part of a partition's keys; `keys` of all its segments, in any order."""
+    ordered = sorted(keys, key=lambda each: each.base_offset)
+    active = next((each.base_offset for each in ordered if each.is_active), -1)
+    return last_records([(each.base_offset, each.table) for each in ordered], active)
+
+
+def put_together(
+    reports: Iterable[PartitionReport | None], kept: Iterable[tuple[int, Kept]]
+) -> list[PartitionReport]:
+    """The reports there are, with what is kept of their partitions, part after part; in the order of their numbers."""
+    by_number: dict[int, Kept] = {}
+    for number, part in kept:
+        by_number[number] = by_number[number].plus(part) if number in by_number else part
+    there = [report for report in reports if report is not None]
+    ordered = sorted(there, key=lambda report: report.number)
+    return [report._replace(kept=by_number.get(report.number)) for report in ordered]

@@ -1,0 +1,227 @@
+"""The tables that an audit writes: their columns, and what goes into them.
+
+    findings    one row for each finding
+    segments    one row for each segment
+    partitions  one row for each partition
+
+Every row says which audit it is of (`audit_id`, `audited_at`), so that one table holds many and tells how things go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from pipeline.audit.keys import KeptRecords, KeyStats
+from storage.segment_files import LOG_SUFFIX, segment_path
+from storage.verify import Severity
+
+if TYPE_CHECKING:
+    from pipeline.audit.partition import PartitionReport
+    from pipeline.audit.segment import SegmentReport
+    from storage.verify import Finding
+    from storage.verify_directory import PartitionToVerify
+
+Row = dict[str, Any]
+
+_TIME: Final = pa.timestamp("us", tz="UTC")
+_LONG: Final = pa.int64()
+_TEXT: Final = pa.string()
+
+
+def _schema(**columns: pa.DataType) -> pa.Schema:
+    return pa.schema({"audit_id": _TEXT, "audited_at": _TIME, "log_dir": _TEXT} | columns)
+
+
+_PLACE: Final = {"topic": _TEXT, "partition": pa.int32()}
+_KEYED: Final = {
+    "keyed_records": _LONG,
+    "keyed_bytes": _LONG,
+    "keyless_records": _LONG,
+    "keyless_bytes": _LONG,
+    "aborted_records": _LONG,
+    "aborted_bytes": _LONG,
+    "compactable_bytes": _LONG,
+    "kept_records": _LONG,
+    "kept_bytes": _LONG,
+    "kept_tombstones": _LONG,
+    "saved_bytes": _LONG,
+}
+_COUNTED: Final = {
+    "bytes": _LONG,
+    "batches": _LONG,
+    "records": _LONG,
+    "first_timestamp": _TIME,
+    "last_timestamp": _TIME,
+    "max_lateness_ms": _LONG,
+    "errors": _LONG,
+    "warnings": _LONG,
+    "notes": _LONG,
+    "codec_bytes": pa.map_(_TEXT, _LONG),
+} | _KEYED
+
+FINDINGS: Final = _schema(
+    **_PLACE,
+    severity=_TEXT,
+    check=_TEXT,
+    path=_TEXT,
+    position=_LONG,
+    offset=_LONG,
+    problem=_TEXT,
+    expected=_TEXT,
+    remedy=_TEXT,
+)
+SEGMENTS: Final = _schema(
+    **_PLACE,
+    path=_TEXT,
+    base_offset=_LONG,
+    next_offset=_LONG,
+    is_active=pa.bool_(),
+    is_whole=pa.bool_(),
+    has_gaps=pa.bool_(),
+    **_COUNTED,
+)
+PARTITIONS: Final = _schema(
+    **_PLACE,
+    path=_TEXT,
+    start_offset=_LONG,
+    end_offset=_LONG,
+    has_gaps=pa.bool_(),
+    segments=_LONG,
+    distinct_keys=_LONG,
+    **_COUNTED,
+)
+
+
+class Stamp(NamedTuple):
+    """Which audit it is, and when it was made."""
+
+    audit_id: str
+    audited_at: datetime
+
+    def row(self, log_dir: str, **values: Any) -> Row:
+        return {"audit_id": self.audit_id, "audited_at": self.audited_at, "log_dir": log_dir, **values}
+
+
+def finding_row(stamp: Stamp, log_dir: str, place: tuple[str, int] | None, finding: Finding) -> Row:
+    """`place`: topic and partition, None for what is of none."""
+    topic, partition = place or (None, None)
+    values = finding._asdict() | {"severity": finding.severity.value, "check": finding.check.value}
+    return stamp.row(log_dir, topic=topic, partition=partition, **values)
+
+
+def segment_rows(stamp: Stamp, of: PartitionToVerify, report: PartitionReport) -> Iterator[Row]:
+    """A row for each segment that was still there."""
+    told = Counter((_stem(one.path), one.severity) for one in report.findings.all)
+    for segment in report.segments:
+        if segment.look.outcome is not None:
+            kept = report.kept.by_segment.get(segment.task.base_offset) if report.kept else None
+            yield _segment_row(stamp, of, segment, told, kept)
+
+
+def _segment_row(
+    stamp: Stamp,
+    of: PartitionToVerify,
+    segment: SegmentReport,
+    told: Counter[tuple[str, Severity]],
+    kept: KeptRecords | None,
+) -> Row:
+    outcome, counts, task = segment.look.outcome, segment.look.counts, segment.task
+    assert outcome is not None
+    path = segment_path(task.path, task.base_offset, LOG_SUFFIX)
+    stem = _stem(path)
+    return stamp.row(
+        of.log_dir,
+        topic=of.key[0],
+        partition=of.key[1],
+        path=path,
+        base_offset=task.base_offset,
+        next_offset=outcome.next_offset,
+        is_active=task.is_active,
+        is_whole=outcome.is_whole,
+        has_gaps=outcome.has_gaps,
+        bytes=counts.bytes,
+        batches=counts.batches,
+        records=counts.records,
+        first_timestamp=as_time(segment.times.least),
+        last_timestamp=as_time(segment.times.most),
+        max_lateness_ms=segment.times.max_lateness_ms,
+        errors=told[stem, Severity.ERROR],
+        warnings=told[stem, Severity.WARNING],
+        notes=told[stem, Severity.NOTE],
+        codec_bytes=sorted(segment.codecs.items()),
+        **_key_values(segment.keys, kept),
+    )
+
+
+def _stem(path: str) -> str:
+    """What the files of a segment have in common."""
+    directory, _, name = path.rpartition("/")
+    return f"{directory}/{name.partition('.')[0]}"
+
+
+def _key_values(stats: KeyStats | None, kept: KeptRecords | None) -> Row:
+    """Null where keys were not counted; for an active segment what compaction leaves of it is null."""
+    values: Row = dict.fromkeys(_KEYED)
+    if stats is None:
+        return values
+    values |= stats._asdict()
+    if kept is not None:
+        compactable = stats.keyed_bytes + stats.keyless_bytes + stats.aborted_bytes
+        values |= {
+            "compactable_bytes": compactable,
+            "kept_records": kept.records,
+            "kept_bytes": kept.bytes,
+            "kept_tombstones": kept.tombstones,
+            "saved_bytes": max(compactable - kept.bytes, 0),
+        }
+    return values
+
+
+def partition_row(stamp: Stamp, of: PartitionToVerify, report: PartitionReport, segments: list[Row]) -> Row:
+    """The sum of a partition's segments, and what only it knows."""
+    told = Counter(one.severity for one in report.findings.all)
+    sums = {name: sum(row[name] for row in segments) for name in ("bytes", "batches", "records")}
+    keyed = {name: _sum(row[name] for row in segments) for name in _KEYED}
+    firsts = [row["first_timestamp"] for row in segments if row["first_timestamp"] is not None]
+    lasts = [row["last_timestamp"] for row in segments if row["last_timestamp"] is not None]
+    codecs: Counter[str] = Counter()
+    for row in segments:
+        codecs.update(dict(row["codec_bytes"]))
+    return stamp.row(
+        of.log_dir,
+        topic=of.key[0],
+        partition=of.key[1],
+        path=of.path,
+        start_offset=report.range.start_offset,
+        end_offset=report.range.end_offset,
+        has_gaps=report.range.has_gaps,
+        segments=len(segments),
+        distinct_keys=report.kept.distinct_keys if report.kept else None,
+        first_timestamp=min(firsts, default=None),
+        last_timestamp=max(lasts, default=None),
+        max_lateness_ms=max((row["max_lateness_ms"] for row in segments), default=0),
+        codec_bytes=sorted(codecs.items()),
+        errors=told[Severity.ERROR],
+        warnings=told[Severity.WARNING],
+        notes=told[Severity.NOTE],
+        **sums,
+        **keyed,
+    )
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    """Of what there is; None where there is nothing."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def as_time(timestamp_ms: int | None) -> datetime | None:
+    """A time; None for what no calendar has."""
+    if timestamp_ms is None or not 0 <= timestamp_ms < 253_402_300_800_000:
+        return None
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC)

@@ -1,0 +1,92 @@
+"""What one task does: look at one segment, for itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipeline.audit.keys import KeyCounter, KeyStats, parts_of
+from pipeline.audit.timestamps import Timestamps, TimeStats
+from protocol.records.errors import UnsupportedCompressionError
+from storage.cleaned_transactions import AbortedTransactionFiles
+from storage.errors import CorruptIndexError
+from storage.segment_files import LOG_SUFFIX, segment_path
+from storage.verify_looks import SegmentLook, look_at_segment
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pipeline.audit.plan import AuditOptions, SegmentTask
+    from storage.env import Env
+    from storage.txn_index import AbortedTxn
+    from storage.verify import Finding
+    from storage.verify_segment import Batch
+
+
+class SegmentReport(NamedTuple):
+    """What there is to say of a segment. `odd_times`: the findings about its timestamps; `codecs`: bytes by codec."""
+
+    task: SegmentTask
+    look: SegmentLook
+    times: TimeStats
+    odd_times: tuple[Finding, ...]
+    keys: KeyStats | None
+    codecs: dict[str, int]
+
+
+class SegmentKeys(NamedTuple):
+    """One part of a segment's keys, a table of `keys.KEYS`."""
+
+    partition: int
+    part: int
+    base_offset: int
+    is_active: bool
+    table: pa.Table
+
+
+def examine(env: Env, task: SegmentTask, options: AuditOptions) -> tuple[SegmentReport, list[SegmentKeys]]:
+    """Looks at a segment in every way that was asked for. Raises OSError."""
+    times = Timestamps(options.now_ms)
+    keys = KeyCounter(_aborted(env, task)) if options.counts_keys else None
+    codecs: Counter[str] = Counter()
+
+    def on_batch(batch: Batch) -> None:
+        times.take(batch)
+        codecs[_codec(batch)] += batch.size_in_bytes
+        if keys is not None:
+            keys.take(batch)
+
+    look = look_at_segment(
+        env,
+        task.path,
+        task.base_offset,
+        situation=task.situation,
+        is_active=task.is_active,
+        is_deep=options.is_deep,
+        on_batch=on_batch,
+    )
+    stats, parts = None, []
+    if keys is not None:
+        stats, table = keys.finish()
+        parts = [
+            SegmentKeys(task.partition, part, task.base_offset, task.is_active, each)
+            for part, each in enumerate(parts_of(table, task.parts))
+        ]
+    odd = tuple(times.findings(segment_path(task.path, task.base_offset, LOG_SUFFIX)))
+    return SegmentReport(task, look, times.stats, odd, stats, dict(codecs)), parts
+
+
+def _aborted(env: Env, task: SegmentTask) -> list[AbortedTxn]:
+    """The aborted transactions in a segment; none where an index is damaged, which is told elsewhere."""
+    try:
+        files = AbortedTransactionFiles(env, task.path)
+        return files.overlapping(task.base_offset, task.base_offset, task.base_offset + (1 << 31))
+    except (CorruptIndexError, FileNotFoundError):
+        return []
+
+
+def _codec(batch: Batch) -> str:
+    try:
+        return batch.compression_type.name.lower()
+    except UnsupportedCompressionError:
+        return "unknown"

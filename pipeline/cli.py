@@ -1,0 +1,54 @@
+"""`barnabas pipeline`: Spark jobs over topics and over log directories.
+
+The broker's command line finds this group by its entry point (barnabas.commands), and imports nothing but click with
+it. A command is imported when it is asked for, and Spark when it has understood its line.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+import click
+
+COMMANDS: Final = {
+    "ingest": "pipeline.commands.ingest:ingest",
+    "export": "pipeline.commands.export:export",
+    "scan": "pipeline.commands.scan:scan",
+    "audit": "pipeline.commands.audit:audit",
+    "compact-report": "pipeline.commands.compact_report:compact_report",
+    "demo": "pipeline.commands.demo:demo",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    short_help="Spark jobs: topics to tables and back, log directories read and checked.",
+)
+def pipeline() -> None:
+    """Spark over the broker, and over its log directories without it.
+
+    They need `pip install 'barnabas[spark]'` and Java 17. On a laptop they run in this process; --master, or
+    spark-submit with the file of the same name in pipeline/jobs, has them run on a cluster.
+
+    \b
+    Exit codes:
+      0  done
+      1  it failed, or what was looked for was found: errors by audit
+      2  the command line is wrong, or Spark, Java or a jar is missing
+    """

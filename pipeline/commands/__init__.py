@@ -1,0 +1,1 @@
+"""The commands of `barnabas pipeline`: each turns its line into options, has the job done, and says what came of it."""

@@ -1,0 +1,107 @@
+"""`barnabas pipeline audit`: is anything wrong in log directories, by many tasks at once."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from pipeline.commands.common import failures, print_rows, spark_options
+from storage.verify import Severity
+
+if TYPE_CHECKING:
+    from pipeline.audit.audit import AuditResult
+
+EXIT_FOUND: Final = 1
+SHOWN: Final = 20
+
+
+@click.command(short_help="Verify log directories, and say what is in them.")
+@click.argument("directories", nargs=-1, required=True, metavar="DIR...")
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("barnabas-audit.html"),
+    show_default=True,
+    help="The report: one HTML file.",
+)
+@click.option(
+    "--tables",
+    metavar="DIR",
+    help="Add rows to the tables findings, segments and partitions there (Parquet).",
+)
+@click.option(
+    "--shallow", is_flag=True, help="Check batches as a whole, by their CRC, and not their records."
+)
+@click.option(
+    "--no-keys", is_flag=True, help="Do not count keys and what compaction would save: half the work."
+)
+@click.option("--strict", is_flag=True, help="Let warnings count as errors do.")
+@click.option("--here", is_flag=True, help="Without Spark, one segment after the other.")
+@spark_options
+def audit(
+    *,
+    directories: tuple[str, ...],
+    report: Path,
+    tables: str | None,
+    shallow: bool,
+    no_keys: bool,
+    strict: bool,
+    here: bool,
+    master: str | None,
+    conf: tuple[tuple[str, str], ...],
+) -> None:
+    """Check everything in DIR: entries of log.dirs, or directories of partitions. Changes nothing in them.
+
+    They may be Barnabas's or Apache Kafka's, of a broker at work, or copied from one; on a cluster all machines have
+    to see them under the same paths. Each segment is a task. Checked is what `barnabas log verify` checks (lengths,
+    CRCs, records, the order of offsets, leader epochs, all indexes, snapshots, checkpoints, identities), and the
+    sequence numbers of producers and timestamps that cannot be meant; counted are keys, and what compaction would save.
+
+    \b
+    barnabas pipeline audit /var/lib/kafka
+    barnabas pipeline audit --tables /srv/audits --report audit.html /mnt/broker-*/data
+
+    \b
+    Exit codes:
+      0  no errors; there may be warnings and notes
+      1  errors, or warnings with --strict
+      2  the command line is wrong, DIR cannot be read, or Spark or Java is missing
+    """
+    from pipeline.audit.plan import AuditOptions
+    from pipeline.commands.auditing import Where, audited, write_tables
+    from pipeline.report.audit_report import page_of
+    from pipeline.report.page import write
+
+    options = AuditOptions(not shallow, not no_keys, time.time_ns() // 1_000_000)
+    with (
+        failures(),
+        audited("barnabas audit", directories, options, Where(here, master, conf)) as (result, spark),
+    ):
+        if tables is not None:
+            write_tables(result, tables, spark)
+        write(page_of(result, tables=tables or ""), report)
+    tell(result)
+    print_rows([("report", str(report)), *([("tables", tables)] if tables else [])])
+    tally = result.tally()
+    sys.exit(EXIT_FOUND if tally[Severity.ERROR] or (strict and tally[Severity.WARNING]) else 0)
+
+
+def tell(result: AuditResult) -> None:
+    """The gravest findings, and what was looked at."""
+    order = [severity.value for severity in Severity]
+    grave = [row for row in result.findings if row["severity"] != Severity.NOTE]
+    for row in sorted(grave, key=lambda row: order.index(row["severity"]))[:SHOWN]:
+        offset = "" if row["offset"] is None else f", offset {row['offset']}"
+        click.echo(f"{row['severity']:<8}{row['path']}{offset}\n        {row['problem']}")
+        if row["expected"]:
+            click.echo(f"        expected: {row['expected']}")
+    if len(grave) > SHOWN:
+        click.echo(f"        ... and {len(grave) - SHOWN} more: see the report")
+    counts = {name: f"{number:,}" for name, number in result.counts.items() if name != "directories"}
+    print_rows(
+        [*counts.items(), *((f"{severity}s", f"{number:,}") for severity, number in result.tally().items())]
+    )

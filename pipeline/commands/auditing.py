@@ -1,0 +1,112 @@
+"""What `audit` and `compact-report` do alike: look at log directories, on Spark or here, and write what comes of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipeline.commands.common import fail, spark_session
+from pipeline.commands.progress import bytes_read, spark_tasks
+from storage.env import RealEnv
+from storage.segment_files import LOG_SUFFIX
+from storage.verify_directory import NotALogDirectoryError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from pipeline.audit.audit import AuditResult
+    from pipeline.audit.engines import Engine
+    from pipeline.audit.plan import AuditOptions
+
+EXIT_UNREADABLE = 2
+
+
+class Where(NamedTuple):
+    """Where an audit is carried out: on Spark with these settings, or `here`, in this process."""
+
+    here: bool
+    master: str | None
+    conf: tuple[tuple[str, str], ...]
+
+
+def absolute(paths: Sequence[str]) -> list[str]:
+    return [os.path.abspath(path) for path in paths]
+
+
+@contextmanager
+def audited(
+    name: str, paths: Sequence[str], options: AuditOptions, where: Where
+) -> Iterator[tuple[AuditResult, SparkSession | None]]:
+    """What there is to say of the directories, and the session, with which tables can be written.
+
+    A directory that is none, or cannot be read, ends the command with code 2.
+    """
+    from pipeline.audit.engines import LocalEngine
+
+    if where.here:
+        with bytes_read(log_bytes(paths)) as on_bytes:
+            result = _look(paths, options, LocalEngine(RealEnv(), on_bytes))
+        yield result, None
+        return
+    from pipeline.audit.spark_engine import SparkEngine
+
+    with spark_session(name, where.master, where.conf) as spark:
+        with spark_tasks(spark):
+            result = _look(paths, options, SparkEngine(spark))
+        yield result, spark
+
+
+def _look(paths: Sequence[str], options: AuditOptions, engine: Engine) -> AuditResult:
+    from pipeline.audit.audit import audit
+
+    try:
+        return audit(RealEnv(), absolute(paths), options, engine)
+    except (NotALogDirectoryError, OSError) as error:
+        fail(f"cannot look at it: {error}", EXIT_UNREADABLE)
+
+
+def log_bytes(paths: Sequence[str]) -> int:
+    """The bytes of .log files below the paths, for the progress bar."""
+    total = 0
+    for path in paths:
+        for directory, _, names in os.walk(path):
+            for name in names:
+                if name.endswith(LOG_SUFFIX):
+                    try:
+                        total += os.stat(f"{directory}/{name}").st_size
+                    except FileNotFoundError:
+                        continue
+    return total
+
+
+def write_tables(result: AuditResult, directory: str, spark: SparkSession | None) -> None:
+    """Adds the rows to the tables findings, segments and partitions in a directory, as Parquet.
+
+    With Spark the directory may be anything that Spark can write to. Raises OSError.
+    """
+    import pyarrow as pa
+
+    from pipeline.audit import rows
+
+    for name, found, schema in (
+        ("findings", result.findings, rows.FINDINGS),
+        ("segments", result.segments, rows.SEGMENTS),
+        ("partitions", result.partitions, rows.PARTITIONS),
+    ):
+        table = pa.Table.from_pylist(found, schema)
+        path = f"{directory.rstrip('/')}/{name}"
+        if spark is None:
+            _write_here(table, Path(path), result.stamp.audit_id)
+        else:
+            spark.createDataFrame(table).coalesce(1).write.mode("append").parquet(path)
+
+
+def _write_here(table: pa.Table, directory: Path, audit_id: str) -> None:
+    from pyarrow import parquet
+
+    directory.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(table, directory / f"audit-{audit_id}.parquet")

@@ -1,0 +1,128 @@
+"""What the commands have in common: Spark's options, how failures end, numbers as people read them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import click
+
+from pipeline.session import EXIT_CODE, SparkMissingError, check
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = EXIT_CODE
+
+Command = Callable[..., None]
+
+
+class KeyValue(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in some of click's versions
+    """KEY=VALUE."""
+
+    name = "key=value"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        key, equals, rest = str(value).partition("=")
+        if not equals or not key:
+            self.fail(f"{value!r} is no KEY=VALUE", param, ctx)
+        return key, rest
+
+
+def spark_options(command: Command) -> Command:
+    """--master and --conf, as spark-submit has them."""
+    for option in (
+        click.option(
+            "--conf",
+            type=KeyValue(),
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="A setting of Spark's; may be repeated.",
+        ),
+        click.option("--master", help="Spark's master. Default: local[*], or what spark-submit says."),
+    ):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def spark_session(
+    name: str,
+    master: str | None,
+    conf: tuple[tuple[str, str], ...],
+    *,
+    connector: bool = False,
+    table: bool = False,
+) -> Iterator[SparkSession]:
+    """A session that ends with the block. What is missing for one ends the command, with a sentence and code 2."""
+    try:
+        check()
+        from pipeline.session import session
+
+        with telling("starting Spark"):
+            spark = session(name, master=master, conf=dict(conf), connector=connector, table=table)
+    except SparkMissingError as error:
+        fail(str(error), EXIT_USAGE)
+    spark.sparkContext.setLogLevel("ERROR")  # what fails is raised, and told by us
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Ends the command with a sentence for what can go wrong with files, options and Spark itself."""
+    try:
+        yield
+    except ValueError as error:
+        fail(str(error), EXIT_USAGE)
+    except OSError as error:
+        fail(str(error), EXIT_FAILED)
+    except Exception as error:
+        if not is_of_spark(error):
+            raise
+        fail(_first_lines(error), EXIT_FAILED)
+
+
+def is_of_spark(error: Exception) -> bool:
+    """Whether Spark has raised it: its classes cannot be named here, since nothing of it may be imported."""
+    return type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}
+
+
+def _first_lines(error: Exception, limit: int = 12) -> str:
+    """What Spark says, without the Java stack below it."""
+    lines = [line for line in str(error).splitlines() if line.strip() and not line.startswith("\tat ")]
+    return "\n".join(lines[:limit])
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """Says what is wrong, and ends the command."""
+    click.echo(f"Error: {message}", err=True)
+    sys.exit(code)
+
+
+@contextmanager
+def telling(what: str) -> Iterator[None]:
+    """Shows on a terminal that something goes on."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield
+
+
+def print_rows(rows: list[tuple[str, str]]) -> None:
+    """Names to the left, values to the right."""
+    names, values = (max(len(row[at]) for row in rows) for at in (0, 1))
+    for name, value in rows:
+        click.echo(f"{name:<{names}}  {value:>{values}}")

@@ -1,0 +1,94 @@
+"""`barnabas pipeline compact-report`: what compaction would save."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pipeline.commands.common import failures, spark_options
+
+if TYPE_CHECKING:
+    from pipeline.audit.audit import AuditResult
+
+
+@click.command(short_help="Say what compaction would save, by topic, partition and segment.")
+@click.argument("directories", nargs=-1, required=True, metavar="DIR...")
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("barnabas-compaction.html"),
+    show_default=True,
+    help="The report: one HTML file.",
+)
+@click.option(
+    "--tables",
+    metavar="DIR",
+    help="Add rows to the tables findings, segments and partitions there (Parquet).",
+)
+@click.option("--here", is_flag=True, help="Without Spark, one segment after the other.")
+@spark_options
+def compact_report(
+    *,
+    directories: tuple[str, ...],
+    report: Path,
+    tables: str | None,
+    here: bool,
+    master: str | None,
+    conf: tuple[tuple[str, str], ...],
+) -> None:
+    """Count keys in DIR (entries of log.dirs, or directories of partitions) and say what compaction would leave.
+
+    Records are decided on as the log cleaner does it, as if all closed segments were compacted now; whatever
+    cleanup.policy says, and without changing anything. Sizes are those on disk, estimated within batches.
+
+    \b
+    barnabas pipeline compact-report /var/lib/kafka
+
+    \b
+    Exit codes:
+      0  done
+      2  the command line is wrong, DIR cannot be read, or Spark or Java is missing
+    """
+    from pipeline.audit.plan import AuditOptions
+    from pipeline.commands.auditing import Where, audited, write_tables
+    from pipeline.report.compact_report import page_of
+    from pipeline.report.page import write
+
+    options = AuditOptions(is_deep=False, counts_keys=True, now_ms=time.time_ns() // 1_000_000)
+    with (
+        failures(),
+        audited("barnabas compact-report", directories, options, Where(here, master, conf)) as (
+            result,
+            spark,
+        ),
+    ):
+        if tables is not None:
+            write_tables(result, tables, spark)
+        write(page_of(result), report)
+    tell(result)
+    click.echo(f"report  {report}")
+
+
+def tell(result: AuditResult) -> None:
+    """A line for each topic, those with most to save first."""
+    from pipeline.report.audit_report import by_topic, total
+    from pipeline.report.compact_report import share
+    from pipeline.report.figures import in_bytes
+
+    lines = [("topic", "bytes", "would go", "share", "records", "keys")]
+    for topic, rows in sorted(
+        by_topic(result.partitions).items(), key=lambda item: -total(item[1], "saved_bytes")
+    ):
+        saved, size = total(rows, "saved_bytes"), total(rows, "bytes")
+        numbers = (f"{total(rows, 'records'):,}", f"{total(rows, 'distinct_keys'):,}")
+        lines.append((topic, in_bytes(size), in_bytes(saved), share(saved, size), *numbers))
+    widths = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))]
+    for line in lines:
+        first, *rest = (
+            text.ljust(width) if not at else text.rjust(width)
+            for at, (text, width) in enumerate(zip(line, widths, strict=True))
+        )
+        click.echo("  ".join((first, *rest)))

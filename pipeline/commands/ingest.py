@@ -1,0 +1,196 @@
+"""`barnabas pipeline ingest`: topics become a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+import click
+
+from pipeline.commands.common import KeyValue, failures, print_rows, spark_options, spark_session
+from pipeline.decoding.spec import FORMATS
+from pipeline.ingest.options import (
+    DecodeOptions,
+    IngestOptions,
+    Isolation,
+    PartitionBy,
+    TableFormat,
+    Trigger,
+)
+
+if TYPE_CHECKING:
+    from pipeline.ingest.progress import BatchProgress
+
+DEFAULT_BOOTSTRAP: Final = "localhost:9092"
+
+
+@click.command(short_help="Topics to a table, incrementally, each record once.")
+@click.option(
+    "--bootstrap-server",
+    "bootstrap",
+    default=DEFAULT_BOOTSTRAP,
+    show_default=True,
+    envvar="BARNABAS_BOOTSTRAP_SERVER",
+    metavar="HOST:PORT,...",
+    help="The brokers.",
+)
+@click.option("--topic", "topics", multiple=True, help="A topic; may be repeated.")
+@click.option(
+    "--topic-pattern", default="", help="All topics that this regular expression (Java's) matches, instead."
+)
+@click.option("--table", required=True, help="Where the table is, or is to be: a path or a URI.")
+@click.option(
+    "--checkpoint", required=True, help="Where the progress is kept: a directory of this ingest alone."
+)
+@click.option(
+    "--table-format",
+    type=click.Choice(get_args(TableFormat)),
+    default="parquet",
+    show_default=True,
+    help="Of both tables.",
+)
+@click.option(
+    "--partition-by",
+    type=click.Choice(get_args(PartitionBy)),
+    default="day",
+    show_default=True,
+    help="Of the records' timestamps, in UTC.",
+)
+@click.option(
+    "--quarantine", default="", help="Where records go that are malformed or late. Default: TABLE-quarantine."
+)
+@click.option(
+    "--starting",
+    default="earliest",
+    show_default=True,
+    help="Of a new checkpoint: earliest, latest, a time (ISO 8601), or offsets as JSON.",
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(get_args(Isolation)),
+    default="read_committed",
+    show_default=True,
+    help="Of transactions.",
+)
+@click.option(
+    "--allow-data-loss",
+    is_flag=True,
+    help="Go on where offsets are gone that were not read yet, instead of failing.",
+)
+@click.option("--max-offsets-per-batch", type=int, help="Records of a batch, over all partitions, at most.")
+@click.option("--min-partitions", type=int, help="Spark's tasks for a batch, at least.")
+@click.option("--value-format", type=click.Choice(FORMATS), help="Decode values into a column data.")
+@click.option(
+    "--schema-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The schema: .json, .avsc, or a compiled .desc.",
+)
+@click.option("--registry", default="", metavar="URL", help="A schema registry: values have its wire format.")
+@click.option("--subject", default="", help="Of the registry. Default: TOPIC-value.")
+@click.option("--message", default="", help="The full name of the Protobuf message.")
+@click.option("--drop-value", is_flag=True, help="Keep only what was decoded, and not the bytes.")
+@click.option(
+    "--late-after",
+    type=float,
+    metavar="SECONDS",
+    help="Records that are older than the newest before this batch by more are late.",
+)
+@click.option(
+    "--trigger",
+    type=click.Choice(get_args(Trigger)),
+    default="available-now",
+    show_default=True,
+    help="Once, in bounded batches up to now, or on and on.",
+)
+@click.option(
+    "--every",
+    type=float,
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="From batch to batch of --trigger continuous.",
+)
+@click.option("--metrics-port", type=int, help="Progress and lag for Prometheus, on this port.")
+@click.option(
+    "--second-ingest", is_flag=True, help="Let a new checkpoint write into a table that another has filled."
+)
+@click.option(
+    "--kafka",
+    type=KeyValue(),
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Options of Spark's connector; kafka.KEY for Kafka's own.",
+)
+@spark_options
+def ingest(master: str | None, conf: tuple[tuple[str, str], ...], **given: Any) -> None:
+    """Read what is new in topics into a table (Parquet or Delta), each record exactly once.
+
+    What is in the table and what is read next is kept in the checkpoint, so that a run that was killed at any point is
+    gone on with by the same line. Records that cannot be decoded, or are late, go to the quarantine with the reason.
+
+    \b
+    barnabas pipeline ingest --topic orders --table /srv/orders --checkpoint /srv/orders.checkpoint
+    barnabas pipeline ingest --topic orders --table /srv/orders --checkpoint /srv/c --table-format delta \\
+        --value-format json --schema-file order.schema.json --trigger continuous --metrics-port 9108
+
+    \b
+    Exit codes:
+      0  done, or ended by Ctrl-C
+      1  a batch failed: what was committed stays, and the next run goes on from there
+      2  the command line is wrong, or Spark, Java or a jar is missing
+    """
+    with failures():
+        options = options_of(given)
+        is_delta = options.table_format == "delta"
+        with spark_session("barnabas ingest", master, conf, connector=True, table=is_delta) as spark:
+            from pipeline.ingest.job import ingest as run
+
+            try:
+                summary = run(spark, options, on_progress=tell)
+            except KeyboardInterrupt:
+                click.echo("stopped")
+                return
+    reasons = ((f"quarantined: {reason}", f"{count:,}") for reason, count in sorted(summary.reasons.items()))
+    print_rows([("records", f"{summary.rows:,}"), ("batches", f"{summary.batches:,}"), *reasons])
+
+
+def options_of(given: dict[str, Any]) -> IngestOptions:
+    """From the command line; ValueError where they do not go together."""
+    decode = None
+    if given["value_format"] or given["schema_file"] or given["registry"]:
+        decode = DecodeOptions(
+            given["value_format"], given["schema_file"], given["registry"], given["subject"], given["message"]
+        )
+    return IngestOptions(
+        bootstrap=given["bootstrap"],
+        table=given["table"],
+        checkpoint=given["checkpoint"],
+        topics=given["topics"],
+        topic_pattern=given["topic_pattern"],
+        table_format=given["table_format"],
+        partition_by=given["partition_by"],
+        quarantine=given["quarantine"],
+        starting=given["starting"],
+        isolation=given["isolation"],
+        fail_on_data_loss=not given["allow_data_loss"],
+        max_offsets_per_trigger=given["max_offsets_per_batch"],
+        min_partitions=given["min_partitions"],
+        decode=decode,
+        keep_value=not given["drop_value"],
+        late_after_s=given["late_after"],
+        trigger=given["trigger"],
+        every_s=given["every"],
+        metrics_port=given["metrics_port"],
+        second_ingest=given["second_ingest"],
+        kafka=dict(given["kafka"]),
+    )
+
+
+def tell(batch: BatchProgress) -> None:
+    """A line for each batch that had something in it."""
+    if batch.rows:
+        behind = sum(batch.lag.values())
+        click.echo(
+            f"batch {batch.batch_id}: {batch.rows:,} records in {batch.duration_s:.1f} s, {behind:,} behind",
+            err=True,
+        )

@@ -1,0 +1,96 @@
+"""A column of values becomes a column of what they mean, and for each value that means nothing the reason."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pipeline.decoding.decoder import Decoder
+from pipeline.decoding.errors import MalformedValueError, UnknownSchemaError
+from pipeline.decoding.spec import DecodingSpec
+
+MALFORMED: Final = "malformed"
+UNKNOWN_SCHEMA: Final = "unknown schema"
+_MAX_DETAIL: Final = 500  # characters: some libraries repeat the whole value in what they say of it
+
+
+def decoder_of(spec: DecodingSpec) -> Decoder:
+    """The decoder that a spec describes. SchemaError where its schema cannot be used."""
+    match spec.value_format:
+        case "json":
+            from pipeline.decoding.json_values import json_decoder
+
+            return json_decoder(spec.schema[-1], registry_framing=spec.registry_framing)
+        case "avro":
+            from pipeline.decoding.avro_values import avro_decoder
+
+            return avro_decoder(spec.schema, registry_framing=spec.registry_framing, writers=spec.writers)
+        case "protobuf":
+            from pipeline.decoding.protobuf_values import protobuf_decoder
+
+            return protobuf_decoder(spec.schema, spec.message, registry_framing=spec.registry_framing)
+
+
+@lru_cache(maxsize=8)
+def _cached_decoder(spec_line: str) -> Decoder:
+    """An executor's process decodes many batches by one spec."""
+    return decoder_of(DecodingSpec.from_json(spec_line))
+
+
+def result_type(decoder: Decoder) -> pa.DataType:
+    """What `decode_column` gives: `data` is null where the value is or where there is a reason."""
+    return pa.struct(
+        [("data", decoder.type), ("reason", pa.string()), ("detail", pa.string()), ("schema_id", pa.int32())]
+    )
+
+
+def decode_column(spec_line: str, values: pa.Array) -> pa.StructArray:
+    """Decodes binary values by `DecodingSpec.to_json()`; rows as in `result_type`."""
+    decoder = _cached_decoder(spec_line)
+    rows = [_decoded(decoder, value) for value in values.to_pylist()]
+    data = _array(decoder.type, rows)
+    reasons, details, ids = (pa.array([row[at] for row in rows], kind) for at, kind in _REST)
+    kind = result_type(decoder)
+    return pa.StructArray.from_arrays([data, reasons, details, ids], fields=list(kind))
+
+
+Row = list[Any]
+"""data, reason, detail, schema id."""
+_REST: Final = ((1, pa.string()), (2, pa.string()), (3, pa.int32()))
+
+
+def _decoded(decoder: Decoder, value: bytes | None) -> Row:
+    if value is None:
+        return [None, None, None, None]
+    try:
+        return [decoder.decode(value), None, None, None]
+    except UnknownSchemaError as error:
+        return [None, UNKNOWN_SCHEMA, str(error), error.schema_id]
+    except MalformedValueError as error:
+        return [None, MALFORMED, _cut(str(error)), None]
+    except Exception as error:  # what fastavro raises over garbage is anything at all
+        return [None, MALFORMED, _cut(f"{type(error).__name__}: {error}"), None]
+
+
+def _cut(text: str) -> str:
+    """Short, and without what UTF-8 has no bytes for."""
+    return text[:_MAX_DETAIL].encode("utf-8", "backslashreplace").decode()
+
+
+def _array(kind: pa.DataType, rows: list[Row]) -> pa.Array:
+    """The decoded column. What no column holds (a number beyond bigint, half a surrogate pair) is malformed."""
+    try:
+        return pa.array([row[0] for row in rows], kind)
+    except (pa.ArrowException, OverflowError, ValueError, TypeError):
+        for row in rows:
+            _test(kind, row)
+        return pa.array([row[0] for row in rows], kind)
+
+
+def _test(kind: pa.DataType, row: Row) -> None:
+    try:
+        pa.array([row[0]], kind)
+    except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+        row[:3] = [None, MALFORMED, _cut(f"no {kind} holds it: {error}")]

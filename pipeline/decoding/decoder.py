@@ -1,0 +1,59 @@
+"""What the three formats have in common: a decoder, and how nested values become what Arrow takes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+Convert = Callable[[Any], Any]
+"""From what a format's library gives to what Arrow takes for a type; never called with None."""
+
+
+class Decoder(NamedTuple):
+    """The column's type, and a payload's value for it. `decode` raises MalformedValueError, UnknownSchemaError, and
+    whatever else its library raises over bytes that it does not understand."""
+
+    type: pa.DataType
+    decode: Callable[[bytes], object]
+
+
+def as_is(value: Any) -> Any:
+    """Where Arrow takes what the library gives."""
+    return value
+
+
+def json_text(value: Any) -> str:
+    """Where a schema has no column type: the value as JSON, bytes in base64."""
+    return json.dumps(value, default=_not_in_json)
+
+
+def _not_in_json(value: Any) -> str:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
+def structure(columns: Mapping[str, tuple[pa.DataType, Convert]]) -> tuple[pa.DataType, Convert]:
+    """A struct of these columns, made of a mapping; what is not there is null."""
+    converts = [(name, convert) for name, (_, convert) in columns.items()]
+
+    def convert_all(value: Mapping[str, Any]) -> dict[str, Any]:
+        found = {}
+        for name, convert in converts:
+            item = value.get(name)
+            found[name] = None if item is None else convert(item)
+        return found
+
+    return pa.struct([(name, kind) for name, (kind, _) in columns.items()]), convert_all
+
+
+def sequence(convert: Convert) -> Convert:
+    """A list of values that are each converted."""
+    return lambda values: [None if one is None else convert(one) for one in values]
+
+
+def map_items(convert: Convert) -> Convert:
+    """A mapping's entries, as Arrow takes them."""
+    return lambda values: [(key, None if one is None else convert(one)) for key, one in values.items()]

@@ -1,0 +1,173 @@
+"""Protobuf by the descriptors of its files, as `protoc --include_imports --descriptor_set_out=FILE` writes them.
+
+| field | column |
+| --- | --- |
+| int32, sint32, sfixed32; int64, sint64, sfixed64, uint32, fixed32 | int; bigint |
+| uint64, fixed64 | decimal(20) |
+| float, double, bool, string, bytes | float, double, boolean, string, binary |
+| enum | string: its name, or its number where the schema has none |
+| message, repeated, map | struct, array, map |
+| google.protobuf.Timestamp | timestamp |
+| recursion | string: JSON text |
+
+A field that can be absent (optional, in a oneof, a message) is null then; others have Protobuf's default. What the
+schema does not know is left out: Protobuf means it so, which also means that much garbage is a valid message.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from datetime import UTC
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+from google.protobuf.message import DecodeError
+
+from pipeline.decoding.decoder import Convert, Decoder, as_is, map_items, sequence
+from pipeline.decoding.errors import MalformedValueError, SchemaError
+from pipeline.decoding.wire_format import split, split_indexes
+
+Column = tuple[pa.DataType, Convert]
+_TIMESTAMP: Final = "google.protobuf.Timestamp"
+_UINT64: Final[Column] = (pa.decimal128(20), as_is)
+_FD: Final = descriptor_pb2.FieldDescriptorProto
+_SCALARS: Final[dict[int, Column]] = {
+    _FD.TYPE_INT32: (pa.int32(), as_is),
+    _FD.TYPE_SINT32: (pa.int32(), as_is),
+    _FD.TYPE_SFIXED32: (pa.int32(), as_is),
+    _FD.TYPE_INT64: (pa.int64(), as_is),
+    _FD.TYPE_SINT64: (pa.int64(), as_is),
+    _FD.TYPE_SFIXED64: (pa.int64(), as_is),
+    _FD.TYPE_UINT32: (pa.int64(), as_is),
+    _FD.TYPE_FIXED32: (pa.int64(), as_is),
+    _FD.TYPE_UINT64: _UINT64,
+    _FD.TYPE_FIXED64: _UINT64,
+    _FD.TYPE_FLOAT: (pa.float32(), as_is),
+    _FD.TYPE_DOUBLE: (pa.float64(), as_is),
+    _FD.TYPE_BOOL: (pa.bool_(), as_is),
+    _FD.TYPE_STRING: (pa.string(), as_is),
+    _FD.TYPE_BYTES: (pa.binary(), as_is),
+}
+
+
+def files_of_descriptor_set(data: bytes) -> tuple[str, ...]:
+    """The texts of a `DecodingSpec` for what protoc wrote. SchemaError."""
+    try:
+        found = descriptor_pb2.FileDescriptorSet.FromString(data)
+    except DecodeError as error:
+        raise SchemaError(f"this is nothing that protoc --descriptor_set_out has written: {error}") from error
+    if not found.file:
+        raise SchemaError("there is no file in these descriptors")
+    return tuple(base64.b64encode(file.SerializeToString()).decode() for file in found.file)
+
+
+def protobuf_decoder(files: tuple[str, ...], message: str, *, registry_framing: bool = False) -> Decoder:
+    """For the message of that full name; without a name the only one of the last file. SchemaError."""
+    pool = descriptor_pool.DescriptorPool()
+    try:
+        for text in files:
+            pool.AddSerializedFile(base64.b64decode(text))
+        last = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(files[-1]))
+        descriptor = pool.FindMessageTypeByName(message or _only_message(last))
+    except (KeyError, TypeError, ValueError, DecodeError) as error:
+        raise SchemaError(
+            f"there is no message {message or 'at all'} in these descriptors: {error}"
+        ) from error
+    kind, convert = _Columns().message(descriptor)
+    parse = message_factory.GetMessageClass(descriptor).FromString
+    if registry_framing:
+        return Decoder(kind, partial(_decode_framed, _indexes(descriptor), parse, convert))
+    return Decoder(kind, partial(_decode, parse, convert))
+
+
+def _only_message(file: descriptor_pb2.FileDescriptorProto) -> str:
+    names = [one.name for one in file.message_type]
+    if len(names) != 1:
+        raise SchemaError(
+            f"{file.name} has the messages {', '.join(names) or 'none'}: say which one is meant"
+        )
+    return f"{file.package}.{names[0]}" if file.package else names[0]
+
+
+def _indexes(descriptor: Any) -> list[int]:
+    """The path to a message within its file."""
+    parent = descriptor.containing_type
+    if parent is None:
+        around = descriptor_pb2.FileDescriptorProto.FromString(descriptor.file.serialized_pb).message_type
+        return [[one.name for one in around].index(descriptor.name)]
+    return [*_indexes(parent), [one.name for one in parent.nested_types].index(descriptor.name)]
+
+
+def _decode(parse: Callable[[bytes], Any], convert: Convert, payload: bytes) -> object:
+    try:
+        return convert(parse(payload))
+    except DecodeError as error:
+        raise MalformedValueError(f"not this Protobuf message: {error}") from error
+
+
+def _decode_framed(
+    expected: list[int], parse: Callable[[bytes], Any], convert: Convert, value: bytes
+) -> object:
+    indexes, payload = split_indexes(split(value)[1])
+    if indexes != expected:
+        raise MalformedValueError(f"another message of its file: its indexes are {indexes}, not {expected}")
+    return _decode(parse, convert, payload)
+
+
+class _Columns:
+    """Types of Arrow for descriptors."""
+
+    def __init__(self) -> None:
+        self._open: list[str] = []
+
+    def message(self, descriptor: Any) -> Column:
+        """The column for a message."""
+        if descriptor.full_name == _TIMESTAMP:
+            return pa.timestamp("us", "UTC"), _to_datetime
+        if descriptor.full_name in self._open:
+            return pa.string(), _to_json
+        self._open.append(descriptor.full_name)
+        try:
+            columns = [(field, *self._field(field)) for field in descriptor.fields]
+        finally:
+            self._open.pop()
+        getters = [(field.name, field.has_presence, convert) for field, _, convert in columns]
+        return pa.struct([(field.name, kind) for field, kind, _ in columns]), partial(_to_dict, getters)
+
+    def _field(self, field: Any) -> Column:
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            key, value = field.message_type.fields
+            item, convert = self._one(value)
+            return pa.map_(self._one(key)[0], item), map_items(convert)
+        kind, convert = self._one(field)
+        return (pa.list_(kind), sequence(convert)) if field.is_repeated else (kind, convert)
+
+    def _one(self, field: Any) -> Column:
+        if field.message_type is not None:
+            return self.message(field.message_type)
+        if field.enum_type is not None:
+            names = {value.number: value.name for value in field.enum_type.values}
+            return pa.string(), lambda number: names.get(number, str(number))
+        return _SCALARS[field.type]
+
+
+def _to_dict(getters: list[tuple[str, bool, Convert]], message: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, has_presence, convert in getters:
+        absent = has_presence and not message.HasField(name)
+        found[name] = None if absent else convert(getattr(message, name))
+    return found
+
+
+def _to_datetime(timestamp: Any) -> Any:
+    try:
+        return timestamp.ToDatetime(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
+        raise MalformedValueError(f"{timestamp.seconds} s is no time that a calendar has") from error
+
+
+def _to_json(message: Any) -> str:
+    return str(json_format.MessageToJson(message, indent=None))

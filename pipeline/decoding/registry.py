@@ -1,0 +1,117 @@
+"""A schema registry over HTTP, as far as reading needs it: Confluent's API, which Karapace and Apicurio serve as well.
+
+    GET /schemas/ids/{id}                            what values with this id were written with
+    GET /subjects/{subject}/versions/{version}       the schema of a subject; "latest" is a version
+
+What was learnt is kept: a registry never changes what an id means.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from pipeline.decoding.errors import RegistryError, SchemaError
+from pipeline.decoding.spec import ValueFormat
+
+TIMEOUT_S: Final = 10.0
+_NOT_FOUND: Final = 404
+_MAX_REFERENCES: Final = 200
+_FORMATS: Final[dict[str, ValueFormat]] = {"AVRO": "avro", "JSON": "json", "PROTOBUF": "protobuf"}
+Get = Callable[[str], Any]
+"""The JSON behind a path. LookupError where the registry says that there is nothing."""
+
+
+class Registered(NamedTuple):
+    """A schema with what it refers to: the texts of a `DecodingSpec`."""
+
+    value_format: ValueFormat
+    texts: tuple[str, ...]
+
+
+class Registry:
+    """One registry; `get` is for tests. Not for several threads at once."""
+
+    def __init__(self, url: str, *, get: Get | None = None) -> None:
+        self._get = get or HttpGet(url)
+        self._by_id: dict[int, Registered] = {}
+
+    def by_id(self, schema_id: int) -> Registered | None:
+        """None where the registry has no such id: it is asked again next time. RegistryError."""
+        if schema_id not in self._by_id:
+            try:
+                answer = self._get(f"/schemas/ids/{schema_id}?format=serialized")
+            except LookupError:
+                return None
+            self._by_id[schema_id] = self._registered(answer)
+        return self._by_id[schema_id]
+
+    def latest(self, subject: str) -> Registered:
+        """What values of a subject look like now. SchemaError where there is no such subject, RegistryError."""
+        return self._registered(self._version(subject, "latest"))
+
+    def _version(self, subject: str, version: int | str) -> Mapping[str, Any]:
+        path = f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{version}?format=serialized"
+        try:
+            answer: Mapping[str, Any] = self._get(path)
+        except LookupError as error:
+            raise SchemaError(f"the registry has no version {version} of the subject {subject!r}") from error
+        return answer
+
+    def _registered(self, answer: Mapping[str, Any]) -> Registered:
+        kind = answer.get("schemaType", "AVRO")
+        if kind not in _FORMATS or not isinstance(answer.get("schema"), str):
+            raise RegistryError(
+                f"the registry answers with no schema that is known here: {str(answer)[:200]}"
+            )
+        texts: dict[str, str] = {}
+        self._collect(answer, texts)
+        return Registered(_FORMATS[kind], (*texts.values(), answer["schema"]))
+
+    def _collect(self, answer: Mapping[str, Any], texts: dict[str, str]) -> None:
+        """The texts that a schema refers to, by their names, each after those that it refers to itself."""
+        for reference in answer.get("references") or ():
+            name = reference["name"]
+            if name in texts:
+                continue
+            if len(texts) >= _MAX_REFERENCES:
+                raise SchemaError(f"the schema refers to more than {_MAX_REFERENCES} others")
+            found = self._version(reference["subject"], reference["version"])
+            self._collect(found, texts)
+            texts[name] = found["schema"]
+
+
+class HttpGet:
+    """GET below a URL, which may have a user and a password in it."""
+
+    def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{url!r} is no registry's address: http://HOST:PORT is one")
+        self._base = urllib.parse.urlunsplit(
+            (parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")
+        )
+        self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if parts.username:
+            user = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+            self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
+        self._timeout_s = timeout_s
+
+    def __call__(self, path: str) -> Any:
+        """LookupError for 404; RegistryError for whatever else is no answer."""
+        url = self._base.rstrip("/") + path
+        request = urllib.request.Request(url, headers=self._headers)
+        try:
+            with urllib.request.urlopen(request, timeout=self._timeout_s) as response:
+                return json.load(response)
+        except urllib.error.HTTPError as error:
+            if error.code == _NOT_FOUND:
+                raise LookupError(path) from error
+            raise RegistryError(f"{url} answers {error.code} {error.reason}") from error
+        except (OSError, ValueError) as error:
+            raise RegistryError(f"{url} does not answer: {error}") from error

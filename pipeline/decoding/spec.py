@@ -1,0 +1,51 @@
+"""How values are decoded, in words: what executors get, and what an ingest writes down before it decides."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+ValueFormat = Literal["json", "avro", "protobuf"]
+FORMATS: Final[tuple[ValueFormat, ...]] = ("json", "avro", "protobuf")
+
+
+@dataclass(frozen=True)
+class DecodingSpec:
+    """Everything that decides how a value decodes: two specs that are equal decode alike, at any time, anywhere.
+
+    `schema` is the one that the columns have: texts of which the last is meant and the others are what it refers to.
+    They are JSON Schema (one text), Avro, or for Protobuf the FileDescriptorProtos in base64, with the full name of
+    the message in `message`. With `registry_framing` a value begins as `wire_format` says. `writers` has, by id, the
+    Avro schemas that values were written with.
+    """
+
+    value_format: ValueFormat
+    schema: tuple[str, ...]
+    message: str = ""
+    registry_framing: bool = False
+    writers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def needs_writers(self) -> bool:
+        """True where a value cannot be read without the schema that it was written with."""
+        return self.registry_framing and self.value_format == "avro"
+
+    def with_writers(self, writers: Mapping[int, tuple[str, ...]]) -> DecodingSpec:
+        """The same, knowing more."""
+        return dataclasses.replace(self, writers={**self.writers, **writers})
+
+    def to_json(self) -> str:
+        """A line; equal specs have equal lines."""
+        fields = {**vars(self), "writers": {str(one): texts for one, texts in self.writers.items()}}
+        return json.dumps(fields, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> DecodingSpec:
+        """What `to_json` wrote."""
+        fields = json.loads(text)
+        fields["schema"] = tuple(fields["schema"])
+        fields["writers"] = {int(one): tuple(texts) for one, texts in fields["writers"].items()}
+        return cls(**fields)

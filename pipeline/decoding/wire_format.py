@@ -1,0 +1,85 @@
+"""The schema registry's wire format: a zero byte and the schema's id before the payload.
+
+    00 00 00 00 2a  <payload>                  Avro and JSON: id 42
+    00 00 00 00 2a  00  <payload>              Protobuf: the first message of its file
+    00 00 00 00 2a  04 02 00  <payload>        Protobuf: the first message within the second of the file
+
+A Protobuf message is named by the path of indexes that leads to it, a zigzag varint for how many there are and one for
+each; the path [0], which is nearly every one, is the single byte 00.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from pipeline.decoding.errors import MalformedValueError
+
+MAGIC = 0
+HEADER_BYTES = 5
+_MAX_DEPTH = (
+    32  # of messages within messages: more than anybody nests, and few enough for garbage to end soon
+)
+
+
+def split(value: bytes) -> tuple[int, bytes]:
+    """The schema's id and what is behind it. MalformedValueError where the value does not begin so."""
+    if len(value) < HEADER_BYTES:
+        raise MalformedValueError(
+            f"{len(value)} bytes, and the registry's wire format begins with {HEADER_BYTES}"
+        )
+    magic, schema_id = struct.unpack_from(">bi", value)
+    if magic != MAGIC:
+        raise MalformedValueError(
+            f"the first byte is {magic}, and in the registry's wire format it is {MAGIC}"
+        )
+    return schema_id, value[HEADER_BYTES:]
+
+
+def join(schema_id: int, payload: bytes) -> bytes:
+    """What `split` takes apart."""
+    return struct.pack(">bi", MAGIC, schema_id) + payload
+
+
+def split_indexes(value: bytes) -> tuple[list[int], bytes]:
+    """The path of a Protobuf message within its file and the message's bytes. MalformedValueError."""
+    count, position = _varint(value, 0)
+    if count == 0:
+        return [0], value[position:]
+    if not 0 < count <= _MAX_DEPTH:
+        raise MalformedValueError(f"{count} message indexes, and there are 1 to {_MAX_DEPTH}")
+    indexes = []
+    for _ in range(count):
+        index, position = _varint(value, position)
+        indexes.append(index)
+    return indexes, value[position:]
+
+
+def join_indexes(indexes: list[int], payload: bytes) -> bytes:
+    """What `split_indexes` takes apart."""
+    if indexes == [0]:
+        return b"\0" + payload
+    return b"".join(_encoded(number) for number in (len(indexes), *indexes)) + payload
+
+
+def _varint(value: bytes, position: int) -> tuple[int, int]:
+    """A zigzag number of at most 32 bits and where it ends."""
+    number = 0
+    for shift in range(0, 35, 7):
+        if position >= len(value):
+            raise MalformedValueError("the message indexes are cut off")
+        byte = value[position]
+        position += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), position
+    raise MalformedValueError("a message index is longer than 32 bits")
+
+
+def _encoded(number: int) -> bytes:
+    zigzag = number << 1 if number >= 0 else (-number << 1) - 1
+    out = bytearray()
+    while zigzag > 0x7F:
+        out.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    out.append(zigzag)
+    return bytes(out)

@@ -1,0 +1,126 @@
+"""An export from its options: the table as a stream, and what is done with each batch of it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pipeline.export.options import ExportOptions
+from pipeline.export.transactions import SlotWriter, partitions_of
+from pipeline.ingest.files import located
+from pipeline.ingest.job import await_end, triggered
+from pipeline.ingest.ledger import Ledger
+from pipeline.ingest.progress import BatchProgress, Progress, listener
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_EVENTS_LIMIT_S: Final = 30.0
+_SENT: Final = ("key", "value", "headers", "topic", "partition")
+"""Columns that the connector's sink knows; timestamps are no column of it."""
+
+
+class ExportSummary(NamedTuple):
+    """What an export has read of the table, in this run. A batch that is run again after a crash counts again."""
+
+    rows: int
+    batches: int
+
+
+def export(
+    spark: SparkSession,
+    options: ExportOptions,
+    *,
+    on_progress: Callable[[BatchProgress], None] | None = None,
+    progress: Progress | None = None,
+) -> ExportSummary:
+    """Runs until the trigger is through, or until it is interrupted where that is `continuous`.
+
+    Raises ValueError where the options, the table, the topic and the checkpoint do not go together, and Spark's
+    StreamingQueryException where a batch fails: the next run goes on with that batch.
+    """
+    progress = progress or Progress(options.table)
+    with ExitStack() as stack:
+        if options.metrics_port is not None:
+            stack.callback(progress.serve(options.metrics_port))
+        name = f"export-{uuid.uuid4().hex[:8]}"
+        events = listener(progress, name, on_progress)
+        spark.streams.addListener(events)
+        stack.callback(spark.streams.removeListener, events)
+        rows = source(spark, options)
+        writer = rows.writeStream.queryName(name).option("checkpointLocation", options.checkpoint)
+        writer = writer.foreachBatch(_sender(spark, options))
+        query = triggered(writer, options.trigger, options.every_s).start()
+        try:
+            await_end(query)
+        finally:
+            progress.ended.wait(_EVENTS_LIMIT_S)
+        return ExportSummary(progress.rows, progress.batches)
+
+
+def source(spark: SparkSession, options: ExportOptions) -> DataFrame:
+    """The table's rows, a bounded number of files at a time, those written first coming first. ValueError."""
+    reader = spark.readStream.option("maxFilesPerTrigger", options.max_files)
+    if options.table_format == "delta":
+        rows = reader.format("delta").load(options.table)
+    else:
+        rows = reader.schema(spark.read.parquet(options.table).schema).parquet(options.table)
+    if "value" not in rows.columns:
+        raise ValueError(f"{options.table} has no column value, and the columns {', '.join(rows.columns)}")
+    if not options.topic and "topic" not in rows.columns:
+        raise ValueError(f"{options.table} has no column topic: say which topic its rows go to")
+    return rows
+
+
+def _sender(spark: SparkSession, options: ExportOptions) -> Callable[[DataFrame, int], None]:
+    files, checkpoint = located(spark, options.checkpoint)
+    ledger = Ledger(files, checkpoint)
+    described = {"exported": options.table, "topic": options.topic, "delivery": options.delivery}
+    export_id = ledger.identity(described)
+    if options.delivery == "at-least-once":
+        return partial(_send_by_connector, options)
+    settings = options.client_settings()
+    slots = ledger.once("slots", partitions_of(options.bootstrap, options.topic, settings))
+    writer = SlotWriter(options.bootstrap, options.topic, export_id, options.keep_partitions, settings)
+    return partial(_send_by_slots, options, writer, slots)
+
+
+def shaped(batch: DataFrame, options: ExportOptions, parts: int | None = None) -> DataFrame:
+    """The columns that are sent, the rows of a key together and in the order that they had in their topic."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    columns = [name for name in _SENT if name in batch.columns]
+    if not options.keep_partitions:
+        columns = [name for name in columns if name != "partition"]
+    dealt_by = F.coalesce(F.col("key"), F.col("value")) if "key" in batch.columns else F.col("value")
+    order = [F.col(name) for name in ("topic", "partition", "offset") if name in batch.columns]
+    if "timestamp" in batch.columns:
+        batch = batch.withColumn("timestamp_ms", F.unix_millis("timestamp"))
+        columns.append("timestamp_ms")
+    batch = batch.repartition(dealt_by) if parts is None else batch.repartition(parts, dealt_by)
+    return (batch.sortWithinPartitions(*order) if order else batch).select(*columns)
+
+
+def _send_by_connector(options: ExportOptions, batch: DataFrame, _batch_id: int) -> None:
+    rows = shaped(batch, options).drop("timestamp_ms")
+    writer = rows.write.format("kafka").option("kafka.bootstrap.servers", options.bootstrap)
+    writer = writer.option("includeHeaders", "true")
+    for key, value in options.client_settings().items():
+        writer = writer.option(f"kafka.{key}", value)
+    if options.topic:
+        writer = writer.option("topic", options.topic)
+    writer.save()
+
+
+def _send_by_slots(
+    options: ExportOptions, writer: SlotWriter, slots: int, batch: DataFrame, batch_id: int
+) -> None:
+    rows = shaped(batch, options, slots)
+
+    def send(slot: int, part: Iterable[Any]) -> Iterator[int]:
+        yield writer(slot, batch_id, part)
+
+    rows.rdd.mapPartitionsWithIndex(send).sum()

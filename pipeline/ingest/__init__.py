@@ -1,0 +1,1 @@
+"""Topics become tables, incrementally and exactly once: Spark's own Kafka connector in, Parquet or Delta Lake out."""

@@ -1,0 +1,185 @@
+"""The few things that an ingest does with files itself: in a local directory, or wherever Hadoop's file systems reach.
+
+Whether a path is local is asked of Hadoop, as Spark does it: a path without a scheme lies where `fs.defaultFS` says.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Files(Protocol):
+    """Files by their paths, which are full ones or URIs."""
+
+    def read(self, path: str) -> bytes | None:
+        """None where there is no such file."""
+
+    def create(self, path: str, data: bytes) -> bool:
+        """A whole file or none, with the directories above it; False where there is one by that name already."""
+
+    def rename(self, source: str, target: str) -> bool:
+        """A file to a name that nobody has, with the directories above it; False where there is no such source."""
+
+    def names(self, directory: str) -> list[str]:
+        """What lies in a directory, sorted; nothing where there is none."""
+
+    def tree(self, directory: str) -> list[str]:
+        """The paths of all files below a directory, from there, sorted, but for hidden ones (. or _ in front)."""
+
+    def remove(self, path: str) -> None:
+        """A file, or a directory with all that is in it; nothing where there is none."""
+
+
+def join(*parts: str) -> str:
+    """A path or URI of its parts."""
+    return "/".join([parts[0].rstrip("/"), *(part.strip("/") for part in parts[1:])])
+
+
+def hidden(path: str) -> bool:
+    """True where Spark, and every other reader of tables, looks away."""
+    return any(name[0] in "._" for name in path.split("/"))
+
+
+class LocalFiles:
+    """Directories of this machine. What is created is synced: it is there before what it allows is done."""
+
+    def read(self, path: str) -> bytes | None:
+        """None where there is no such file."""
+        try:
+            return Path(path).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def create(self, path: str, data: bytes) -> bool:
+        """By a hard link: the name appears with the whole file behind it, and only one can make it."""
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+        try:
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(temporary, target)
+        except FileExistsError:
+            return False
+        finally:
+            temporary.unlink(missing_ok=True)
+        return True
+
+    def rename(self, source: str, target: str) -> bool:
+        """False where there is no such source."""
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            Path(source).rename(target)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def names(self, directory: str) -> list[str]:
+        """What lies in a directory, sorted."""
+        try:
+            return sorted(os.listdir(directory))
+        except FileNotFoundError:
+            return []
+
+    def tree(self, directory: str) -> list[str]:
+        """Files below a directory."""
+        root = Path(directory)
+        paths = (path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+        return sorted(path for path in paths if not hidden(path))
+
+    def remove(self, path: str) -> None:
+        """A file or a directory."""
+        if Path(path).is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            Path(path).unlink(missing_ok=True)
+
+
+class HadoopFiles:
+    """The same through Hadoop's FileSystem (HDFS, object stores), by the driver's JVM.
+
+    `create` is as atomic as the file system's rename: HDFS refuses a name that is taken; object stores copy, and two
+    drivers at the same time could both believe they made it.
+    """
+
+    def __init__(self, jvm: Any, file_system: Any) -> None:
+        self._jvm = jvm
+        self._fs = file_system
+
+    def _path(self, path: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(path)
+
+    def read(self, path: str) -> bytes | None:
+        """None where there is no such file."""
+        if not self._fs.exists(self._path(path)):
+            return None
+        stream = self._fs.open(self._path(path))
+        try:
+            return bytes(stream.readAllBytes())
+        finally:
+            stream.close()
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Written beside its place and renamed."""
+        target = self._path(path)
+        if self._fs.exists(target):
+            return False
+        temporary = self._path(f"{path}.{uuid.uuid4().hex}.tmp")
+        stream = self._fs.create(temporary, False)
+        try:
+            stream.write(data)
+        finally:
+            stream.close()
+        if self._fs.rename(temporary, target):
+            return True
+        self._fs.delete(temporary, False)
+        return False
+
+    def rename(self, source: str, target: str) -> bool:
+        """False where there is no such source."""
+        if not self._fs.exists(self._path(source)):
+            return False
+        self._fs.mkdirs(self._path(target).getParent())
+        if not self._fs.rename(self._path(source), self._path(target)):
+            raise OSError(f"{source} could not be renamed to {target}")
+        return True
+
+    def names(self, directory: str) -> list[str]:
+        """What lies in a directory, sorted."""
+        if not self._fs.exists(self._path(directory)):
+            return []
+        return sorted(str(one.getPath().getName()) for one in self._fs.listStatus(self._path(directory)))
+
+    def tree(self, directory: str) -> list[str]:
+        """Files below a directory."""
+        root = str(self._fs.makeQualified(self._path(directory)))
+        found = []
+        files = self._fs.listFiles(self._path(directory), True)
+        while files.hasNext():
+            found.append(str(files.next().getPath())[len(root) :].lstrip("/"))
+        return sorted(path for path in found if not hidden(path))
+
+    def remove(self, path: str) -> None:
+        """A file or a directory."""
+        self._fs.delete(self._path(path), True)
+
+
+def located(spark: SparkSession, path: str) -> tuple[Files, str]:
+    """Who has the files of a path, and the full path by which to call it there."""
+    jvm: Any = spark._jvm  # pyspark's typing calls it optional
+    configuration = spark._jsc.hadoopConfiguration()
+    place = jvm.org.apache.hadoop.fs.Path(path)
+    file_system = place.getFileSystem(configuration)
+    qualified = file_system.makeQualified(place)
+    if qualified.toUri().getScheme() == "file":
+        return LocalFiles(), str(qualified.toUri().getPath())
+    return HadoopFiles(jvm, file_system), str(qualified)

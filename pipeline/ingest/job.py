@@ -1,0 +1,166 @@
+"""An ingest from its options: the stream from Spark's Kafka connector, the tables, and the query between them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipeline.decoding.registry import Registry
+from pipeline.decoding.sources import spec_of_file, spec_of_subject
+from pipeline.ingest.batches import Batches
+from pipeline.ingest.files import located
+from pipeline.ingest.ledger import Ledger
+from pipeline.ingest.options import IngestOptions, Trigger, starting_offsets
+from pipeline.ingest.progress import BatchProgress, Progress, listener
+from pipeline.ingest.rows import BATCH_TIME, partition_columns
+from pipeline.ingest.tables import DeltaTable, ParquetTable, Table, claim
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+    from pipeline.decoding.spec import DecodingSpec
+
+_POLL_S = 0.5
+_EVENTS_LIMIT_S = 30.0
+
+
+class IngestSummary(NamedTuple):
+    """What an ingest has done, in this run. A batch that is run again after a crash counts again."""
+
+    rows: int
+    batches: int
+    quarantined: int
+    reasons: dict[str, int]
+
+
+def ingest(
+    spark: SparkSession,
+    options: IngestOptions,
+    *,
+    on_progress: Callable[[BatchProgress], None] | None = None,
+    progress: Progress | None = None,
+) -> IngestSummary:
+    """Runs until the trigger is through, or until it is interrupted where that is `continuous`.
+
+    Raises ValueError where the options, a schema, the checkpoint and the tables do not go together (IngestConflictError
+    and SchemaError are of that kind), RegistryError, and Spark's StreamingQueryException where a batch fails: what was
+    committed stays, and the next run goes on from there.
+    """
+    progress = progress or Progress(options.table)
+    with ExitStack() as stack:
+        if options.metrics_port is not None:
+            stack.callback(progress.serve(options.metrics_port))
+        name = f"ingest-{uuid.uuid4().hex[:8]}"
+        events = listener(progress, name, on_progress)
+        spark.streams.addListener(events)
+        stack.callback(spark.streams.removeListener, events)
+        batches = batches_of(spark, options)
+        batches.on_quarantined = progress.quarantined
+        query = start(source(spark, options), options, batches, name)
+        try:
+            await_end(query)
+        finally:
+            progress.ended.wait(_EVENTS_LIMIT_S)
+        reasons = dict(batches.quarantined)
+        return IngestSummary(progress.rows, progress.batches, sum(reasons.values()), reasons)
+
+
+def source(spark: SparkSession, options: IngestOptions) -> DataFrame:
+    """The connector's stream of rows."""
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", options.bootstrap)
+    reader = reader.option("includeHeaders", "true").option("kafka.isolation.level", options.isolation)
+    reader = reader.option("failOnDataLoss", str(options.fail_on_data_loss).lower())
+    if options.topics:
+        reader = reader.option("subscribe", ",".join(options.topics))
+    else:
+        reader = reader.option("subscribePattern", options.topic_pattern)
+    if options.max_offsets_per_trigger is not None:
+        reader = reader.option("maxOffsetsPerTrigger", options.max_offsets_per_trigger)
+    if options.min_partitions is not None:
+        reader = reader.option("minPartitions", options.min_partitions)
+    for key, value in {**starting_offsets(options.starting), **options.kafka}.items():
+        reader = reader.option(key, value)
+    rows = reader.load()
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return rows.withColumn(BATCH_TIME, F.current_timestamp())
+
+
+def batches_of(spark: SparkSession, options: IngestOptions) -> Batches:
+    """What is done with each batch; claims the checkpoint and the tables for this ingest."""
+    registry = Registry(options.decode.registry) if options.decode and options.decode.registry else None
+    decoding = _decoding(options, registry)
+    checkpoint_files, checkpoint = located(spark, options.checkpoint)
+    ledger = Ledger(checkpoint_files, checkpoint)
+    ingest_id = ledger.identity(
+        {
+            "table": options.table,
+            "quarantine": options.quarantine_table,
+            "table_format": options.table_format,
+            "topics": list(options.topics) or options.topic_pattern,
+            "partition_by": options.partition_by,
+        }
+    )
+    if decoding is not None and (latest := ledger.latest()) is not None and latest.decoding is not None:
+        decoding = decoding.with_writers(latest.decoding.writers)
+    return Batches(
+        options,
+        ledger,
+        _table(spark, options, options.table, ingest_id),
+        _table(spark, options, options.quarantine_table, ingest_id),
+        decoding=decoding,
+        registry=registry,
+    )
+
+
+def _decoding(options: IngestOptions, registry: Registry | None) -> DecodingSpec | None:
+    decode = options.decode
+    if decode is None:
+        return None
+    if decode.schema_file is not None and decode.value_format is not None:
+        return spec_of_file(
+            decode.value_format,
+            decode.schema_file,
+            message=decode.message,
+            registry_framing=registry is not None,
+        )
+    assert registry is not None, "DecodeOptions has one of the two"
+    return spec_of_subject(decode.value_format, registry, options.subject, message=decode.message)
+
+
+def _table(spark: SparkSession, options: IngestOptions, path: str, ingest_id: str) -> Table:
+    files, full_path = located(spark, path)
+    claim(files, full_path, ingest_id, second_ingest=options.second_ingest, checkpoint=options.checkpoint)
+    columns = partition_columns(options.partition_by)
+    if options.table_format == "delta":
+        return DeltaTable(path, ingest_id, columns)
+    return ParquetTable(files, full_path, ingest_id, columns)
+
+
+def start(rows: DataFrame, options: IngestOptions, batches: Batches, name: str) -> StreamingQuery:
+    """The running query."""
+    writer = rows.writeStream.queryName(name).option("checkpointLocation", options.checkpoint)
+    return triggered(writer.foreachBatch(batches), options.trigger, options.every_s).start()
+
+
+def triggered(writer: DataStreamWriter, trigger: Trigger, every_s: float) -> DataStreamWriter:
+    """Once: all there is in one batch; available-now: the same in as many as the limits say; continuous: on and on."""
+    match trigger:
+        case "once":
+            return writer.trigger(once=True)
+        case "available-now":
+            return writer.trigger(availableNow=True)
+        case "continuous":
+            return writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
+
+
+def await_end(query: StreamingQuery) -> None:
+    """Until the query ends by itself; Ctrl-C ends it in order. Raises StreamingQueryException where it failed."""
+    try:
+        while not query.awaitTermination(_POLL_S):
+            pass  # comes back to Python now and then, which is when Ctrl-C is heard
+    finally:
+        query.stop()

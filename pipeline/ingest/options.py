@@ -1,0 +1,151 @@
+"""What an ingest is told. All is checked here, before Spark starts: what is wrong is a ValueError with a sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from pipeline.decoding.spec import FORMATS, ValueFormat
+
+TableFormat = Literal["parquet", "delta"]
+PartitionBy = Literal["day", "hour"]
+Trigger = Literal["once", "available-now", "continuous"]
+Isolation = Literal["read_committed", "read_uncommitted"]
+FUTURE_AFTER_S: Final = 3600.0
+"""As Kafka's log.message.timestamp.after.max.ms."""
+
+
+@dataclass(frozen=True)
+class DecodeOptions:
+    """How values are decoded: by `schema_file`, or by the registry's latest version of `subject`.
+
+    With a registry, values begin with its wire format. `schema_file` then says what the columns are, and the registry
+    what the values were written with. `subject` is <topic>-value unless told. `message` is the Protobuf message's full
+    name, needed where its file has several.
+    """
+
+    value_format: ValueFormat | None = None
+    schema_file: Path | None = None
+    registry: str = ""
+    subject: str = ""
+    message: str = ""
+
+    def __post_init__(self) -> None:
+        if self.schema_file is None and not self.registry:
+            raise ValueError("values are decoded by a schema file or by a registry: name one of them")
+        if self.schema_file is not None and self.value_format is None:
+            raise ValueError(f"say what the schema file is of: {', '.join(FORMATS)}")
+        if self.value_format is not None and self.value_format not in FORMATS:
+            raise ValueError(f"the value format {self.value_format!r} is not known: {', '.join(FORMATS)} are")
+
+
+@dataclass(frozen=True)
+class IngestOptions:
+    """One ingest: these topics into this table, with its progress in this checkpoint.
+
+    `starting` holds for a checkpoint that is new: earliest, latest, a time in ISO 8601, or the connector's JSON of
+    offsets. `late_after_s`: a record that is so much older than the newest one of its partition before this batch is
+    late; None: none is. `every_s` is the time from batch to batch of the trigger `continuous`. `kafka` goes to the
+    connector as it is: its own options, or those of Kafka's clients with "kafka." in front.
+    """
+
+    bootstrap: str
+    table: str
+    checkpoint: str
+    topics: tuple[str, ...] = ()
+    topic_pattern: str = ""
+    table_format: TableFormat = "parquet"
+    partition_by: PartitionBy = "day"
+    quarantine: str = ""
+    starting: str = "earliest"
+    isolation: Isolation = "read_committed"
+    fail_on_data_loss: bool = True
+    max_offsets_per_trigger: int | None = None
+    min_partitions: int | None = None
+    decode: DecodeOptions | None = None
+    keep_value: bool = True
+    late_after_s: float | None = None
+    future_after_s: float = FUTURE_AFTER_S
+    trigger: Trigger = "available-now"
+    every_s: float = 10.0
+    metrics_port: int | None = None
+    second_ingest: bool = False
+    """Allows a checkpoint that is new to write into a table that another one has filled."""
+    kafka: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if bool(self.topics) == bool(self.topic_pattern):
+            raise ValueError("an ingest reads topics, or all that a pattern matches: name one of the two")
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} is {getattr(self, name)!r}: {', '.join(allowed)} are known")
+        for name in ("bootstrap", "table", "checkpoint"):
+            if not getattr(self, name):
+                raise ValueError(f"{name} is missing")
+        for name in (
+            "max_offsets_per_trigger",
+            "min_partitions",
+            "every_s",
+            "late_after_s",
+            "future_after_s",
+        ):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ValueError(f"{name} is {value}, and has to be more than 0")
+        if not self.keep_value and self.decode is None:
+            raise ValueError(
+                "values that are neither kept nor decoded are lost: keep them, or say how to decode them"
+            )
+        if self.table.rstrip("/") == self.quarantine.rstrip("/"):
+            raise ValueError(f"the quarantine cannot be the table itself, {self.table}")
+        starting_offsets(self.starting)
+
+    @property
+    def quarantine_table(self) -> str:
+        """Where records go that do not go into the table."""
+        return self.quarantine or f"{self.table.rstrip('/')}-quarantine"
+
+    @property
+    def subject(self) -> str:
+        """In the registry. ValueError where several topics leave it open."""
+        if self.decode is not None and self.decode.subject:
+            return self.decode.subject
+        if len(self.topics) != 1:
+            raise ValueError("with several topics say which subject of the registry has the table's columns")
+        return f"{self.topics[0]}-value"
+
+
+_CHOICES: Final = {
+    "table_format": get_args(TableFormat),
+    "partition_by": get_args(PartitionBy),
+    "trigger": get_args(Trigger),
+    "isolation": get_args(Isolation),
+}
+
+
+def starting_offsets(starting: str) -> dict[str, str]:
+    """The connector's options for where a new checkpoint begins. ValueError where it is none of the four."""
+    if starting in ("earliest", "latest"):
+        return {"startingOffsets": starting}
+    try:
+        if isinstance(json.loads(starting), dict):
+            return {"startingOffsets": starting}
+    except ValueError:
+        pass
+    try:
+        time = datetime.fromisoformat(starting)
+    except ValueError:
+        raise ValueError(
+            f"starting is {starting!r}: earliest, latest, a time as 2026-01-31T12:00:00Z, "
+            'or offsets as {"topic": {"0": 17}} would do'
+        ) from None
+    time = time if time.tzinfo else time.replace(tzinfo=UTC)
+    # A partition without a record from then on begins at its end, as it does for every consumer that seeks a time.
+    return {
+        "startingTimestamp": str(round(time.timestamp() * 1000)),
+        "startingOffsetsByTimestampStrategy": "latest",
+    }

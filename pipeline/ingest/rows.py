@@ -1,0 +1,114 @@
+"""What becomes of the connector's rows, as expressions: decoded, told apart, counted, cut to the tables' columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql.pandas.types import from_arrow_type
+
+from pipeline.decoding.column import decode_column, decoder_of, result_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from pipeline.decoding.spec import DecodingSpec
+    from pipeline.ingest.options import IngestOptions, PartitionBy
+
+LATE: Final = "late"
+FUTURE: Final = "future"
+RAW_COLUMNS: Final = (
+    "key",
+    "value",
+    "headers",
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestampType",
+)
+BATCH_TIME: Final = "quarantined_at"
+"""When Spark began the batch, by the driver's clock: written into its offset log, so the same when it is run again."""
+_SOURCE: Final = "concat(topic, '/', partition)"
+
+
+def decoded(batch: DataFrame, spec: DecodingSpec | None) -> DataFrame:
+    """With `data` where there is something to decode, and with `reason`, `detail` and `schema_id`."""
+    if spec is None:
+        nothing = F.lit(None).cast("string")
+        return batch.withColumns({"reason": nothing, "detail": nothing, "schema_id": F.lit(None).cast("int")})
+    line = spec.to_json()
+
+    def decode(values: pa.Array) -> pa.Array:
+        return decode_column(line, values)
+
+    decode.__annotations__ = {"values": _arrow_array(), "return": _arrow_array()}  # what arrow_udf looks at
+    udf = F.arrow_udf(decode, returnType=from_arrow_type(result_type(decoder_of(spec))))
+    found = batch.withColumn("decoded", udf(F.col("value")))
+    names = ("data", "reason", "detail", "schema_id")
+    return found.withColumns({name: F.col(f"decoded.{name}") for name in names}).drop("decoded")
+
+
+def _arrow_array() -> type:
+    import pyarrow
+
+    array: type = pyarrow.Array
+    return array
+
+
+def timed(rows: DataFrame, options: IngestOptions, times_before: Mapping[str, int]) -> DataFrame:
+    """With the reasons `late` and `future` where nothing else is wrong; as it is where lateness does not matter.
+
+    A record without a timestamp (-1) is neither.
+    """
+    if options.late_after_s is None:
+        return rows
+    ms = F.unix_millis("timestamp")
+    newest = F.try_element_at(
+        F.from_json(F.lit(json.dumps(dict(times_before))), "map<string,bigint>"), F.expr(_SOURCE)
+    )
+    late_by = newest - ms - round(options.late_after_s * 1000)
+    ahead_by = ms - F.unix_millis(BATCH_TIME) - round(options.future_after_s * 1000)
+    is_future, is_late = ahead_by > 0, (ms >= 0) & (late_by > 0)
+    fine = F.col("reason").isNull()
+    detail = F.when(fine & is_future, F.format_string("%d ms more than allowed ahead of the clock", ahead_by))
+    detail = detail.when(fine & is_late, F.format_string("%d ms later than allowed", late_by))
+    reason = F.when(fine & is_future, F.lit(FUTURE)).when(fine & is_late, F.lit(LATE))
+    return rows.withColumns({"reason": F.coalesce("reason", reason), "detail": F.coalesce("detail", detail)})
+
+
+def counted(rows: DataFrame) -> DataFrame:
+    """For each partition of a topic, reason and schema id: `rows`, and the newest time in epoch ms."""
+    return rows.groupBy(F.expr(_SOURCE).alias("source"), "reason", "schema_id").agg(
+        F.count("*").alias("rows"), F.max(F.unix_millis("timestamp")).alias("newest")
+    )
+
+
+def table_rows(rows: DataFrame, options: IngestOptions) -> DataFrame:
+    """What goes into the table."""
+    columns = [name for name in RAW_COLUMNS if name != "value" or options.keep_value]
+    if "data" in rows.columns:
+        columns.append("data")
+    return _partitioned(rows.where("reason is null").select(*columns), options.partition_by)
+
+
+def quarantine_rows(rows: DataFrame, options: IngestOptions) -> DataFrame:
+    """What goes into the quarantine: the record as it came, what is wrong with it, and when that was found."""
+    columns = (*RAW_COLUMNS, "reason", "detail", BATCH_TIME)
+    return _partitioned(rows.where("reason is not null").select(*columns), options.partition_by)
+
+
+def partition_columns(by: PartitionBy) -> tuple[str, ...]:
+    """Of both tables."""
+    return ("day",) if by == "day" else ("day", "hour")
+
+
+def _partitioned(rows: DataFrame, by: PartitionBy) -> DataFrame:
+    """Days and hours in UTC, whatever the session's time zone is."""
+    days = "cast(floor(unix_seconds(timestamp) / 86400) as int)"
+    rows = rows.withColumn("day", F.expr(f"date_from_unix_date({days})"))
+    hour = F.expr("cast(pmod(floor(unix_seconds(timestamp) / 3600), 24) as int)")
+    return rows if by == "day" else rows.withColumn("hour", hour)

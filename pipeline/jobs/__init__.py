@@ -1,0 +1,1 @@
+"""Applications for spark-submit, one for each command."""

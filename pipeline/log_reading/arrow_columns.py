@@ -1,0 +1,206 @@
+"""Records as Arrow record batches, with the columns of Spark's Kafka source.
+
+    key            binary                      null for records without one
+    value          binary                      null for tombstones
+    topic          string
+    partition      int32
+    offset         int64
+    timestamp      timestamp[us, UTC]          of -1 ms where a record has none (format v0)
+    timestampType  int32                       0 the producer's, 1 the broker's, -1 none
+    headers        list<key: string, value: binary>   only where it is asked for; null for records without any
+
+Keys, values and offsets are the buffers that `RecordColumns` has filled, not copied again.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from protocol.records.batch import RecordBatch
+from protocol.records.columns import Binary, RecordColumns
+from protocol.records.compression import unpacked
+from protocol.records.layout import DEFAULT_MAX_DECOMPRESSED_BYTES, TimestampType
+from protocol.records.legacy import LegacyEntry
+from protocol.records.record import decode_headers, encode_records
+
+HEADERS: Final = pa.list_(
+    pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+)
+SCHEMA: Final = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("timestampType", pa.int32()),
+        ("headers", HEADERS),
+    ]
+)
+COLUMNS: Final = tuple(SCHEMA.names)
+DEFAULT_COLUMNS: Final = COLUMNS[:-1]
+
+ROWS: Final = 32 * 1024
+"""So many rows are a record batch, or so many bytes of values, whichever comes first."""
+BYTES: Final = 16 * 1024 * 1024
+
+
+class ArrowColumns:
+    """Rows of one partition that become record batches of these columns, one after the other."""
+
+    def __init__(self, topic: str, partition: int, columns: Sequence[str] = DEFAULT_COLUMNS) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._schema = pa.schema([SCHEMA.field(name) for name in columns])
+        self._byte_capacity = 1024 * 1024
+        self._constants: dict[tuple[str, Any], pa.Array] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self._rows = RecordColumns(ROWS + 2048, self._byte_capacity, _allocate)
+        self._bytes = 0
+        self._types: list[tuple[TimestampType, int]] = []  # and up to which row
+
+    @property
+    def row_count(self) -> int:
+        """How many rows wait."""
+        return self._rows.row_count
+
+    @property
+    def is_full(self) -> bool:
+        """Whether they are enough for a record batch."""
+        return self._rows.row_count >= ROWS or self._bytes >= BYTES
+
+    def add(self, batch: RecordBatch | LegacyEntry, first_offset: int, end_offset: int) -> None:
+        """Adds the records with offsets from the first on and below the end.
+
+        Raises CorruptRecordError, InvalidRecordError and UnsupportedCompressionError.
+        """
+        if isinstance(batch, LegacyEntry):
+            self._add_legacy(batch, first_offset, end_offset)
+        elif batch.is_compressed:
+            payload = batch.payload()
+            with unpacked(batch.compression_type, payload, DEFAULT_MAX_DECOMPRESSED_BYTES) as plain:
+                self._add(batch, plain, first_offset, end_offset)
+        else:
+            self._add(batch, batch.payload(), first_offset, end_offset)
+        self._note(batch.timestamp_type)
+
+    def _add(
+        self, batch: RecordBatch, payload: memoryview | bytes, first_offset: int, end_offset: int
+    ) -> None:
+        self._bytes += len(payload)
+        self._rows.add(
+            payload,
+            batch.record_count,
+            batch.base_offset,
+            batch.base_timestamp,
+            batch.max_timestamp if batch.timestamp_type is TimestampType.LOG_APPEND_TIME else None,
+            first_offset,
+            end_offset,
+        )
+
+    def _add_legacy(self, entry: LegacyEntry, first_offset: int, end_offset: int) -> None:
+        records = [it for it in entry.records() if first_offset <= it.offset < end_offset]
+        if records:
+            payload = encode_records(records, records[0].offset, 0)
+            self._bytes += len(payload)
+            self._rows.add(payload, len(records), records[0].offset, 0)
+
+    def _note(self, timestamp_type: TimestampType) -> None:
+        rows = self._rows.row_count
+        if self._types and self._types[-1][0] is timestamp_type:
+            self._types[-1] = (timestamp_type, rows)
+        else:
+            self._types.append((timestamp_type, rows))
+
+    def take(self) -> pa.RecordBatch:
+        """The rows that wait, as a record batch. Raises pyarrow.ArrowInvalid for a time that no timestamp can be."""
+        taken = pa.RecordBatch.from_arrays(
+            [self._array(name) for name in self._schema.names], schema=self._schema
+        )
+        self._byte_capacity = min(max(len(self._rows.values.data) * 5 // 4, 1024 * 1024), 2 * BYTES)
+        self._begin()
+        return taken
+
+    def _array(self, name: str) -> pa.Array:  # noqa: PLR0911 (one for each column)
+        rows = self._rows
+        match name:
+            case "key":
+                return _binary(rows.keys, rows.row_count)
+            case "value":
+                return _binary(rows.values, rows.row_count)
+            case "topic":
+                return self._constant(self._topic, pa.string())
+            case "partition":
+                return self._constant(self._partition, pa.int32())
+            case "offset":
+                return pa.Array.from_buffers(pa.int64(), rows.row_count, [None, pa.py_buffer(rows.offsets)])
+            case "timestamp":
+                return self._timestamps()
+            case "timestampType":
+                return self._timestamp_types()
+        return self._headers()
+
+    def _timestamps(self) -> pa.Array:
+        buffers = [None, pa.py_buffer(self._rows.timestamps)]
+        in_ms = pa.Array.from_buffers(pa.int64(), self.row_count, buffers)
+        return pc.multiply_checked(in_ms, 1000).cast(SCHEMA.field("timestamp").type)
+
+    def _timestamp_types(self) -> pa.Array:
+        if len(self._types) <= 1:
+            return self._constant(int(self._types[0][0]) if self._types else 0, pa.int32())
+        runs, row = [], 0
+        for timestamp_type, end in self._types:
+            runs.append(pa.repeat(pa.scalar(int(timestamp_type), pa.int32()), end - row))
+            row = end
+        return pa.concat_arrays(runs)
+
+    def _constant(self, value: Any, kind: pa.DataType) -> pa.Array:
+        """The same in each row, from one array for all record batches."""
+        known = self._constants.get((str(kind), value))
+        if known is None or len(known) < self.row_count:
+            known = pa.repeat(pa.scalar(value, kind), max(self.row_count, ROWS + 2048))
+            self._constants[str(kind), value] = known
+        return known.slice(0, self.row_count)
+
+    def _headers(self) -> pa.Array:
+        headers = self._rows.headers
+        return (
+            _decoded(headers, self._rows.header_counts)
+            if len(headers.data)
+            else pa.nulls(self.row_count, HEADERS)
+        )
+
+
+def _allocate(size: int) -> memoryview:
+    """Memory of Arrow's pool, which is used again when the record batch that it went into is gone."""
+    return memoryview(pa.allocate_buffer(max(size, 1))).cast("B")
+
+
+def _binary(column: Binary, row_count: int) -> pa.Array:
+    validity = pa.py_buffer(column.validity) if column.null_count else None
+    buffers = [validity, pa.py_buffer(column.ends), pa.py_buffer(column.data)]
+    return pa.Array.from_buffers(pa.binary(), row_count, buffers, column.null_count)
+
+
+def _decoded(headers: Binary, counts: memoryview) -> pa.Array:
+    """Headers as they are on the wire, as lists; null for records without any."""
+    keys: list[str] = []
+    values: list[bytes | None] = []
+    starts = [0]
+    data, ends = bytes(headers.data), headers.ends
+    for row, count in enumerate(counts):
+        if count:
+            for key, value in decode_headers(data[ends[row] : ends[row + 1]], count):
+                keys.append(key)
+                values.append(value)
+        starts.append(len(keys))
+    pairs = pa.StructArray.from_arrays(
+        [pa.array(keys, pa.string()), pa.array(values, pa.binary())], fields=list(HEADERS.value_type)
+    )
+    mask = pc.equal(pa.array(counts, pa.int32()), 0)
+    return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), pairs, type=HEADERS, mask=mask)

@@ -1,0 +1,137 @@
+"""Which partitions lie under the paths that somebody names, and which segments each of them has at one moment.
+
+A partition's directory changes while it is looked at: segments are rolled, renamed to .deleted and removed, and those
+of a compaction come in through .cleaned and .swap. `list_segments` answers with a set of segments that was there
+together at some instant; what of it is gone when it is opened, the caller lists anew.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from pipeline.log_reading.errors import BusyDirectoryError, LogReadingError, NoSuchLogError
+from storage.checkpoints import LOG_START_OFFSET_CHECKPOINT, PARTITION_METADATA, OffsetCheckpointFile
+from storage.env import Env
+from storage.errors import CorruptCheckpointError
+from storage.segment_files import LOG_SUFFIX, segment_path
+from storage.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX
+
+MAX_LOOKS: Final = 1000
+_PARTITION: Final = re.compile(r"(.+)-(\d+)")
+_SEGMENT: Final = re.compile(r"\d{20}\.log")
+_RELEVANT: Final = re.compile(r"\d{20}\.log(\.swap|\.cleaned)?")
+
+
+class PartitionDirectory(NamedTuple):
+    """Where one partition's log lies."""
+
+    topic: str
+    partition: int
+    path: str
+
+    @property
+    def name(self) -> str:
+        """topic-partition."""
+        return f"{self.topic}-{self.partition}"
+
+
+class ListedSegment(NamedTuple):
+    """A segment as its name says; `suffix` is .swap where a compaction is about to put it in its place."""
+
+    directory: str
+    base_offset: int
+    suffix: str = ""
+
+    def path(self, kind: str = LOG_SUFFIX) -> str:
+        """Its .log, or the file of another kind beside that."""
+        return segment_path(self.directory, self.base_offset, kind) + self.suffix
+
+
+def find_partitions(env: Env, paths: Iterable[str]) -> list[PartitionDirectory]:
+    """The partitions in log directories, or those that the paths are themselves; sorted by topic and number.
+
+    Partitions that are being deleted or moved here are none yet, or no longer. Raises NoSuchLogError where a path is
+    neither, and LogReadingError where two paths hold the same partition: its records would come twice.
+    """
+    found: dict[tuple[str, int], PartitionDirectory] = {}
+    for path in paths:
+        for partition in _partitions_at(env, path.rstrip("/") or "/"):
+            other = found.setdefault((partition.topic, partition.partition), partition)
+            if other != partition:
+                raise LogReadingError(
+                    f"{partition.name} is in {other.path} and in {partition.path}: name the log directories of one "
+                    "broker, or its records come twice"
+                )
+    return [found[key] for key in sorted(found)]
+
+
+def _partitions_at(env: Env, path: str) -> list[PartitionDirectory]:
+    if not env.is_dir(path):
+        raise NoSuchLogError(f"{path} is no directory")
+    entries = env.scan_dir(path)
+    if any(name == PARTITION_METADATA or _SEGMENT.fullmatch(name) for name, _ in entries):
+        parsed = _PARTITION.fullmatch(path.rpartition("/")[2])
+        if parsed is None:
+            raise NoSuchLogError(
+                f"{path} has segments, and its name is not that of a partition, such as orders-0"
+            )
+        return [PartitionDirectory(parsed[1], int(parsed[2]), path)]
+    matches = [(_PARTITION.fullmatch(name), name) for name, is_dir in entries if is_dir]
+    found = [
+        PartitionDirectory(parsed[1], int(parsed[2]), f"{path}/{name}") for parsed, name in matches if parsed
+    ]
+    if not found and not any(name == LOG_START_OFFSET_CHECKPOINT for name, _ in entries):
+        raise NoSuchLogError(f"{path} is no log directory: there are no partitions in it")
+    return found
+
+
+def checkpointed_start(env: Env, partition: PartitionDirectory) -> int:
+    """Where the log starts by the checkpoint beside it, which brokers write once a minute; 0 where that is silent."""
+    parent = partition.path.rpartition("/")[0] or "."
+    try:
+        offsets = OffsetCheckpointFile(env, f"{parent}/{LOG_START_OFFSET_CHECKPOINT}").read()
+    except CorruptCheckpointError:
+        return 0  # as a start of the broker would have it
+    return offsets.get((partition.topic, partition.partition), 0)
+
+
+def list_segments(env: Env, directory: str) -> list[ListedSegment]:
+    """The segments of a partition, oldest first, as they were at one instant. Raises NoSuchLogError where it is gone.
+
+    Two looks one after the other that find the same names were both right in between: a name comes once and goes once.
+    """
+    before: frozenset[str] | None = None
+    for _ in range(MAX_LOOKS):
+        try:
+            names = frozenset(name for name, _ in env.scan_dir(directory) if _RELEVANT.fullmatch(name))
+            if names == before:
+                return _resolved(env, directory, sorted(names))
+        except FileNotFoundError:
+            if not env.is_dir(directory):
+                raise NoSuchLogError(f"{directory} is gone: the topic was deleted, or moved") from None
+            names = frozenset()  # a .swap has got its own name meanwhile
+        before = names
+    raise BusyDirectoryError(f"{directory} changed at each of {MAX_LOOKS} looks")
+
+
+def _resolved(env: Env, directory: str, names: Sequence[str]) -> list[ListedSegment]:
+    """What a start of the broker would make of these names (`segment_swap.complete_swaps`), without doing it."""
+    segments = {int(name[:20]): ListedSegment(directory, int(name[:20])) for name in names if len(name) == 24}
+    swaps = [int(name[:20]) for name in names if name.endswith(SWAP_SUFFIX)]
+    if swaps:
+        cleaned = [int(name[:20]) for name in names if name.endswith(CLEANED_SUFFIX)]
+        limit = min(cleaned, default=1 << 63)
+        for base_offset in swaps:
+            if base_offset < limit:
+                _take_place(env, segments, ListedSegment(directory, base_offset, SWAP_SUFFIX))
+    return [segments[base_offset] for base_offset in sorted(segments)]
+
+
+def _take_place(env: Env, segments: dict[int, ListedSegment], swap: ListedSegment) -> None:
+    """Puts a segment that is being swapped in where those are whose offsets lie within its own."""
+    from pipeline.log_reading.segments import open_segment
+
+    end = max(open_segment(env, swap).find_end(check_crc=False).offset, swap.base_offset + 1)
+    for base_offset in [base for base in segments if swap.base_offset <= base < end]:
+        del segments[base_offset]
+    segments[swap.base_offset] = swap

@@ -1,0 +1,91 @@
+"""What a partition's log was at one moment: its segments, where it starts and ends, and its transactions.
+
+The end is that of the last batch that is whole: the log of a broker that is alone has no other. A replica's log may
+hold more than is replicated; `high_watermark` has the last that the broker wrote down of that, every five seconds.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from pipeline.log_reading.directories import (
+    ListedSegment,
+    PartitionDirectory,
+    checkpointed_start,
+    list_segments,
+)
+from pipeline.log_reading.errors import BusyDirectoryError, NoSuchLogError
+from pipeline.log_reading.segments import End, OpenedSegment, open_segment
+from pipeline.log_reading.transactions import AbortedTransactions, find_transactions
+from storage.env import Env
+
+MAX_TRIES: Final = 1000
+
+T = TypeVar("T")
+
+
+class Isolation(StrEnum):
+    """What of transactions a reader sees; Kafka's names."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
+
+@dataclass(frozen=True, slots=True)
+class LogView:
+    """One look at a partition. A reader's offsets go from `log_start_offset` to before `end_offset`.
+
+    The whole batches of the last segment end at byte `end_position`.
+    """
+
+    partition: PartitionDirectory
+    segments: Sequence[ListedSegment]
+    log_start_offset: int
+    log_end_offset: int
+    end_offset: int
+    end_position: int
+    aborted: AbortedTransactions
+
+    def open(self, env: Env, number: int) -> OpenedSegment:
+        """One of the segments, without what is not whole at the end of the last. Raises FileNotFoundError."""
+        is_last = number + 1 == len(self.segments)
+        return open_segment(env, self.segments[number], self.end_position if is_last else None)
+
+
+def look_at(env: Env, partition: PartitionDirectory, isolation: Isolation) -> LogView:
+    """The log as it is now; with read_committed it ends at its last stable offset.
+
+    Raises NoSuchLogError where there is none, CorruptRecordError, OSError.
+    """
+    return with_segments(env, partition, lambda segments: _look(env, partition, segments, isolation))
+
+
+def _look(
+    env: Env, partition: PartitionDirectory, segments: Sequence[ListedSegment], isolation: Isolation
+) -> LogView:
+    end, position = open_segment(env, segments[-1]).find_end()
+    start = min(max(segments[0].base_offset, checkpointed_start(env, partition)), end)
+    stable, aborted = end, AbortedTransactions(())
+    if isolation is Isolation.READ_COMMITTED:
+        transactions = find_transactions(env, partition.path, segments, End(end, position))
+        aborted = transactions.aborted
+        if transactions.first_unstable_offset is not None:
+            stable = max(min(end, transactions.first_unstable_offset), start)
+    return LogView(partition, segments, start, end, stable, position, aborted)
+
+
+def with_segments(env: Env, partition: PartitionDirectory, use: Callable[[Sequence[ListedSegment]], T]) -> T:
+    """What `use` makes of the partition's segments; when it finds one gone, they are listed and used once more.
+
+    Raises NoSuchLogError where the partition is gone or has no segment.
+    """
+    for _ in range(MAX_TRIES):
+        segments = list_segments(env, partition.path)
+        if not segments:
+            raise NoSuchLogError(f"{partition.path} has no segment in it")
+        try:
+            return use(segments)
+        except FileNotFoundError:
+            continue  # retention or compaction took it
+    raise BusyDirectoryError(f"{partition.path} changed each of the {MAX_TRIES} times that it was read")

@@ -1,0 +1,251 @@
+"""Which offsets to read, and into which ranges they are cut: work for many readers that know nothing of each other.
+
+A range is a stretch of offsets of one partition, and what is said beside it of files is a hint: a reader holds it
+against what it finds, since a segment may have been compacted or deleted by then. Cuts lie at entries of the sparse
+offset index, so that planning reads indexes and a header for each cut, and no records.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from pipeline.log_reading.log_view import LogView
+from pipeline.log_reading.segments import OpenedSegment
+from pipeline.log_reading.transactions import Aborted
+from protocol.records.batch import CorruptRecordError
+from storage.env import Env
+
+DEFAULT_RANGE_BYTES: Final = 64 * 1024 * 1024
+MIN_TIMESTAMP: Final = -(1 << 63)
+MAX_TIMESTAMP: Final = (1 << 63) - 1
+
+
+class LogRange(NamedTuple):
+    """The records of one partition from `first_offset` on and below `end_offset`.
+
+    The batch that has the first begins at byte `position` of the segment at `segment_base_offset`, or did when that was
+    planned; -1 where nobody has looked. `size_bytes` is what lies in the .log files, roughly.
+    """
+
+    topic: str
+    partition: int
+    path: str
+    first_offset: int
+    end_offset: int
+    segment_base_offset: int = -1
+    position: int = -1
+    size_bytes: int = 0
+    aborted: tuple[Aborted, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBounds:
+    """Which timestamps are wanted: from `first_ms` on and below `end_ms`.
+
+    `disorder_ms`: how much older than the youngest before it a record may be. Only where that is known does an upper
+    bound say where the log need not be read any more.
+    """
+
+    first_ms: int = MIN_TIMESTAMP
+    end_ms: int = MAX_TIMESTAMP
+    disorder_ms: int | None = None
+
+    @property
+    def closing_ms(self) -> int | None:
+        """After a record of this timestamp none is wanted."""
+        if self.disorder_ms is None or self.end_ms == MAX_TIMESTAMP:
+            return None
+        return self.end_ms + self.disorder_ms
+
+
+ANY_TIME: Final = TimeBounds()
+
+
+def first_offset_of(env: Env, view: LogView, timestamp_ms: int) -> int | None:
+    """The first offset that a reader sees whose record is at least as young; None where there is none.
+
+    Segments that are older throughout are told by their time indexes. Raises FileNotFoundError where one is gone,
+    CorruptRecordError.
+    """
+    for number in range(len(view.segments)):
+        segment = view.open(env, number)
+        is_closed = number + 1 < len(view.segments)
+        if is_closed and segment.time_index.entries and segment.time_index.last_timestamp < timestamp_ms:
+            continue
+        found = segment.first_offset_of(timestamp_ms, view.log_start_offset)
+        if found is not None:
+            return found if found < view.end_offset else None
+    return None
+
+
+def plan_ranges(
+    env: Env,
+    view: LogView,
+    first_offset: int,
+    end_offset: int,
+    *,
+    range_bytes: int = DEFAULT_RANGE_BYTES,
+    times: TimeBounds = ANY_TIME,
+) -> list[LogRange]:
+    """The offsets from `first_offset` on and below `end_offset`, both within the view, cut into ranges in order.
+
+    Together they hold every record that has such an offset and may have such a time. Raises FileNotFoundError where a
+    segment is gone, CorruptRecordError.
+    """
+    assert view.log_start_offset <= first_offset <= end_offset <= view.end_offset, (
+        view,
+        first_offset,
+        end_offset,
+    )
+    pieces = list(_pieces(env, view, first_offset, end_offset, range_bytes, times))
+    return [
+        piece._replace(aborted=view.aborted.within(piece.first_offset, piece.end_offset))
+        for piece in _joined(pieces, range_bytes)
+    ]
+
+
+def _pieces(  # noqa: PLR0917 (plan_ranges' own)
+    env: Env, view: LogView, first: int, end: int, range_bytes: int, times: TimeBounds
+) -> Iterator[LogRange]:
+    """Ranges of no more than one segment each, without those that are too old or too young."""
+    for number, listed in enumerate(view.segments):
+        is_last = number + 1 == len(view.segments)
+        segment_end = end if is_last else min(view.segments[number + 1].base_offset, end)
+        segment_first = max(first, listed.base_offset)
+        if segment_first >= segment_end:
+            continue
+        segment = view.open(env, number)
+        if is_too_old(segment, times, is_last=is_last):
+            continue
+        wanted = _Stretch(segment_first, segment_end).within(segment, times)
+        template = LogRange(
+            view.partition.topic, view.partition.partition, view.partition.path, 0, 0, listed.base_offset
+        )
+        pieces = _cut(segment, template, wanted, range_bytes)
+        # One that is being swapped in has another name in a moment.
+        yield from (piece._replace(position=-1) for piece in pieces) if listed.suffix else pieces
+        if _is_closed_by(segment, times):
+            return
+
+
+def is_too_old(segment: OpenedSegment, times: TimeBounds, *, is_last: bool) -> bool:
+    """Whether no record of a segment is young enough; of the one that is appended to the index does not tell."""
+    index = segment.time_index
+    return not is_last and index.entries > 0 and index.last_timestamp < times.first_ms
+
+
+def _is_closed_by(segment: OpenedSegment, times: TimeBounds) -> bool:
+    closing_ms, index = times.closing_ms, segment.time_index
+    return closing_ms is not None and index.entries > 0 and index.last_timestamp >= closing_ms
+
+
+class _Stretch(NamedTuple):
+    """Offsets from the first on and below the end."""
+
+    first: int
+    end: int
+
+    def within(self, segment: OpenedSegment, times: TimeBounds) -> "_Stretch":
+        """What of it may have such a time, by the time index."""
+        first, end = self
+        index = segment.time_index
+        if times.first_ms > MIN_TIMESTAMP and index.entries:
+            timestamp, offset = index.lookup(times.first_ms - 1)
+            if timestamp >= 0:
+                first = max(first, offset + 1)  # none up to there is younger than that entry
+        closing_ms = times.closing_ms
+        if closing_ms is not None and index.entries:
+            slot = _first_slot_at(segment, closing_ms)
+            if slot is not None:
+                end = min(end, index.entry(slot)[1] + 1)
+        return _Stretch(first, max(first, end))
+
+
+def _first_slot_at(segment: OpenedSegment, timestamp_ms: int) -> int | None:
+    """The first entry of the time index that is at least as young."""
+    index = segment.time_index
+    low, high = 0, index.entries
+    while low < high:
+        middle = (low + high) >> 1
+        if index.entry(middle)[0] < timestamp_ms:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < index.entries else None
+
+
+def _cut(
+    segment: OpenedSegment, template: LogRange, wanted: _Stretch, range_bytes: int
+) -> Iterator[LogRange]:
+    """Ranges of about `range_bytes` each; a cut is where a batch begins that the offset index points to."""
+    if wanted.first >= wanted.end:
+        return
+    first, position = wanted.first, segment.position_of(wanted.first)
+    last_position = segment.position_of(wanted.end)
+    if position is None:
+        return  # all that was there has been compacted away
+    end_position = segment.size if last_position is None else last_position
+    for cut_offset, cut_position in _cuts(segment, position, end_position, range_bytes):
+        if first < cut_offset < wanted.end:
+            size = cut_position - position
+            yield template._replace(
+                first_offset=first, end_offset=cut_offset, position=position, size_bytes=size
+            )
+            first, position = cut_offset, cut_position
+    size = max(end_position - position, 0)
+    yield template._replace(first_offset=first, end_offset=wanted.end, position=position, size_bytes=size)
+
+
+def _cuts(
+    segment: OpenedSegment, position: int, end_position: int, range_bytes: int
+) -> Iterator[tuple[int, int]]:
+    """(first offset, position) of batches that lie `range_bytes` and more apart; they confirm what the index says."""
+    index = segment.offset_index
+    slots = range(index.entries)
+    while True:
+        slot = _first_slot_from(segment, slots, position + range_bytes)
+        if slot is None:
+            return
+        last_offset, cut_position = index.entry(slot)
+        if cut_position + range_bytes // 2 > end_position:
+            return  # what is left is not worth a range of its own
+        try:
+            batch = segment.batch_at(cut_position)
+            if batch.last_offset != last_offset:
+                return
+        except (CorruptRecordError, StopIteration):
+            return  # an index of another segment: what is left is one range
+        yield batch.base_offset, cut_position
+        position = cut_position
+
+
+def _first_slot_from(segment: OpenedSegment, slots: Sequence[int], position: int) -> int | None:
+    """The first entry of the offset index that points to a byte position or beyond."""
+    low, high = 0, len(slots)
+    while low < high:
+        middle = (low + high) >> 1
+        if segment.offset_index.entry(middle)[1] < position:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < len(slots) else None
+
+
+def _joined(pieces: Iterable[LogRange], range_bytes: int) -> Iterator[LogRange]:
+    """Small ones that follow each other without a gap as one: segments may be much smaller than ranges."""
+    open_range: LogRange | None = None
+    for piece in pieces:
+        if (
+            open_range is not None
+            and open_range.end_offset == piece.first_offset
+            and open_range.size_bytes + piece.size_bytes <= range_bytes
+        ):
+            open_range = open_range._replace(
+                end_offset=piece.end_offset, size_bytes=open_range.size_bytes + piece.size_bytes
+            )
+            continue
+        if open_range is not None:
+            yield open_range
+        open_range = piece
+    if open_range is not None:
+        yield open_range

@@ -1,0 +1,194 @@
+"""The records of a range, read from whatever files hold them at the time.
+
+Reading goes by offsets: from the one that is next, the segment is looked up that holds it, and so on to the end of the
+range. A segment that was compacted meanwhile has fewer records, one that is open stays readable after it was deleted,
+and one that is gone before it was opened is looked up anew. So each offset is met once, in order, whatever happens to
+the files. Offsets before the first segment there is are lost.
+
+Files are read in pieces and not mapped: a broker that recovers from a crash, or follows another leader, cuts logs, and
+to touch a mapped page that was cut off is the end of the process. It costs a copy within the cache.
+"""
+
+import logging
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from pipeline.log_reading.arrow_columns import DEFAULT_COLUMNS, ArrowColumns
+from pipeline.log_reading.directories import ListedSegment, PartitionDirectory, list_segments
+from pipeline.log_reading.errors import BusyDirectoryError, DataLossError, LogReadingError, NoSuchLogError
+from pipeline.log_reading.log_view import MAX_TRIES
+from pipeline.log_reading.planning import LogRange
+from pipeline.log_reading.segments import Batch, OpenedSegment, open_segment
+from pipeline.log_reading.transactions import AbortedTransactions
+from protocol.records.batch import CorruptRecordError, RecordBatch
+from protocol.records.errors import InvalidRecordError, UnsupportedCompressionError
+from storage.env import Env
+
+logger = logging.getLogger("barnabas.pipeline")
+
+_UNREADABLE: Final = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How ranges are read: which columns, whether checksums are checked, and what becomes of lost offsets."""
+
+    columns: Sequence[str] = DEFAULT_COLUMNS
+    check_crc: bool = True
+    fail_on_data_loss: bool = True
+
+
+def read_range(env: Env, wanted: LogRange, reading: Reading = Reading()) -> Iterator[pa.RecordBatch]:
+    """The records of a range as Arrow record batches, none of them empty. Control records are no records.
+
+    Raises DataLossError, LogReadingError for what is damaged, OSError.
+    """
+    columns = ArrowColumns(wanted.topic, wanted.partition, reading.columns)
+    aborted = AbortedTransactions(wanted.aborted)
+    walk = RangeWalk(env, wanted, fail_on_data_loss=reading.fail_on_data_loss)
+    for batch in walk:
+        if isinstance(batch, RecordBatch) and (batch.is_control or (aborted and aborted.has(batch))):
+            continue
+        try:
+            if reading.check_crc:
+                batch.ensure_valid()
+            columns.add(batch, walk.least_offset, wanted.end_offset)
+        except _UNREADABLE as error:
+            raise LogReadingError(f"{walk.path}: {error}") from error
+        if columns.is_full and columns.row_count:
+            yield columns.take()
+    if columns.row_count:
+        yield columns.take()
+
+
+class RangeWalk:
+    """The batches that have offsets of a range, in order and each offset once.
+
+    Of the batch that was given last `least_offset` is the first that was not given before, and `path` where it lies.
+    """
+
+    def __init__(self, env: Env, wanted: LogRange, *, fail_on_data_loss: bool) -> None:
+        self._env = env
+        self._wanted = wanted
+        self._fail_on_data_loss = fail_on_data_loss
+        self._partition = PartitionDirectory(wanted.topic, wanted.partition, wanted.path)
+        self._next_offset = wanted.first_offset
+        self._has_begun = False
+        self.least_offset = wanted.first_offset
+        self.path = wanted.path
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Raises DataLossError, LogReadingError, OSError."""
+        end = self._wanted.end_offset
+        while self._next_offset < end:
+            found = self._find()
+            if found is None:
+                return
+            self._has_begun = True
+            segment, position = found
+            self.path = segment.path
+            yield from self._batches(segment, position)
+
+    def _batches(self, segment: OpenedSegment, position: int) -> Iterator[Batch]:
+        try:
+            for batch in segment.batches(position):
+                following = batch.last_offset + 1
+                if following <= self._next_offset:
+                    continue
+                if self._next_offset >= self._wanted.end_offset or self._begins_behind(batch):
+                    self._next_offset = self._wanted.end_offset
+                    return
+                self.least_offset, self._next_offset = self._next_offset, following
+                yield batch
+                if following >= self._wanted.end_offset:
+                    return
+        except CorruptRecordError as error:
+            raise LogReadingError(f"{segment.path}: {error}") from error
+
+    def _begins_behind(self, batch: Batch) -> bool:
+        return isinstance(batch, RecordBatch) and batch.base_offset >= self._wanted.end_offset
+
+    # -- finding the segment --
+
+    def _find(self) -> tuple[OpenedSegment, int] | None:
+        """The segment to read on in, and where; None where there is nothing more.
+
+        Raises DataLossError where it would be lost and that is an error.
+        """
+        for _ in range(MAX_TRIES):
+            try:
+                return self._find_once()
+            except FileNotFoundError:
+                continue  # retention or compaction took it since it was listed
+        raise BusyDirectoryError(
+            f"{self._wanted.path} changed each of the {MAX_TRIES} times that it was read"
+        )
+
+    def _find_once(self) -> tuple[OpenedSegment, int] | None:
+        hint = self._hinted()
+        if hint is not None:
+            return hint
+        try:
+            segments = list_segments(self._env, self._partition.path)
+        except NoSuchLogError:
+            segments = []
+        if not segments:
+            self._lose(self._wanted.end_offset, "the partition is gone")
+            return None
+        if segments[0].base_offset > self._next_offset:
+            self._lose(min(segments[0].base_offset, self._wanted.end_offset), "the log starts later now")
+            if self._next_offset >= self._wanted.end_offset:
+                return None
+        return self._first_from(segments)
+
+    def _first_from(self, segments: Sequence[ListedSegment]) -> tuple[OpenedSegment, int] | None:
+        """Where the next offset is, or the first after it that compaction has left."""
+        bases = [segment.base_offset for segment in segments]
+        for listed in segments[bisect_right(bases, self._next_offset) - 1 :]:
+            if listed.base_offset >= self._wanted.end_offset:
+                return None
+            segment = open_segment(self._env, listed)
+            position = self._position_in(segment)
+            if position is not None:
+                return segment, position
+        self._lose(self._wanted.end_offset, "the log ends before")
+        return None
+
+    def _position_in(self, segment: OpenedSegment) -> int | None:
+        try:
+            return segment.position_of(self._next_offset)
+        except CorruptRecordError as error:
+            if segment.find_end(check_crc=False).offset <= self._next_offset:
+                return None  # what is not whole at the end of the last segment is none yet
+            raise LogReadingError(f"{segment.path}: {error}") from error
+
+    def _hinted(self) -> tuple[OpenedSegment, int] | None:
+        """Where planning saw the first batch, if it is still there; asked once, at the beginning."""
+        wanted = self._wanted
+        if wanted.position < 0 or self._has_begun:
+            return None
+        listed = ListedSegment(wanted.path, wanted.segment_base_offset)
+        try:
+            segment = open_segment(self._env, listed)
+            batch = segment.batch_at(wanted.position)
+        except (FileNotFoundError, CorruptRecordError, StopIteration):
+            return None
+        is_there = isinstance(batch, RecordBatch) and (
+            batch.base_offset == wanted.first_offset
+            or (wanted.position == 0 and batch.base_offset <= wanted.first_offset)
+        )
+        return (segment, wanted.position) if is_there else None
+
+    def _lose(self, upto: int, why: str) -> None:
+        """Offsets before `upto` cannot be read any more."""
+        lost = f"offsets {self._next_offset} to {upto - 1} of {self._partition.name} are gone: {why}"
+        if self._fail_on_data_loss:
+            raise DataLossError(
+                f"{lost} ({self._wanted.path}). With failOnDataLoss=false what is left would be read"
+            )
+        logger.warning("%s; going on without them", lost)
+        self._next_offset = upto

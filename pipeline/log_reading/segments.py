@@ -1,0 +1,134 @@
+"""A segment that is open for reading: where an offset lies in it, where a timestamp does, and where it ends.
+
+Indexes are read as they are when they are needed, after the .log was opened: by then they may be those of a segment
+that a compaction has put in its place. So what an entry says is held against the batch that it points to, and where
+that is another the segment is read from its beginning, which finds the same, only later.
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from pipeline.log_reading.directories import ListedSegment
+from protocol.records.batch import CorruptRecordError, RecordBatch
+from protocol.records.legacy import LegacyEntry
+from protocol.records.scanning import SegmentScanner
+from protocol.records.searching import ANY_TIME
+from storage.env import Env, File
+from storage.errors import CorruptIndexError
+from storage.index import OffsetIndex, TimeIndex
+from storage.replay import read_batches
+from storage.scan import seek_batch
+from storage.segment_files import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from storage.segment_pass import SegmentPass
+
+Batch = RecordBatch | LegacyEntry
+
+PIECE_BYTES: Final = 1024 * 1024
+_ONE_BATCH_BYTES: Final = 4096
+_NO_ENTRIES: Final = 1 << 30
+
+
+class End(NamedTuple):
+    """Where the whole batches of a segment end: the offset after the last, and the byte."""
+
+    offset: int
+    position: int
+
+
+class OpenedSegment:
+    """One segment's .log, which stays readable whatever becomes of its name, and its indexes."""
+
+    def __init__(self, env: Env, listed: ListedSegment, file: File, size: int) -> None:
+        self._env = env
+        self._listed = listed
+        self.file = file
+        self.base_offset = listed.base_offset
+        self.path = listed.path()
+        self.size = size
+
+    @cached_property
+    def offset_index(self) -> OffsetIndex:
+        """As it is now. Raises OSError."""
+        return OffsetIndex.as_it_is(self._env, self._listed.path(OFFSET_INDEX_SUFFIX), self.base_offset)
+
+    @cached_property
+    def time_index(self) -> TimeIndex:
+        """As it is now. Raises OSError."""
+        return TimeIndex.as_it_is(self._env, self._listed.path(TIME_INDEX_SUFFIX), self.base_offset)
+
+    def position_of(self, offset: int, least_timestamp: int = ANY_TIME) -> int | None:
+        """Where the first batch begins that ends at the offset or after and is young enough; None where none does.
+
+        Raises CorruptRecordError.
+        """
+        entry_offset, position = self.offset_index.lookup(offset)
+        indexed = (self.base_offset, entry_offset) if position else None
+        try:
+            found = seek_batch(self.file, position, self.size, offset, least_timestamp, indexed=indexed)
+        except (CorruptIndexError, CorruptRecordError):
+            if not position:
+                raise
+            found = seek_batch(self.file, 0, self.size, offset, least_timestamp)
+        return None if found is None else found[0]
+
+    def batches(self, position: int) -> Iterator[Batch]:
+        """Those from a position on, where one begins. Raises CorruptRecordError for what is cut off at the end, too."""
+        return read_batches(self.file, position, self.size, PIECE_BYTES)
+
+    def batch_at(self, position: int) -> Batch:
+        """The one that begins at a position. Raises CorruptRecordError."""
+        return next(read_batches(self.file, position, self.size, _ONE_BATCH_BYTES))
+
+    def find_end(self, *, check_crc: bool = True) -> End:
+        """Where the last batch ends that is whole; what a crash or an append under way has left after it is not read.
+
+        From the last entry of the index on, or from the beginning where that leads nowhere.
+        """
+        position = 0
+        if self.offset_index.entries:
+            position = self.offset_index.entry(self.offset_index.entries - 1)[1]
+        found = self._scanned_end(position, check_crc=check_crc) if position < self.size else None
+        if (found is None or found.position == position) and position:
+            found = self._scanned_end(0, check_crc=check_crc)
+        return found or End(self.base_offset, 0)
+
+    def _scanned_end(self, position: int, *, check_crc: bool) -> End:
+        scanner = self.new_scanner(check_crc=check_crc)
+        SegmentPass().run(self.file, self.size, scanner, position=position)
+        return End(scanner.next_offset, scanner.position)
+
+    def new_scanner(self, **options: int) -> SegmentScanner:
+        """For a pass over it that makes no indexes."""
+        return SegmentScanner(
+            self.base_offset,
+            size=0,
+            index_interval_bytes=_NO_ENTRIES,
+            index_bytes=8,
+            **options,  # type: ignore[arg-type]
+        )
+
+    def first_offset_of(self, timestamp_ms: int, start_offset: int) -> int | None:
+        """The first offset from `start_offset` on whose record is at least as young; None where there is none.
+
+        Raises CorruptRecordError, InvalidRecordError.
+        """
+        _, indexed = self.time_index.lookup(timestamp_ms - 1)
+        position = self.position_of(max(indexed, start_offset), timestamp_ms)
+        while position is not None:
+            batch = self.batch_at(position)
+            for record in batch.records():
+                if record.timestamp >= timestamp_ms and record.offset >= start_offset:
+                    return record.offset
+            following = seek_batch(
+                self.file, position + batch.size_in_bytes, self.size, start_offset, timestamp_ms
+            )
+            position = None if following is None else following[0]
+        return None
+
+
+def open_segment(env: Env, listed: ListedSegment, most_bytes: int | None = None) -> OpenedSegment:
+    """A segment, or its first bytes. Raises FileNotFoundError where it is gone: the directory is to be listed anew."""
+    file = env.open(listed.path(), write=False)
+    size = file.size()
+    return OpenedSegment(env, listed, file, size if most_bytes is None else min(size, most_bytes))

@@ -1,0 +1,205 @@
+"""What compaction would save, by topic, partition and segment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pipeline.report.audit_report import TOPICS_IN_A_FIGURE, by_topic, cut, log_dirs, total
+from pipeline.report.figures import BLUE, GREEN, GREY, ORANGE, Figure, Series, in_bytes, stacked_bars
+from pipeline.report.page import Page, Section, Table
+
+if TYPE_CHECKING:
+    from pipeline.audit.audit import AuditResult
+    from pipeline.audit.rows import Row
+
+SEGMENTS_IN_A_FIGURE: Final = 60
+PARTITIONS_IN_A_FIGURE: Final = 40
+_SAVED: Final = "would go"
+_KEPT: Final = "would stay"
+_ACTIVE: Final = "active segment, left alone"
+_RULES: Final = (
+    "If all closed segments were compacted now by Kafka's rules, whatever cleanup.policy says: of each key the last "
+    "record stays, records without a key and those of aborted transactions go, tombstones stay for "
+    "delete.retention.ms. Bytes are those on disk, a record having its share of its batch: what is left of a batch may "
+    "compress a little worse."
+)
+
+
+def page_of(result: AuditResult) -> Page:
+    """The page. Keys have to have been counted."""
+    saved, size = total(result.partitions, "saved_bytes"), total(result.partitions, "bytes")
+    verdict = f"Compaction would save {in_bytes(saved)} of {in_bytes(size)} ({share(saved, size)})."
+    keyless = total(result.partitions, "keyless_records")
+    facts = [
+        ("topics", f"{len(by_topic(result.partitions)):,}"),
+        ("records", f"{result.counts['records']:,}"),
+        ("distinct keys", f"{total(result.partitions, 'distinct_keys'):,}"),
+        ("records without a key", f"{keyless:,}"),
+        ("of aborted transactions", f"{total(result.partitions, 'aborted_records'):,}"),
+        ("tombstones that stay", f"{total(result.partitions, 'kept_tombstones'):,}"),
+    ]
+    figure = savings_by_topic(result)
+    return Page(
+        "What compaction would save",
+        f"{', '.join(log_dirs(result))}, on {result.stamp.audited_at:%Y-%m-%d at %H:%M:%S} UTC",
+        verdict,
+        "good",
+        facts,
+        [
+            Section("By topic", _RULES, [figure] if figure else [], [_topics(result)]),
+            _by_partition(result),
+            _by_segment(result),
+        ],
+    )
+
+
+def share(part: float, whole: float) -> str:
+    """Per cent, as people read it."""
+    return f"{100 * part / whole:.1f} %" if whole else "0 %"
+
+
+def savings_by_topic(result: AuditResult) -> Figure | None:
+    """The figure; None where there are no closed segments whose keys were counted."""
+    topics = by_topic(result.partitions)
+    shown = [topic for topic, rows in topics.items() if total(rows, "compactable_bytes")][:TOPICS_IN_A_FIGURE]
+    if not shown:
+        return None
+    rows = [topics[topic] for topic in shown]
+    return stacked_bars(
+        "What compaction would leave, by topic",
+        "Bytes on disk of closed segments; the active segment of each partition is never compacted.",
+        shown,
+        _stack(
+            [total(each, "kept_bytes") for each in rows],
+            [total(each, "saved_bytes") for each in rows],
+            [_left_alone(each) for each in rows],
+        ),
+        unit="bytes",
+    )
+
+
+def _left_alone(rows: Sequence[Row]) -> int:
+    return max(total(rows, "bytes") - total(rows, "compactable_bytes"), 0)
+
+
+def _stack(kept: list[int], saved: list[int], active: list[int]) -> list[Series]:
+    return [Series(_KEPT, kept, BLUE), Series(_SAVED, saved, ORANGE), Series(_ACTIVE, active, GREY)]
+
+
+def _topics(result: AuditResult) -> Table:
+    heads = (
+        "topic",
+        "partitions",
+        "records",
+        "distinct keys",
+        "records a key",
+        "bytes",
+        "would go",
+        "share",
+        "without key",
+    )
+    return Table(heads, [_topic(topic, rows) for topic, rows in by_topic(result.partitions).items()])
+
+
+def _topic(topic: str, rows: Sequence[Row]) -> tuple[Any, ...]:
+    keyed, distinct = total(rows, "keyed_records"), total(rows, "distinct_keys")
+    return (
+        topic,
+        len(rows),
+        total(rows, "records"),
+        distinct,
+        round(keyed / distinct, 1) if distinct else None,
+        in_bytes(total(rows, "bytes")),
+        in_bytes(total(rows, "saved_bytes")),
+        share(total(rows, "saved_bytes"), total(rows, "bytes")),
+        total(rows, "keyless_records"),
+    )
+
+
+def _by_partition(result: AuditResult) -> Section:
+    rows = sorted(result.partitions, key=lambda row: -(row["saved_bytes"] or 0))
+    shown = [row for row in rows if row["compactable_bytes"]][:PARTITIONS_IN_A_FIGURE]
+    figures = []
+    if shown:
+        figures.append(
+            stacked_bars(
+                "What compaction would leave, by partition",
+                "Those with most to save first. Partitions of one topic that differ much have keys that do.",
+                [f"{row['topic']}-{row['partition']}" for row in shown],
+                _stack(
+                    [row["kept_bytes"] for row in shown],
+                    [row["saved_bytes"] for row in shown],
+                    [_left_alone([row]) for row in shown],
+                ),
+                unit="bytes",
+            )
+        )
+    heads = ("log directory", "topic", "partition", "records", "distinct keys", "bytes", "would go", "share")
+    table = cut(
+        heads,
+        [
+            (
+                row["log_dir"],
+                row["topic"],
+                row["partition"],
+                row["records"],
+                row["distinct_keys"],
+                in_bytes(row["bytes"]),
+                in_bytes(row["saved_bytes"] or 0),
+                share(row["saved_bytes"] or 0, row["bytes"]),
+            )
+            for row in rows
+        ],
+        "All partitions",
+    )
+    return Section("By partition", figures=figures, tables=[table])
+
+
+def _by_segment(result: AuditResult) -> Section:
+    closed = [row for row in result.segments if row["saved_bytes"] is not None]
+    heads = ("topic", "partition", "segment", "records", "would stay", "bytes", "would go", "share")
+    table = cut(
+        heads,
+        [
+            (
+                row["topic"],
+                row["partition"],
+                f"{row['base_offset']:020d}",
+                row["records"],
+                row["kept_records"],
+                in_bytes(row["bytes"]),
+                in_bytes(row["saved_bytes"]),
+                share(row["saved_bytes"], row["bytes"]),
+            )
+            for row in closed
+        ],
+        "All closed segments",
+    )
+    return Section("By segment", figures=list(_segments_of_the_largest(closed)), tables=[table])
+
+
+def _segments_of_the_largest(closed: Sequence[Row]) -> Iterator[Figure]:
+    """The segments of the partition with most to save, oldest first."""
+    of: dict[tuple[str, str, int], list[Row]] = {}
+    for row in closed:
+        of.setdefault((row["log_dir"], row["topic"], row["partition"]), []).append(row)
+    if not of:
+        return
+    (_, topic, partition), rows = max(of.items(), key=lambda item: total(item[1], "saved_bytes"))
+    shown = rows[-SEGMENTS_IN_A_FIGURE:]
+    yield stacked_bars(
+        f"The segments of {topic}-{partition}",
+        "The partition with most to save, oldest segment first: what the past has that the present has again.",
+        [str(row["base_offset"]) for row in shown],
+        [
+            Series(_KEPT, [row["kept_bytes"] for row in shown], BLUE),
+            Series("without a key", [row["keyless_bytes"] for row in shown], GREEN),
+            Series(
+                "superseded, or aborted",
+                [max(row["saved_bytes"] - row["keyless_bytes"], 0) for row in shown],
+                ORANGE,
+            ),
+        ],
+        unit="bytes",
+    )

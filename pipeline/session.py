@@ -1,0 +1,139 @@
+"""Spark sessions, with what the jobs need: on a laptop in this process, under spark-submit where that says.
+
+    spark = session("audit")                        # local[*]
+    spark = session("ingest", connector=True, table=True)
+
+A machine without PySpark or Java raises SparkMissingError, whose text is the one sentence to print.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pipeline.jars import JarsMissingError, bring
+from pipeline.versions import DELTA_TABLES, JAVA_AT_LEAST, KAFKA_CONNECTOR
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXIT_CODE: Final = 2
+"""Of a command that cannot begin because something is missing."""
+
+_LOCAL: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "4",
+}
+_ALWAYS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+}
+_DELTA: Final = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+
+
+class SparkMissingError(Exception):
+    """Spark cannot run here; the message is one sentence that says what to do."""
+
+
+def session(
+    name: str,
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    connector: bool = False,
+    table: bool = False,
+) -> "SparkSession":
+    """A session with the source `barnabas`, and with Spark's Kafka connector or Delta tables where they are asked for.
+
+    `master` is local[*] unless it is given here, in `conf` or by spark-submit. Raises SparkMissingError.
+    """
+    check()
+    wanted = (*(KAFKA_CONNECTOR if connector else ()), *(DELTA_TABLES if table else ()))
+    try:
+        jars = bring(wanted)
+    except JarsMissingError as error:
+        raise SparkMissingError(str(error)) from None
+    from pyspark.sql import SparkSession
+
+    from pipeline.spark import register
+
+    if not _is_submitted(os.environ):
+        os.environ.setdefault(
+            "PYSPARK_PYTHON", sys.executable
+        )  # the tasks' Python has to have what this one has
+    builder = SparkSession.builder.appName(name)
+    for key, value in settings(os.environ, master=master, conf=conf or {}, jars=jars, table=table).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def settings(
+    environment: Mapping[str, str],
+    *,
+    master: str | None,
+    conf: Mapping[str, str],
+    jars: list[Path],
+    table: bool,
+) -> dict[str, str]:
+    """What a session is configured with; what the caller and spark-submit say goes before what is set here."""
+    found = dict(_ALWAYS)
+    if not _is_submitted(environment):
+        found |= {"spark.master": master or "local[*]", **_LOCAL}
+    elif master is not None:
+        found["spark.master"] = master
+    if table:
+        found |= _DELTA
+    found |= conf
+    if jars:
+        found["spark.jars"] = ",".join(
+            (*filter(None, [found.get("spark.jars")]), *(path.as_uri() for path in jars))
+        )
+    return found
+
+
+def _is_submitted(environment: Mapping[str, str]) -> bool:
+    """Whether spark-submit has started this process, and its line says where everything runs."""
+    return "SPARK_ENV_LOADED" in environment
+
+
+def check() -> None:
+    """Raises SparkMissingError unless PySpark and Java are there."""
+    if find_spec("pyspark") is None or find_spec("pyarrow") is None:
+        raise SparkMissingError("the pipeline needs PySpark, which pip install 'barnabas[spark]' brings")
+    java = _java()
+    if java is None:
+        raise SparkMissingError(
+            f"Spark needs Java {JAVA_AT_LEAST} or newer, and there is no java on the path or in JAVA_HOME"
+        )
+    version = _java_version(java)
+    if version < JAVA_AT_LEAST:
+        raise SparkMissingError(f"Spark needs Java {JAVA_AT_LEAST} or newer, and {java} is Java {version}")
+
+
+def _java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    if home and os.access(f"{home}/bin/java", os.X_OK):
+        return f"{home}/bin/java"
+    return shutil.which("java")
+
+
+def _java_version(java: str) -> int:
+    """The first number of what it prints: 17 of "17.0.15", 8 of "1.8.0"; 0 where it prints nothing of the kind."""
+    ran = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    found = re.search(r'version "(?:1\.)?(\d+)', ran.stderr + ran.stdout)
+    return int(found[1]) if found else 0

@@ -1,0 +1,21 @@
+"""Log directories for Spark: `spark.read.format("barnabas")` and readStream, once `register` was called.
+
+    from pipeline.spark import register
+    register(spark)
+    spark.read.format("barnabas").option("path", "/var/lib/kafka").option("subscribe", "orders").load()
+
+Sessions of `pipeline.session` have it already. Importing this needs no PySpark.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def register(spark: "SparkSession") -> None:
+    """Makes the source known to a session, and has Spark tell it of filters, which it skips segments by."""
+    from pipeline.spark.source import BarnabasDataSource
+
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    spark.dataSource.register(BarnabasDataSource)

@@ -1,0 +1,150 @@
+"""Which offsets a query reads of each partition: what its options ask for, held against what the logs have."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.log_reading.directories import PartitionDirectory, find_partitions
+from pipeline.log_reading.errors import DataLossError, NoSuchLogError
+from pipeline.log_reading.log_view import LogView
+from pipeline.log_reading.planning import first_offset_of
+from pipeline.spark.options import EARLIEST, LATEST, Bound, OffsetsByPartition, OptionError, SourceOptions
+from storage.env import Env
+
+Offsets = dict[str, dict[str, int]]
+"""{"orders": {"0": 23}}: the next offset of each partition, as Spark's Kafka source writes it."""
+
+
+def find_wanted(env: Env, options: SourceOptions, *, or_fewer: bool = False) -> list[PartitionDirectory]:
+    """The partitions that the options name.
+
+    Raises NoSuchLogError where one that is named is not there, unless fewer will do.
+    """
+    found = [it for it in find_partitions(env, options.paths) if options.wants(it.topic, it.partition)]
+    if or_fewer:
+        return found
+    there = {(it.topic, it.partition) for it in found}
+    topics = {topic for topic, _ in there}
+    for topic in sorted(options.topics or ()):
+        if topic not in topics:
+            raise NoSuchLogError(f"there is no topic {topic} in {', '.join(options.paths)}")
+    for topic, partitions in (options.assigned or {}).items():
+        for partition in sorted(partitions):
+            if (topic, partition) not in there:
+                raise NoSuchLogError(
+                    f"there is no partition {topic}-{partition} in {', '.join(options.paths)}"
+                )
+    return found
+
+
+def starting_offset(env: Env, options: SourceOptions, view: LogView, default: int) -> int:
+    """Where reading starts in a log. Raises OptionError, DataLossError, FileNotFoundError: the view is too old then."""
+    bound = options.starting or Bound(offset=default)
+    timestamp_ms = _timestamp_of(bound, view)
+    if timestamp_ms is None:
+        return _offset_of(options, bound, view)
+    found = first_offset_of(env, view, timestamp_ms)
+    if found is not None:
+        return found
+    if options.latest_when_too_young:
+        return view.end_offset
+    raise OptionError(
+        bound.option,
+        str(timestamp_ms),
+        f"no record of {view.partition.name} is as young; "
+        "an earlier time, or startingOffsetsByTimestampStrategy=latest",
+    )
+
+
+def ending_offset(env: Env, options: SourceOptions, view: LogView) -> int:
+    """Before which offset reading ends in a log. Raises what `starting_offset` does."""
+    timestamp_ms = _timestamp_of(options.ending, view)
+    if timestamp_ms is None:
+        return _offset_of(options, options.ending, view)
+    found = first_offset_of(env, view, timestamp_ms)
+    return view.end_offset if found is None else found
+
+
+def _timestamp_of(bound: Bound, view: LogView) -> int | None:
+    if bound.timestamps_ms is not None:
+        return _of_partition(bound.timestamps_ms, bound, view)
+    return bound.timestamp_ms
+
+
+def _offset_of(options: SourceOptions, bound: Bound, view: LogView) -> int:
+    offset = bound.offset if bound.offsets is None else _of_partition(bound.offsets, bound, view)
+    assert offset is not None, bound
+    if offset == EARLIEST:
+        return view.log_start_offset
+    return view.end_offset if offset == LATEST else _within(options, view, offset, bound.option)
+
+
+def _of_partition(by_partition: OffsetsByPartition, bound: Bound, view: LogView) -> int:
+    """What an option has for this partition; one that speaks of partitions has to speak of all of them."""
+    found = by_partition.get(view.partition.topic, {}).get(view.partition.partition)
+    if found is None:
+        given = [f"{topic}-{partition}" for topic, rest in by_partition.items() for partition in rest]
+        hint = "" if bound.offsets is None else ": -2 is the earliest offset, -1 the latest"
+        raise OptionError(
+            bound.option, ", ".join(given), f"{view.partition.name} is read too, and has to be there{hint}"
+        )
+    return found
+
+
+def _within(options: SourceOptions, view: LogView, offset: int, option: str) -> int:
+    """An offset that was asked for by number, if the log has it."""
+    start, end = view.log_start_offset, view.end_offset
+    if start <= offset <= end:
+        return offset
+    why = f"{option}: {view.partition.name} has offsets {start} to {end}, and {offset} was asked for"
+    if options.fail_on_data_loss:
+        raise DataLossError(f"{why}. With failOnDataLoss=false what there is would be read")
+    return min(max(offset, start), end)
+
+
+# -- what a stream keeps of them --
+
+
+def limited(starts: Offsets, ends: Offsets, most: int) -> Offsets:
+    """Ends with no more than `most` offsets before them all together, each with its share of what there is.
+
+    A share is rounded up while there is room, so that no partition waits for ever.
+    """
+    sizes = {
+        (topic, number): end - starts[topic][number]
+        for topic, partitions in ends.items()
+        for number, end in partitions.items()
+    }
+    there = sum(sizes.values())
+    if there <= most:
+        return ends
+    left = most
+    found: Offsets = {}
+    for (topic, number), size in sorted(sizes.items(), key=lambda item: -item[1]):
+        share = min(-(-size * most // there), left, size)
+        left -= share
+        found.setdefault(topic, {})[number] = starts[topic][number] + share
+    return found
+
+
+def total(offsets: Offsets) -> int:
+    """All of them, added up."""
+    return sum(offset for partitions in offsets.values() for offset in partitions.values())
+
+
+def offset_of(offsets: Mapping[str, Any], at: PartitionDirectory) -> int | None:
+    """That of one partition, if it is there."""
+    found: int | None = offsets.get(at.topic, {}).get(str(at.partition))
+    return found
+
+
+def put_offset(offsets: Offsets, at: PartitionDirectory, offset: int) -> None:
+    """Notes that of one partition."""
+    offsets.setdefault(at.topic, {})[str(at.partition)] = offset
+
+
+def merged(start: Mapping[str, Any], ends: Offsets) -> Offsets:
+    """`ends`, with the partitions that are not there any more where they were: `partitions` says what that means."""
+    found = {topic: dict(partitions) for topic, partitions in start.items()}
+    for topic, partitions in ends.items():
+        found.setdefault(topic, {}).update(partitions)
+    return found

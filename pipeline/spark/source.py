@@ -1,0 +1,107 @@
+"""The data source: what Spark asks for, answered by `pipeline.log_reading`."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from pipeline.log_reading.planning import LogRange
+from pipeline.log_reading.range_reader import Reading, read_range
+from pipeline.spark.filters import Wanted, narrowed
+from pipeline.spark.options import SourceOptions, parse_options
+from pipeline.spark.planning import plan_batch
+from storage.env import RealEnv
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.datasource import DataSourceStreamReader, Filter
+
+_TYPES: dict[str, DataType] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    "headers": ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
+}
+
+
+class LogRanges(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, ranges: Sequence[LogRange]) -> None:
+        super().__init__(tuple(ranges))
+
+    @property
+    def ranges(self) -> tuple[LogRange, ...]:
+        """One after the other."""
+        ranges: tuple[LogRange, ...] = self.value
+        return ranges
+
+
+class BarnabasDataSource(DataSource):
+    """`spark.read.format("barnabas")`: log directories of Barnabas and Apache Kafka; see `pipeline.spark.options`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "barnabas"
+
+    def schema(self) -> StructType:
+        """Raises OptionError."""
+        columns = parse_options(self.options, is_stream=True, is_schema=True).columns
+        return StructType([StructField(name, _TYPES[name]) for name in columns])
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Raises OptionError."""
+        return BarnabasReader(parse_options(self.options))
+
+    def streamReader(self, schema: StructType) -> "DataSourceStreamReader":  # noqa: N802 (Spark's name)
+        """Raises OptionError."""
+        from pipeline.spark.streaming import BarnabasStreamReader
+
+        return BarnabasStreamReader(parse_options(self.options, is_stream=True))
+
+
+class BarnabasReader(DataSourceReader):
+    """A batch query."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._wanted = Wanted()
+
+    def pushFilters(self, filters: "list[Filter]") -> "Iterable[Filter]":  # noqa: N802 (Spark's name)
+        """Takes note of all and leaves all to Spark, which applies them to the rows that are left."""
+        self._wanted = narrowed(filters)
+        return filters
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Raises LogReadingError, OptionError."""
+        return [LogRanges(ranges) for ranges in plan_batch(RealEnv(), self._options, self._wanted)] or [
+            LogRanges(())
+        ]
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """Raises LogReadingError."""
+        assert isinstance(partition, LogRanges)
+        return read_ranges(self._options, partition.ranges)
+
+
+def read_ranges(options: SourceOptions, ranges: Iterable[LogRange]) -> "Iterator[pa.RecordBatch]":
+    """The records of ranges, one range after the other."""
+    reading = Reading(options.columns, options.check_crc, options.fail_on_data_loss)
+    env = RealEnv()
+    for wanted in ranges:
+        yield from read_range(env, wanted, reading)

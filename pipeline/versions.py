@@ -1,0 +1,36 @@
+"""What of Spark's world this is made for: the one place with its versions.
+
+Jars come from Maven Central by these coordinates. `pyspark` in pyproject.toml is of the same version as `SPARK`
+(a test holds the two together): the connector and the table format are made for it.
+"""
+
+from typing import Final
+
+SPARK: Final = "4.2.0"
+SCALA: Final = "2.13"
+DELTA: Final = "4.4.0"
+JAVA_AT_LEAST: Final = 17
+
+KAFKA_CONNECTOR: Final = (
+    f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}:{SPARK}",
+    # Maven Central has the connector and not this part of it in the same version; it is for delegation tokens only.
+    f"org.apache.spark:spark-token-provider-kafka-0-10_{SCALA}:4.0.0",
+)
+DELTA_TABLES: Final = (f"io.delta:delta-spark_4.2_{SCALA}:{DELTA}",)
+
+BROUGHT_BY_PYSPARK: Final = (
+    "org.apache.hadoop",
+    "org.apache.parquet",
+    "org.scala-lang",
+    "org.scala-lang.modules",
+    "org.slf4j",
+    "org.apache.logging.log4j",
+    "com.fasterxml.jackson.core",
+    "com.fasterxml.jackson.datatype",
+    "com.fasterxml.jackson.module",
+    "org.lz4",
+    "org.xerial.snappy",
+    "com.github.luben",
+    "com.google.code.findbugs",
+)
+"""Groups whose jars Spark has itself: a second version of one beside it is trouble."""

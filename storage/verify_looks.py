@@ -1,0 +1,169 @@
+"""Looking at a segment apart from its partition: in another process, at another time, in whatever order.
+
+`look_at_segment` does all that needs no other segment. What it leaves, a `SegmentLook`, is plain data. The partition's
+`PartitionVerifier` takes these in order, and comes to what it would by reading the segments itself: of each batch that
+a producer or a leader epoch is followed by the look has the header, of each marker all of it.
+
+    a look's `followed`:  one entry after the other
+    GAP    (1)  int64      offsets are missing before or within the batch that begins there; the first time only
+    BATCH  (2)  header     61 bytes; a control batch is there as a whole, since its record tells commit from abort
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from protocol.records.batch import RecordBatch
+from storage.env import Env
+from storage.offsets import NO_LEADER_EPOCH
+from storage.segment_files import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_path
+from storage.verify import Counts, Finding, Findings, OnProgress, Situation
+from storage.verify_producers import ProducersVerifier, TransactionIndexFile
+from storage.verify_segment import Batch, OnBatch, SegmentOutcome, SegmentVerifier, is_dense
+
+_GAP: Final = 1
+_BATCH: Final = 2
+_OFFSET: Final = struct.Struct(">q")
+_HEADER_BYTES: Final = 61
+
+
+class SegmentLook(NamedTuple):
+    """What one segment has to say to its partition. `outcome` is None where it was deleted meanwhile.
+
+    `txn_index` is all of the .txnindex, None where there is none; `followed`: see above.
+    """
+
+    base_offset: int
+    outcome: SegmentOutcome | None
+    findings: tuple[Finding, ...]
+    counts: Counts
+    txn_index: bytes | None
+    followed: bytes
+
+
+def verify_segment(
+    env: Env,
+    directory: str,
+    base_offset: int,
+    findings: Findings,
+    *,
+    situation: Situation,
+    is_active: bool,
+    is_deep: bool,
+    on_batch: OnBatch,
+    on_progress: OnProgress,
+) -> tuple[SegmentOutcome | None, TransactionIndexFile]:
+    """Reads a segment: its .txnindex first, which can only be behind the .log. Raises OSError.
+
+    None for a segment that retention or compaction has taken.
+    """
+    txn_index = _txn_index(env, directory, base_offset, findings.counts)
+    transactions = TransactionIndexFile(directory, base_offset, txn_index, is_active=is_active)
+    verifier = SegmentVerifier(
+        env,
+        directory,
+        base_offset,
+        findings,
+        situation=situation,
+        is_active=is_active,
+        is_deep=is_deep,
+        on_batch=on_batch,
+        on_progress=on_progress,
+    )
+    try:
+        verifier.run()
+    except FileNotFoundError:
+        if env.exists(segment_path(directory, base_offset, LOG_SUFFIX)):
+            raise
+        return None, transactions
+    return verifier.outcome, transactions
+
+
+def look_at_segment(
+    env: Env,
+    directory: str,
+    base_offset: int,
+    *,
+    situation: Situation,
+    is_active: bool,
+    is_deep: bool,
+    on_batch: OnBatch = lambda _: None,
+    on_progress: OnProgress = lambda _: None,
+) -> SegmentLook:
+    """Looks at one segment by itself; `on_batch` hears of each whole batch, too. Raises OSError."""
+    findings = Findings(directory)
+    followed = _Followed(base_offset)
+
+    def each(batch: Batch) -> None:
+        followed.take(batch)
+        on_batch(batch)
+
+    outcome, transactions = verify_segment(
+        env,
+        directory,
+        base_offset,
+        findings,
+        situation=situation,
+        is_active=is_active,
+        is_deep=is_deep,
+        on_batch=each,
+        on_progress=on_progress,
+    )
+    found = tuple(findings.all)
+    return SegmentLook(base_offset, outcome, found, findings.counts, transactions.data, bytes(followed.data))
+
+
+def _txn_index(env: Env, directory: str, base_offset: int, counts: Counts) -> bytes | None:
+    try:
+        data = env.read_file(segment_path(directory, base_offset, TXN_INDEX_SUFFIX))
+    except FileNotFoundError:
+        return None
+    counts.files += 1
+    return data
+
+
+class _Followed:
+    """Notes what has to be followed from segment to segment."""
+
+    __slots__ = ("_epoch", "_has_gaps", "_next_offset", "data")
+
+    def __init__(self, base_offset: int) -> None:
+        self._next_offset = base_offset
+        self._has_gaps = False
+        self._epoch = NO_LEADER_EPOCH
+        self.data = bytearray()
+
+    def take(self, batch: Batch) -> None:
+        is_v2 = isinstance(batch, RecordBatch)
+        first = batch.base_offset if is_v2 else batch.last_offset
+        if not self._has_gaps and (first > self._next_offset or not is_dense(batch)):
+            self._has_gaps = True
+            self.data += bytes((_GAP,)) + _OFFSET.pack(first)
+        self._next_offset = batch.next_offset
+        if not isinstance(batch, RecordBatch):
+            return
+        if batch.producer_id >= 0 or batch.partition_leader_epoch != self._epoch:
+            self._epoch = batch.partition_leader_epoch
+            size = batch.size_in_bytes if batch.is_control else _HEADER_BYTES
+            self.data.append(_BATCH)
+            self.data += memoryview(batch.buffer)[batch.position : batch.position + size]
+
+
+def replay(look: SegmentLook, producers: ProducersVerifier, on_batch: Callable[[RecordBatch], None]) -> None:
+    """Has the producers and `on_batch` follow a segment that was looked at, as if its batches were read now."""
+    assert look.outcome is not None
+    data, at = look.followed, 0
+    while at < len(data):
+        kind = data[at]
+        at += 1
+        if kind == _GAP:
+            (offset,) = _OFFSET.unpack_from(data, at)
+            producers.gap_before(offset)
+            at += _OFFSET.size
+            continue
+        batch = RecordBatch(data, at, header_only=True)
+        producers.reached(batch.base_offset)  # gaps are told apart
+        on_batch(batch)
+        at += batch.size_in_bytes if batch.is_control else _HEADER_BYTES
+    if look.outcome.is_whole:
+        producers.reached(look.outcome.next_offset)

@@ -1,0 +1,78 @@
+"""The audit on Spark comes to what it comes to here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.audit.audit import audit
+from pipeline.audit.engines import LocalEngine
+from pipeline.audit.plan import AuditOptions
+from storage.env import RealEnv
+from tests.pipeline.spark_session import shared_session
+from tests.storage.helpers import T0
+from tests.storage.verified import written
+
+pytestmark = pytest.mark.spark
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def directories(tmp_path: Path) -> list[str]:
+    """Two of them, with one batch damaged in the second."""
+    paths = [str(tmp_path / name) for name in ("a", "b")]
+    for path in paths:
+        written(RealEnv(), path)
+    log = sorted(Path(paths[1]).glob("orders-0/*.log"))[1]
+    data = bytearray(log.read_bytes())
+    data[70] ^= 1
+    log.write_bytes(data)
+    return paths
+
+
+def test_it_comes_to_the_same(directories: list[str]) -> None:
+    from pipeline.audit.spark_engine import SparkEngine
+
+    options = AuditOptions(is_deep=True, counts_keys=True, now_ms=T0 + 60_000)
+    here = audit(RealEnv(), directories, options, LocalEngine(RealEnv()))
+    spark = shared_session()
+    assert audit(RealEnv(), directories, options, SparkEngine(spark)) == here
+    assert audit(RealEnv(), directories, options, SparkEngine(spark)) == here, "and again"
+    assert "crc" in {row["check"] for row in here.findings}
+
+
+def test_the_command_under_spark_submit(directories: list[str], tmp_path: Path) -> None:
+    """Its exit code is the command's; the tables are there for Spark to read."""
+    from pyarrow import parquet
+
+    job = ROOT / "pipeline" / "jobs" / "audit.py"
+    submit = Path(sys.executable).with_name("spark-submit")
+    result = subprocess.run(
+        [
+            submit,
+            "--master",
+            "local[2]",
+            str(job),
+            *directories,
+            "--report",
+            str(tmp_path / "report.html"),
+            "--tables",
+            str(tmp_path / "tables"),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "claims CRC" in result.stdout
+    assert "something is lost" in (tmp_path / "report.html").read_text()
+    found = parquet.read_table(tmp_path / "tables" / "partitions")
+    assert sorted(found["topic"].to_pylist()) == ["orders", "orders", "plain", "plain"]
+    assert "crc" in parquet.read_table(tmp_path / "tables" / "findings")["check"].to_pylist()

@@ -1,0 +1,85 @@
+"""Timestamps that cannot be meant."""
+
+import pytest
+
+from pipeline.audit.timestamps import BACKWARDS_MS, FUTURE_MS, Timestamps, in_words
+from protocol.records.batch import RecordBatch, TimestampType, build_batch
+from storage.verify import Check, Severity
+from tests.storage.helpers import T0, end_txn
+
+PATH = "/a/t-0/00000000000000000000.log"
+
+
+def told(*batches: bytes, now_ms: int = T0) -> list[tuple[int | None, str]]:
+    times = Timestamps(now_ms)
+    for each in batches:
+        times.take(RecordBatch(each))
+    found = list(times.findings(PATH))
+    assert all(
+        (one.path, one.check, one.severity) == (PATH, Check.TIMESTAMPS, Severity.WARNING) for one in found
+    )
+    return [(one.offset, one.problem) for one in found]
+
+
+def batch(offset: int, *timestamps: int) -> bytes:
+    return build_batch([(b"k", b"v", each, []) for each in timestamps], base_offset=offset)
+
+
+def appended(offset: int, timestamp: int) -> bytes:
+    return build_batch(
+        [(b"k", b"v", 0, [])],
+        base_offset=offset,
+        timestamp_type=TimestampType.LOG_APPEND_TIME,
+        log_append_time=timestamp,
+    )
+
+
+def test_times_as_they_should_be() -> None:
+    assert told(batch(0, T0 - 5, T0), batch(2, T0 - 90_000), batch(3, T0 + FUTURE_MS)) == []
+
+
+def test_the_future_counts_from_an_hour_on_and_the_worst_is_told() -> None:
+    assert told(batch(0, T0), batch(1, T0 + FUTURE_MS + 1), batch(2, T0, T0 + 86_400_000), batch(4, T0)) == [
+        (1, "2 batches have records as young as 2023-11-15 22:13:20")
+    ]
+
+
+def test_microseconds_are_guessed() -> None:
+    assert told(batch(7, T0 * 1000)) == [
+        (7, f"1 batch has records as young as {T0 * 1000} (are these micro- or nanoseconds?)")
+    ]
+
+
+def test_seconds_look_like_1970() -> None:
+    assert told(batch(0, T0), batch(1, T0 // 1000, T0), batch(3, T0 // 1000 - 60)) == [
+        (1, "2 batches have records as old as 1970-01-20 16:13:19")
+    ]
+
+
+def test_no_timestamps() -> None:
+    assert told(batch(0, -1), batch(1, T0), batch(2, -1, -1)) == [(0, "2 batches have no timestamps")]
+
+
+def test_a_clock_that_goes_backwards_shows_in_times_of_appending_alone() -> None:
+    late = BACKWARDS_MS + 5000
+    assert told(appended(0, T0), appended(1, T0 - late), appended(2, T0 - BACKWARDS_MS)) == [
+        (1, "1 batch has times of appending up to 65 s before earlier ones")
+    ]
+    assert told(batch(0, T0), batch(1, T0 - late)) == []
+
+
+def test_markers_and_empty_batches_have_no_say() -> None:
+    assert told(end_txn(7, 0, commit=True, timestamp=T0 * 2)) == []
+
+
+def test_what_is_counted() -> None:
+    times = Timestamps(T0)
+    for each in (batch(0, T0 - 50, T0), batch(2, T0 - 700, T0 - 600), batch(4, T0 - 100)):
+        times.take(RecordBatch(each))
+    assert times.stats == (T0 - 700, T0, 700, 0, 0, 0)
+    assert Timestamps(T0).stats == (None, None, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("timestamp", [-1, 1 << 60])
+def test_times_that_no_calendar_has(timestamp: int) -> None:
+    assert str(timestamp) in in_words(timestamp)

@@ -1,0 +1,205 @@
+"""Columns of values: what is decoded, and what is malformed with which words. No bytes whatever raise an exception."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.pipeline.decoding import samples
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("fastavro")
+
+from pipeline.decoding.column import decode_column, decoder_of  # noqa: E402
+from pipeline.decoding.errors import SchemaError  # noqa: E402
+from pipeline.decoding.spec import DecodingSpec  # noqa: E402
+from pipeline.decoding.wire_format import join, join_indexes  # noqa: E402
+
+JSON = DecodingSpec("json", samples.json_text(samples.ORDER_JSON))
+AVRO = DecodingSpec("avro", samples.json_text(samples.ORDER_AVRO))
+PROTOBUF = DecodingSpec("protobuf", samples.texts(), "shop.Order")
+WRITERS = {7: samples.json_text(samples.ORDER_AVRO)}
+FRAMED = [
+    DecodingSpec("json", JSON.schema, registry_framing=True),
+    DecodingSpec("avro", AVRO.schema, registry_framing=True, writers=WRITERS),
+    DecodingSpec("protobuf", PROTOBUF.schema, "shop.Order", registry_framing=True),
+]
+ORDER: dict[str, Any] = {
+    "id": 3,
+    "price": Decimal("1.50"),
+    "at": datetime(2026, 1, 31, 12, tzinfo=UTC),
+    "state": "NEW",
+    "token": "7f0c0a52-4b4e-4a64-8a5f-0e9c3f3e1c11",
+    "counts": {"a": 1},
+}
+
+
+def decoded(spec: DecodingSpec, *values: bytes | None) -> list[dict[str, Any]]:
+    """The rows of these values."""
+    rows: list[dict[str, Any]] = decode_column(spec.to_json(), pa.array(values, pa.binary())).to_pylist()
+    return rows
+
+
+def data_of(spec: DecodingSpec, value: bytes) -> Any:
+    """A value that is fine."""
+    (row,) = decoded(spec, value)
+    assert row["reason"] is None, row
+    return row["data"]
+
+
+def detail_of(spec: DecodingSpec, value: bytes) -> str:
+    """Of a value that is malformed."""
+    (row,) = decoded(spec, value)
+    assert (row["data"], row["reason"]) == (None, "malformed")
+    return str(row["detail"])
+
+
+def test_json_has_a_column_for_each_property() -> None:
+    text = (
+        '{"id": 5.0, "price": 2, "paid": true, "note": null, "at": "2026-01-31T12:00:00+01:00", "day": "2026-01-31",'
+        ' "lines": [{"sku": "x", "more": 1}], "labels": {"a": "b"}, "extra": [1, {"z": 2}], "kind": "a"}'
+    )
+    assert data_of(JSON, text.encode()) == {
+        "id": 5,
+        "price": 2.0,
+        "paid": True,
+        "note": None,
+        "at": datetime(2026, 1, 31, 11, tzinfo=UTC),
+        "day": date(2026, 1, 31),
+        "lines": [{"sku": "x"}],
+        "labels": [("a", "b")],
+        "extra": '[1, {"z": 2}]',
+        "kind": "a",
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (b"{", "not JSON"),
+        (b'{"id": 1} {}', "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b'{"id": NaN}', "NaN"),
+        (b"{}", "must contain ['id']"),
+        (b'{"id": "1"}', "data.id must be integer"),
+        (b'{"id": 1, "price": -1}', "data.price must be bigger"),
+        (b'{"id": 1, "at": "2026-02-30T00:00:00Z"}', "data.at must be date-time"),
+        (b'{"id": 9223372036854775808}', "holds it"),
+        (b'{"id": 1, "note": "\\ud800"}', "holds it"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"", "not JSON"),
+    ],
+)
+def test_json_that_the_schema_does_not_allow_is_malformed(value: bytes, words: str) -> None:
+    assert words in detail_of(JSON, value)
+
+
+def test_one_value_that_no_column_holds_leaves_its_neighbours_alone() -> None:
+    rows = decoded(JSON, b'{"id": 1}', b'{"id": 9223372036854775808}', b'{"id": 2}', None)
+    assert [row["reason"] for row in rows] == [None, "malformed", None, None]
+    assert [row["data"] and row["data"]["id"] for row in rows] == [1, None, 2, None]
+
+
+def test_avro_has_a_column_for_each_field() -> None:
+    child = {**ORDER, "id": 4, "any": 17, "before": "OLD"}
+    data = data_of(AVRO, samples.avro_bytes(samples.ORDER_AVRO, {**ORDER, "any": "text", "child": child}))
+    assert data["counts"] == [("a", 1)]
+    assert {name: data[name] for name in ("id", "price", "at", "state", "token")} == {
+        name: ORDER[name] for name in ("id", "price", "at", "state", "token")
+    }
+    assert (data["any"], data["note"]) == ('"text"', None)
+    assert json.loads(data["child"])["any"] == 17  # a record within itself has no type of Arrow's
+
+
+def test_avro_is_read_with_the_schema_it_was_written_with() -> None:
+    older = {**samples.ORDER_AVRO, "fields": [one for one in _fields() if one["name"] != "note"]}
+    spec = DecodingSpec("avro", AVRO.schema, registry_framing=True, writers={9: samples.json_text(older)})
+    data = data_of(spec, join(9, samples.avro_bytes(older, ORDER)))
+    assert (data["id"], data["note"]) == (3, None)
+
+
+def _fields() -> list[dict[str, Any]]:
+    fields = samples.ORDER_AVRO["fields"]
+    assert isinstance(fields, list)
+    return fields
+
+
+def test_avro_that_ends_early_or_late_is_malformed() -> None:
+    whole = samples.avro_bytes(samples.ORDER_AVRO, ORDER)
+    assert detail_of(AVRO, whole[:-1])
+    assert "1 bytes are left over" in detail_of(AVRO, whole + b"\0")
+
+
+def test_an_id_that_nobody_knows_is_told_with_the_row() -> None:
+    (row,) = decoded(FRAMED[1], join(8, b""))
+    assert (row["reason"], row["schema_id"]) == ("unknown schema", 8)
+
+
+def test_protobuf_has_a_column_for_each_field() -> None:
+    message = samples.order_class()(id=1, big=2**64 - 1, name="n", state=1)
+    message.at.FromDatetime(datetime(2026, 1, 31))  # noqa: DTZ001 - Protobuf means UTC
+    message.lines.add(sku="x")
+    message.counts["a"] = 2
+    message.child.id = 9
+    assert data_of(PROTOBUF, message.SerializeToString()) == {
+        "id": 1,
+        "big": Decimal(2**64 - 1),
+        "name": "n",
+        "at": datetime(2026, 1, 31, tzinfo=UTC),
+        "lines": [{"sku": "x"}],
+        "state": "OLD",
+        "counts": [("a", 2)],
+        "child": '{"id": "9"}',
+    }
+    assert data_of(PROTOBUF, b"")["at"] is None
+    assert "not this Protobuf message" in detail_of(PROTOBUF, b"\x0a")
+
+
+def test_protobuf_of_another_message_is_malformed() -> None:
+    framed = FRAMED[2]
+    payload = samples.order_class()(id=5).SerializeToString()
+    assert data_of(framed, join(1, join_indexes([1], payload)))["id"] == 5
+    assert "its indexes are [0], not [1]" in detail_of(framed, join(1, join_indexes([0], payload)))
+
+
+@pytest.mark.parametrize("spec", FRAMED, ids=lambda spec: str(spec.value_format))
+def test_what_is_not_framed_is_malformed(spec: DecodingSpec) -> None:
+    assert "the first byte is 1" in detail_of(spec, b"\1\0\0\0\7{}")
+    assert "4 bytes" in detail_of(spec, b"\0\0\0\0")
+
+
+@pytest.mark.parametrize("spec", [JSON, AVRO, PROTOBUF, *FRAMED], ids=lambda spec: str(spec.value_format))
+@settings(max_examples=60, deadline=None)
+@given(values=st.lists(st.binary(max_size=40) | st.builds(join, st.just(7), st.binary(max_size=40))))
+def test_any_bytes_are_decoded_or_have_a_reason(spec: DecodingSpec, values: list[bytes]) -> None:
+    for row in decoded(spec, *values):
+        assert (row["data"] is None) == (row["reason"] is not None)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        DecodingSpec("json", ("{",)),
+        DecodingSpec("json", ('{"type": 5}',)),
+        DecodingSpec("json", ('{"$ref": "http://127.0.0.1:1/x"}',)),
+        DecodingSpec("json", ('{"$ref": "#/nowhere"}',)),
+        DecodingSpec("avro", ("{",)),
+        DecodingSpec("avro", ('{"type": "record", "name": "x", "fields": [{"name": "a", "type": "none"}]}',)),
+        DecodingSpec("protobuf", samples.texts(), "shop.Nothing"),
+        DecodingSpec("protobuf", samples.texts()),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_refused(spec: DecodingSpec) -> None:
+    with pytest.raises(SchemaError):
+        decoder_of(spec)
+
+
+def test_specs_go_through_json() -> None:
+    for spec in (JSON, AVRO, PROTOBUF, *FRAMED):
+        assert DecodingSpec.from_json(spec.to_json()) == spec

@@ -1,0 +1,117 @@
+"""The registry's answers, by a registry of a few lines."""
+
+from __future__ import annotations
+
+import base64
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import pytest
+
+from pipeline.decoding.errors import RegistryError, SchemaError
+from pipeline.decoding.registry import HttpGet, Registry
+from pipeline.decoding.sources import spec_of_subject
+
+ORDER = {"schema": '{"type": "record", "name": "Order", "fields": [{"name": "line", "type": "Line"}]}'}
+LINE = {"schema": '{"type": "record", "name": "Line", "fields": []}'}
+
+
+class Answers(dict[str, Any]):
+    """Paths with what is behind them; counts how often each is asked for."""
+
+    asked: list[str]
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        super().__init__(answers)
+        self.asked = []
+
+    def __call__(self, path: str) -> Any:
+        self.asked.append(path)
+        return self[path]
+
+
+def test_what_is_known_is_not_asked_for_again() -> None:
+    answers = Answers({"/schemas/ids/1?format=serialized": LINE})
+    registry = Registry("", get=answers)
+    assert registry.by_id(1) == registry.by_id(1) == ("avro", (LINE["schema"],))
+    assert registry.by_id(2) is registry.by_id(2) is None
+    assert [path[13:14] for path in answers.asked] == ["1", "2", "2"]
+
+
+def test_what_a_schema_refers_to_comes_in_front_of_it() -> None:
+    order = {**ORDER, "references": [{"name": "Line", "subject": "line/x", "version": 3}]}
+    registry = Registry(
+        "",
+        get=Answers(
+            {
+                "/subjects/orders-value/versions/latest?format=serialized": order,
+                "/subjects/line%2Fx/versions/3?format=serialized": LINE,
+            }
+        ),
+    )
+    spec = spec_of_subject("avro", registry, "orders-value")
+    assert spec.schema == (LINE["schema"], ORDER["schema"])
+    assert spec.registry_framing
+    with pytest.raises(SchemaError, match="is avro in the registry, not json"):
+        spec_of_subject("json", registry, "orders-value")
+    with pytest.raises(SchemaError, match="no version latest of the subject 'x-value'"):
+        registry.latest("x-value")
+
+
+def test_an_answer_without_a_schema_is_none() -> None:
+    registry = Registry(
+        "", get=Answers({"/schemas/ids/1?format=serialized": {"schemaType": "XML", "schema": ""}})
+    )
+    with pytest.raises(RegistryError, match="no schema that is known here"):
+        registry.by_id(1)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """200, 404, 500, and 200 that is no JSON."""
+
+    seen: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.seen.append(self.headers.get("Authorization", ""))
+        status = int(self.path.split("/")[-1])
+        body = b"<html>" if status == 201 else json.dumps({"status": status}).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the library
+        """Nothing on the terminal."""
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """Of a server with that handler."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_over_http(address: str) -> None:
+    get = HttpGet(f"http://us%40er:p@{address}/base")
+    assert get("/200") == {"status": 200}
+    assert Handler.seen[-1] == "Basic " + base64.b64encode(b"us@er:p").decode()
+    with pytest.raises(LookupError):
+        get("/404")
+    with pytest.raises(RegistryError, match="answers 500"):
+        get("/500")
+    with pytest.raises(RegistryError, match="does not answer"):
+        get("/201")
+
+
+def test_a_registry_that_is_not_there() -> None:
+    with pytest.raises(RegistryError, match="does not answer"):
+        HttpGet("http://127.0.0.1:1")("/x")
+    with pytest.raises(ValueError, match="no registry's address"):
+        HttpGet("file:///etc/passwd")

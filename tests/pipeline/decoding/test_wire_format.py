@@ -1,0 +1,32 @@
+"""The bytes in front of a payload."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.decoding.errors import MalformedValueError
+from pipeline.decoding.wire_format import join, join_indexes, split, split_indexes
+
+
+@given(schema_id=st.integers(0, 2**31 - 1), payload=st.binary())
+def test_what_is_joined_is_split(schema_id: int, payload: bytes) -> None:
+    assert split(join(schema_id, payload)) == (schema_id, payload)
+
+
+@given(indexes=st.lists(st.integers(0, 2**30), min_size=1, max_size=32), payload=st.binary())
+def test_indexes_that_are_joined_are_split(indexes: list[int], payload: bytes) -> None:
+    assert split_indexes(join_indexes(indexes, payload)) == (indexes, payload)
+
+
+def test_worked_examples() -> None:
+    assert split(bytes.fromhex("000000002a") + b"x") == (42, b"x")
+    assert split_indexes(bytes.fromhex("00") + b"x") == ([0], b"x")
+    assert split_indexes(bytes.fromhex("040200") + b"x") == ([1, 0], b"x")
+
+
+@pytest.mark.parametrize("value", ["", "04", "0402", "ff", "ffffffffff0f", "01", "80808010"])
+def test_indexes_that_are_none(value: str) -> None:
+    with pytest.raises(MalformedValueError):
+        split_indexes(bytes.fromhex(value))

@@ -1,0 +1,68 @@
+"""The demonstration runs through, leaves what it says, and nothing that goes on."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+pytestmark = pytest.mark.spark
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.timeout(600)
+def test_the_demonstration(tmp_path: Path) -> None:
+    where = tmp_path / "demo"
+    result = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "broker",
+            "pipeline",
+            "demo",
+            str(where),
+            "--records",
+            "4000",
+            "--master",
+            "local[2]",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=590,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    report = (where / "report.html").read_text()
+    assert "Every record that was produced is in a table or in quarantine, exactly once." in report
+    assert {each.name for each in where.iterdir()} >= {
+        "log",
+        "tables",
+        "checkpoints",
+        "schemas",
+        "report.html",
+    }
+    figures = re.findall(r"<svg.*?</svg>", report, re.DOTALL)
+    assert len(figures) == 8
+    written = [" ".join(ET.fromstring(figure).itertext()) for figure in figures]
+    for name in ("shop.orders", "DE", "checkout", "teapot", "shipped", "malformed", "late", "shop.clicks-0"):
+        assert any(name in text for text in written), name
+    HTMLParser().feed(report)
+    assert not _brokers_in(where)
+
+
+def _brokers_in(where: Path) -> list[str]:
+    """Processes that still know the directory."""
+    found = []
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if str(where).encode() in line.read_bytes():
+                found.append(line.parent.name)
+        except OSError:
+            continue
+    return found

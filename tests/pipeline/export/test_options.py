@@ -1,0 +1,61 @@
+"""What an export refuses before Spark starts, and what its rows become."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pipeline.export.options import ExportOptions
+from pipeline.export.transactions import SlotWriter, records
+
+
+def options(**changes: Any) -> ExportOptions:
+    """Options that are fine, but for the changes."""
+    return ExportOptions(
+        **{"bootstrap": "h:9092", "table": "/t", "checkpoint": "/c", "topic": "a", **changes}
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"bootstrap": ""}, "bootstrap is missing"),
+        ({"delivery": "twice"}, "at-least-once, exactly-once are known"),
+        ({"delivery": "exactly-once", "topic": ""}, "goes to one topic"),
+        ({"max_files": 0}, "max_files is 0"),
+    ],
+)
+def test_what_does_not_go_together(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        options(**changes)
+
+
+def test_clients_settings_have_no_prefix() -> None:
+    assert options(kafka={"kafka.acks": "all", "linger.ms": "5"}).client_settings() == {
+        "acks": "all",
+        "linger.ms": "5",
+    }
+
+
+def test_rows_become_records() -> None:
+    full = {
+        "key": bytearray(b"k"),
+        "value": bytearray(b"v"),
+        "headers": [{"key": "h", "value": bytearray(b"x")}],
+        "timestamp_ms": 17,
+        "partition": 3,
+    }
+    rows = [
+        SimpleNamespace(asDict=lambda: full),
+        SimpleNamespace(asDict=lambda: {"value": None, "timestamp_ms": -1}),
+    ]
+    assert list(records(rows[:1], keep_partitions=True)) == [
+        {"key": b"k", "value": b"v", "headers": [("h", b"x")], "timestamp": 17, "partition": 3}
+    ]
+    assert list(records(rows[1:], keep_partitions=False)) == [{"key": None, "value": None}]
+
+
+def test_an_export_has_a_group_of_its_own() -> None:
+    assert SlotWriter("h:9092", "t", "1f0c").group == "barnabas-export-1f0c"

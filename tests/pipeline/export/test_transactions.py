@@ -1,0 +1,97 @@
+"""A slot's batch goes in once, whoever tries it again: no Spark, only the writer that its workers run."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException
+
+from pipeline.export.transactions import SlotWriter, partitions_of
+from tests.pipeline import plain
+from tests.pipeline.plain import TopicMaker
+from tests.support.broker_process import BrokerProcess
+
+pytestmark = pytest.mark.clients
+
+
+@pytest.fixture(scope="module")
+def topics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TopicMaker]:
+    """Of one broker for all."""
+    with BrokerProcess(tmp_path_factory.mktemp("export") / "data") as broker:
+        yield TopicMaker(broker.bootstrap)
+
+
+@pytest.fixture
+def topic(topics: TopicMaker) -> str:
+    """A new one with two partitions."""
+    return topics.create(2)
+
+
+@pytest.fixture
+def writer(topics: TopicMaker, topic: str) -> SlotWriter:
+    """Into that topic."""
+    return SlotWriter(topics.bootstrap, topic, f"id-{topic}")
+
+
+def rows(*values: str) -> list[Any]:
+    """As Spark hands them over."""
+    return [SimpleNamespace(asDict=lambda value=value: {"value": value.encode()}) for value in values]
+
+
+def values(topics: TopicMaker, topic: str) -> list[str]:
+    """What a reader of committed records finds, sorted."""
+    return sorted((record.value or b"").decode() for record in plain.read(topics.bootstrap, topic))
+
+
+def test_a_batch_that_is_in_is_left_alone(topics: TopicMaker, topic: str, writer: SlotWriter) -> None:
+    assert writer(0, 0, rows("a", "b")) == 2
+    assert writer(0, 0, rows("a", "b")) == 0
+    assert writer(1, 0, rows("c")) == 1
+    assert writer(0, 1, rows("d")) == 1
+    assert writer(0, 0, rows("a", "b")) == 0
+    assert values(topics, topic) == ["a", "b", "c", "d"]
+
+
+def test_a_slot_without_rows_asks_nobody() -> None:
+    assert SlotWriter("127.0.0.1:1", "t", "id")(0, 0, []) == 0
+
+
+def test_a_task_that_dies_leaves_nothing(topics: TopicMaker, topic: str, writer: SlotWriter) -> None:
+    def dying() -> Iterator[Any]:
+        yield from rows("a", "b")
+        raise RuntimeError("the end")
+
+    with pytest.raises(RuntimeError, match="the end"):
+        writer(0, 0, dying())
+    assert writer(0, 0, rows("a", "b")) == 2
+    assert values(topics, topic) == ["a", "b"]
+
+
+def test_a_task_of_a_driver_before_is_fenced_off(topics: TopicMaker, topic: str, writer: SlotWriter) -> None:
+    """It is in the middle of its transaction when the next driver's task does the same batch, and goes on then."""
+
+    def interrupted() -> Iterator[Any]:
+        yield from rows("a")
+        assert writer(0, 0, rows("a", "b")) == 2
+        yield from rows("b")
+
+    with pytest.raises(KafkaException):
+        writer(0, 0, interrupted())
+    assert values(topics, topic) == ["a", "b"]
+
+
+def test_rows_that_a_topic_refuses_fail_the_batch(topics: TopicMaker) -> None:
+    small = topics.create(settings={"max.message.bytes": "1000"})
+    with pytest.raises(KafkaException):
+        SlotWriter(topics.bootstrap, small, "small")(0, 0, rows(secrets.token_hex(5000)))
+    assert values(topics, small) == []
+
+
+def test_partitions(topics: TopicMaker, topic: str) -> None:
+    assert partitions_of(topics.bootstrap, topic, {}) == 2
+    with pytest.raises(ValueError, match="there is no topic nowhere: make it first"):
+        partitions_of(topics.bootstrap, "nowhere", {})

@@ -1,0 +1,147 @@
+"""A batch is in the table once, whenever a driver dies: every operation on files is one that may be its last."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.ingest.files import Files, LocalFiles
+from pipeline.ingest.ledger import IngestConflictError
+from pipeline.ingest.tables import KEPT_COMMITS, CommitLog, claim
+
+
+class Killed(BaseException):
+    """The driver's end."""
+
+
+class MortalFiles(LocalFiles):
+    """Files of a driver that dies before its n-th change of them, or behind it."""
+
+    def __init__(self, lives: int, *, dies_behind: bool) -> None:
+        self.lives = lives
+        self.dies_behind = dies_behind
+
+    def _live(self, *, behind: bool) -> None:
+        self.lives -= behind == self.dies_behind
+        if self.lives < 0:
+            raise Killed
+
+    def create(self, path: str, data: bytes) -> bool:
+        self._live(behind=False)
+        done = super().create(path, data)
+        self._live(behind=True)
+        return done
+
+    def rename(self, source: str, target: str) -> bool:
+        self._live(behind=False)
+        done = super().rename(source, target)
+        self._live(behind=True)
+        return done
+
+    def remove(self, path: str) -> None:
+        self._live(behind=False)
+        super().remove(path)
+        self._live(behind=True)
+
+
+def run_batch(files: Files, table: Path, batch_id: int) -> None:
+    """What ParquetTable does with a batch of two days, with a file of Spark's own beside the data."""
+    log = CommitLog(files, str(table), "me")
+    if log.finish(batch_id):
+        return
+    staging = log.new_staging(batch_id)
+    for day in ("day=1", "day=2"):
+        place = Path(log.staging_path(staging), day)
+        place.mkdir(parents=True)
+        attempt = next(_ATTEMPTS)
+        (place / f"part-{attempt}.parquet").write_text(f"{batch_id}/{day}")
+        (place / f".part-{attempt}.parquet.crc").write_text("checksum")
+    Path(log.staging_path(staging), "_SUCCESS").touch()
+    log.commit(batch_id, staging)
+
+
+_ATTEMPTS: Iterator[int] = itertools.count()
+
+
+def visible(table: Path) -> list[str]:
+    """What a reader finds that lists the directory."""
+    return sorted((table / path).read_text() for path in LocalFiles().tree(str(table)))
+
+
+def staged(table: Path) -> list[str]:
+    """What lies below staging."""
+    return LocalFiles().names(str(table / "_barnabas" / "staging"))
+
+
+WHOLE = [f"{batch_id}/day={day}" for batch_id in range(3) for day in (1, 2)]
+
+
+@pytest.mark.parametrize("dies_behind", [False, True])
+def test_each_batch_once_whatever_a_driver_dies_at(tmp_path: Path, dies_behind: bool) -> None:
+    for lives in itertools.count():
+        table = tmp_path / str(lives)
+        mortal = MortalFiles(lives, dies_behind=dies_behind)
+        survived = True
+        for batch_id in range(3):
+            try:
+                run_batch(mortal, table, batch_id)
+            except Killed:
+                survived = False
+                seen = visible(table)
+                assert len(set(seen)) == len(seen)
+                mortal = MortalFiles(10**6, dies_behind=False)  # the next driver
+                run_batch(mortal, table, batch_id)
+            run_batch(LocalFiles(), table, batch_id)  # and one that did not know of the commit
+        assert visible(table) == WHOLE
+        assert staged(table) == []
+        if survived:
+            assert lives > 10
+            return
+
+
+def test_of_two_drivers_one_commits(tmp_path: Path) -> None:
+    log = CommitLog(LocalFiles(), str(tmp_path), "me")
+    staging = log.new_staging(5)
+    Path(log.staging_path(staging)).mkdir(parents=True)
+    Path(log.staging_path(staging), "part-late.parquet").write_text("late")
+    manifest = tmp_path / "_barnabas" / "commits" / "me" / "000000000005.json"
+    LocalFiles().create(str(manifest), json.dumps({"staging": "x", "files": []}).encode())
+    with pytest.raises(IngestConflictError, match="another ingest has committed batch 5"):
+        log.commit(5, staging)
+    assert visible(tmp_path) == []
+
+
+def test_a_batch_without_rows_is_a_commit_too(tmp_path: Path) -> None:
+    log = CommitLog(LocalFiles(), str(tmp_path), "me")
+    log.commit(0, log.new_staging(0))
+    assert log.finish(0)
+    assert not log.finish(1)
+
+
+def test_commits_of_long_ago_are_forgotten(tmp_path: Path) -> None:
+    log = CommitLog(LocalFiles(), str(tmp_path), "me")
+    for batch_id in range(KEPT_COMMITS + 1):
+        log.commit(batch_id, log.new_staging(batch_id))
+    assert [log.finish(batch_id) for batch_id in (0, 1)] == [False, True]
+
+
+def test_what_another_ingest_stages_is_left_alone(tmp_path: Path) -> None:
+    other = CommitLog(LocalFiles(), str(tmp_path), "other")
+    Path(other.staging_path(other.new_staging(0))).mkdir(parents=True)
+    run_batch(LocalFiles(), tmp_path, 0)
+    assert [name.partition("-")[0] for name in staged(tmp_path)] == ["other"]
+
+
+def test_a_table_that_another_checkpoint_has_filled_is_refused(tmp_path: Path) -> None:
+    table = str(tmp_path)
+    claim(LocalFiles(), table, "a", second_ingest=False, checkpoint="/c/a")
+    claim(LocalFiles(), table, "a", second_ingest=False, checkpoint="/c/a")
+    with pytest.raises(
+        IngestConflictError, match="was filled with the checkpoint /c/a, and /c/b is another one"
+    ):
+        claim(LocalFiles(), table, "b", second_ingest=False, checkpoint="/c/b")
+    claim(LocalFiles(), table, "b", second_ingest=True, checkpoint="/c/b")

@@ -1,0 +1,39 @@
+"""The few operations on files that the ingest trusts."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from pipeline.ingest.files import LocalFiles, hidden, join
+
+
+def test_one_of_many_creates_a_file_and_it_is_whole(tmp_path: Path) -> None:
+    path = str(tmp_path / "a" / "b")
+    contents = [bytes([number]) * 10_000 for number in range(16)]
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda data: LocalFiles().create(path, data), contents))
+    assert made.count(True) == 1
+    assert LocalFiles().read(path) == contents[made.index(True)]
+    assert LocalFiles().names(str(tmp_path / "a")) == ["b"]
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    files, nowhere = LocalFiles(), str(tmp_path / "nowhere")
+    assert (files.read(nowhere), files.names(nowhere), files.tree(nowhere)) == (None, [], [])
+    assert not files.rename(nowhere, str(tmp_path / "target"))
+    files.remove(nowhere)
+
+
+def test_trees_leave_hidden_files_out(tmp_path: Path) -> None:
+    for path in ("a/b", "a/.b.crc", "_SUCCESS", "_x/y", "c"):
+        LocalFiles().create(str(tmp_path / path), b"")
+    assert LocalFiles().tree(str(tmp_path)) == ["a/b", "c"]
+    assert hidden("a/_b/c")
+    LocalFiles().remove(str(tmp_path / "a"))
+    assert LocalFiles().tree(str(tmp_path)) == ["c"]
+
+
+def test_paths_and_uris_are_joined_alike() -> None:
+    assert join("/a/", "b", "/c/") == "/a/b/c"
+    assert join("s3a://bucket/", "b") == "s3a://bucket/b"

@@ -1,0 +1,328 @@
+"""Whole ingests and exports against a broker, small ones."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import pyarrow.dataset as ds
+
+from pipeline.decoding.wire_format import join
+from pipeline.export.job import export
+from pipeline.export.options import Delivery, ExportOptions
+from pipeline.ingest.job import ingest
+from pipeline.ingest.ledger import IngestConflictError
+from pipeline.ingest.options import DecodeOptions, IngestOptions, TableFormat
+from pipeline.ingest.tables import DeltaTable, ParquetTable
+from tests.pipeline import plain
+from tests.pipeline.decoding import samples
+from tests.pipeline.plain import TopicMaker
+from tests.pipeline.spark_session import shared_session
+from tests.support.broker_process import BrokerProcess
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+
+T0 = 1_769_860_800_000
+"""2026-01-31T12:00:00Z in epoch ms."""
+HOUR_MS = 3_600_000
+SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
+Options = Callable[..., IngestOptions]
+
+
+@pytest.fixture(scope="module")
+def spark() -> SparkSession:
+    """One for all."""
+    return shared_session()
+
+
+@pytest.fixture(scope="module")
+def topics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TopicMaker]:
+    """Of one broker for all."""
+    with BrokerProcess(tmp_path_factory.mktemp("ingest") / "data") as broker:
+        yield TopicMaker(broker.bootstrap)
+
+
+@pytest.fixture
+def options(topics: TopicMaker, tmp_path: Path) -> Options:
+    """For an ingest of a topic in a directory of this test's."""
+
+    def make(topic: str, table_format: TableFormat = "parquet", **changes: Any) -> IngestOptions:
+        (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
+        usual: dict[str, Any] = {
+            "bootstrap": topics.bootstrap,
+            "table": str(tmp_path / "table"),
+            "checkpoint": str(tmp_path / "checkpoint"),
+            "topics": (topic,),
+            "table_format": table_format,
+        }
+        return IngestOptions(**{**usual, **changes})
+
+    return make
+
+
+def by_id(tmp_path: Path) -> DecodeOptions:
+    """JSON with an id."""
+    return DecodeOptions("json", tmp_path / "schema.json")
+
+
+def rows(spark: SparkSession, options: IngestOptions, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Of a table, sorted."""
+    found = spark.read.format(options.table_format).load(table).select(*columns).collect()
+    return sorted(tuple(bytes(one) if isinstance(one, bytearray) else one for one in row) for row in found)
+
+
+def test_a_topic_becomes_files_that_anybody_reads(
+    spark: SparkSession, topics: TopicMaker, options: Options
+) -> None:
+    topic = topics.create(2)
+    for partition in range(2):
+        times = [T0 + number * HOUR_MS for number in range(20)]
+        plain.produce(
+            topics.bootstrap, topic, [b"v"] * 20, partition=partition, keys=[b"k"] * 20, timestamps=times
+        )
+    told = options(topic, partition_by="hour", max_offsets_per_trigger=15)
+    summary = ingest(spark, told)
+    assert (summary.rows, summary.batches, summary.quarantined) == (40, 3, 0)
+    table = ds.dataset(told.table, partitioning="hive").to_table()
+    assert table.num_rows == 40
+    places = zip(
+        table["day"].to_pylist(), table["hour"].to_pylist(), table["timestamp"].to_pylist(), strict=True
+    )
+    for day, hour, time in places:
+        assert (day, int(hour)) == (f"{time:%Y-%m-%d}", time.hour)
+    assert ingest(spark, told).rows == 0
+    plain.produce(topics.bootstrap, topic, [b"later"])
+    assert ingest(spark, replace(told, trigger="once")).rows == 1
+    assert ds.dataset(told.table, partitioning="hive").count_rows() == 41
+
+
+@pytest.mark.parametrize("table_format", ["parquet", "delta"])
+def test_what_is_wrong_goes_into_the_quarantine(
+    spark: SparkSession, topics: TopicMaker, options: Options, tmp_path: Path, table_format: TableFormat
+) -> None:
+    topic = topics.create()
+    told = options(topic, table_format, decode=by_id(tmp_path), late_after_s=60, future_after_s=10**12)
+    plain.produce(topics.bootstrap, topic, [b'{"id": 0}', b'{"id": 1}'], timestamps=[T0, T0 - HOUR_MS])
+    assert ingest(spark, told).reasons == {}  # within a batch nothing is late: what is new is known behind it
+    values = [b'{"id": 2}', b"{", b'{"id": 3}', None, b'{"id": 4}']
+    times = [T0 - 60_000, T0, T0 - 60_001, T0 + 1, T0 + HOUR_MS]
+    plain.produce(topics.bootstrap, topic, values, timestamps=times)
+    assert ingest(spark, told).reasons == {"malformed": 1, "late": 1}
+    assert rows(spark, told, told.table, "offset", "data.id") == [(0, 0), (1, 1), (2, 2), (5, None), (6, 4)]
+    found = rows(spark, told, told.quarantine_table, "offset", "value", "reason", "detail")
+    assert found[0][:3] == (3, b"{", "malformed")
+    assert found[1] == (4, b'{"id": 3}', "late", "1 ms later than allowed")
+
+
+def test_what_lies_in_the_future_makes_nothing_late(
+    spark: SparkSession, topics: TopicMaker, options: Options, tmp_path: Path
+) -> None:
+    topic = topics.create(settings={"message.timestamp.after.max.ms": str(2**62)})
+    told = options(topic, decode=by_id(tmp_path), late_after_s=60)
+    plain.produce(topics.bootstrap, topic, [b'{"id": 0}', b'{"id": 1}'], timestamps=[T0, 4 * T0])
+    assert ingest(spark, told).reasons == {"future": 1}
+    plain.produce(topics.bootstrap, topic, [b'{"id": 2}'], timestamps=[T0])
+    assert ingest(spark, told).reasons == {}
+
+
+@pytest.mark.parametrize(("table_format", "table"), [("parquet", ParquetTable), ("delta", DeltaTable)])
+@pytest.mark.parametrize("dies_at", [0, 1])
+def test_a_batch_that_was_cut_short_is_completed(
+    *,
+    spark: SparkSession,
+    topics: TopicMaker,
+    options: Options,
+    tmp_path: Path,
+    table_format: TableFormat,
+    table: Any,
+    dies_at: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before the table has it, and behind: the quarantine has it either way."""
+    topic = topics.create()
+    plain.produce(topics.bootstrap, topic, [b'{"id": 0}', b"{", b'{"id": 1}'])
+    told = options(topic, table_format, decode=by_id(tmp_path))
+    append = table.append
+
+    def die(self: Any, batch: Any, batch_id: int) -> None:
+        is_quarantine = "reason" in batch.columns
+        if is_quarantine or dies_at:
+            append(self, batch, batch_id)
+        if not is_quarantine:
+            raise RuntimeError("the end")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(table, "append", die)
+        with pytest.raises(Exception, match="the end"):
+            ingest(spark, told)
+    ingest(spark, told)
+    assert rows(spark, told, told.table, "offset") == [(0,), (2,)]
+    assert rows(spark, told, told.quarantine_table, "offset") == [(1,)]
+
+
+def test_a_table_and_its_checkpoint_belong_together(
+    spark: SparkSession, topics: TopicMaker, options: Options, tmp_path: Path
+) -> None:
+    topic = topics.create()
+    plain.produce(topics.bootstrap, topic, [b"1"])
+    told = options(topic)
+    ingest(spark, told)
+    with pytest.raises(IngestConflictError, match="is that of an ingest with the table"):
+        ingest(spark, replace(told, table=str(tmp_path / "other")))
+    lost = replace(told, checkpoint=str(tmp_path / "new"))
+    with pytest.raises(IngestConflictError, match="was filled with the checkpoint"):
+        ingest(spark, lost)
+    assert ingest(spark, replace(lost, second_ingest=True)).rows == 1
+
+
+class FakeRegistry(http.server.BaseHTTPRequestHandler):
+    """Has the schemas that a test gives it."""
+
+    schemas: ClassVar[dict[str, str]] = {}
+
+    def do_GET(self) -> None:
+        text = self.schemas.get(self.path.partition("?")[0])
+        body = json.dumps({"schema": text}).encode()
+        self.send_response(404 if text is None else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the library
+        """Nothing on the terminal."""
+
+
+@pytest.fixture
+def registry() -> Iterator[str]:
+    """Its address."""
+    FakeRegistry.schemas.clear()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), FakeRegistry) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_avro_by_a_registry(
+    spark: SparkSession,
+    topics: TopicMaker,
+    options: Options,
+    registry: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic = topics.create()
+    old = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
+    new = {**old, "fields": [{"name": "a", "type": "long"}, {"name": "b", "type": "string", "default": "?"}]}
+    FakeRegistry.schemas[f"/subjects/{topic}-value/versions/latest"] = json.dumps(new)
+    FakeRegistry.schemas["/schemas/ids/1"] = json.dumps(old)
+    values = [
+        join(1, samples.avro_bytes(old, {"a": 1})),
+        join(2, samples.avro_bytes(new, {"a": 2, "b": "x"})),
+        b"no frame",
+    ]
+    plain.produce(topics.bootstrap, topic, values)
+    told = options(topic, decode=DecodeOptions(registry=registry))
+    with monkeypatch.context() as patch:
+        patch.setattr(ParquetTable, "append", _refuse_tables(ParquetTable.append))
+        with pytest.raises(Exception, match="the end"):
+            ingest(spark, told)
+    # The registry has learnt the id since. The batch was begun without, and goes on without.
+    FakeRegistry.schemas["/schemas/ids/2"] = json.dumps(new)
+    assert ingest(spark, told).reasons == {"unknown schema": 1, "malformed": 1}
+    plain.produce(topics.bootstrap, topic, values[:2])
+    assert ingest(spark, told).reasons == {}
+    found = rows(spark, told, told.table, "offset", "data.a", "data.b")
+    assert found == [(0, 1, "?"), (3, 1, "?"), (4, 2, "x")]
+    assert rows(spark, told, told.quarantine_table, "offset") == [(1,), (2,)]
+
+
+def _refuse_tables(append: Any) -> Any:
+    def refuse(self: Any, batch: Any, batch_id: int) -> None:
+        if "reason" not in batch.columns:
+            raise RuntimeError("the end")
+        append(self, batch, batch_id)
+
+    return refuse
+
+
+@pytest.mark.parametrize("table_format", ["parquet", "delta"])
+@pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
+def test_there_and_back(
+    *,
+    spark: SparkSession,
+    topics: TopicMaker,
+    options: Options,
+    tmp_path: Path,
+    table_format: TableFormat,
+    delivery: Delivery,
+) -> None:
+    topic, target = topics.create(2), topics.create(2)
+    for partition in range(2):
+        plain.produce(
+            topics.bootstrap,
+            topic,
+            [None if number == 5 else f"{partition}/{number}".encode() for number in range(20)],
+            partition=partition,
+            keys=[None if number % 4 == 0 else str(number).encode() for number in range(20)],
+        )
+    told = options(topic, table_format)
+    ingest(spark, told)
+    back = ExportOptions(
+        topics.bootstrap,
+        told.table,
+        str(tmp_path / "back"),
+        target,
+        table_format,
+        delivery,
+        keep_partitions=True,
+    )
+    assert export(spark, back).rows == 40
+    assert export(spark, back).rows == 0
+    original = plain.read(topics.bootstrap, topic)
+    assert sorted((one.partition, one.key or b"", one.value or b"") for one in original) == sorted(
+        (one.partition, one.key or b"", one.value or b"") for one in plain.read(topics.bootstrap, target)
+    )
+
+
+def test_an_export_in_transactions_does_a_batch_once(
+    spark: SparkSession,
+    topics: TopicMaker,
+    options: Options,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic, target = topics.create(), topics.create(3)
+    values = [str(number).encode() for number in range(60)]
+    plain.produce(topics.bootstrap, topic, values, keys=values)
+    told = options(topic)
+    ingest(spark, told)
+    back = ExportOptions(
+        topics.bootstrap, told.table, str(tmp_path / "back"), target, delivery="exactly-once"
+    )
+    from pipeline.export import job
+
+    send = job._send_by_slots
+
+    def send_and_die(*args: Any) -> None:
+        send(*args)
+        raise RuntimeError("the end")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "_send_by_slots", send_and_die)
+        with pytest.raises(Exception, match="the end"):
+            export(spark, back)
+    export(spark, back)
+    assert sorted(one.value or b"" for one in plain.read(topics.bootstrap, target)) == sorted(values)

@@ -1,0 +1,51 @@
+"""What an ingest writes down in its checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.decoding.spec import DecodingSpec
+from pipeline.ingest.files import LocalFiles
+from pipeline.ingest.ledger import KEPT_BATCHES, IngestConflictError, Ledger, Rules
+
+RULES = Rules(
+    DecodingSpec("avro", ("x", "y"), registry_framing=True, writers={3: ("z",)}), (7,), {"t/0": 1}, {"t/0": 2}
+)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    """Of a new checkpoint."""
+    return Ledger(LocalFiles(), str(tmp_path))
+
+
+def test_rules_go_through_json() -> None:
+    for rules in (RULES, Rules()):
+        assert Rules.from_json(rules.to_json().encode()) == rules
+
+
+def test_an_ingest_is_known_by_its_checkpoint(ledger: Ledger) -> None:
+    first = ledger.identity({"table": "/t"})
+    assert ledger.identity({"table": "/t"}) == first
+    with pytest.raises(IngestConflictError, match="with the table '/t', not '/u'"):
+        ledger.identity({"table": "/u"})
+
+
+def test_rules_are_written_once(ledger: Ledger) -> None:
+    assert ledger.rules(0) is None
+    assert ledger.latest() is None
+    ledger.write(0, Rules())
+    ledger.write(1, RULES)
+    assert (ledger.rules(0), ledger.rules(1), ledger.latest()) == (Rules(), RULES, RULES)
+    with pytest.raises(
+        IngestConflictError, match="another ingest is at work with this checkpoint, on batch 1"
+    ):
+        ledger.write(1, Rules())
+
+
+def test_rules_of_long_ago_are_forgotten(ledger: Ledger) -> None:
+    for batch_id in range(KEPT_BATCHES + 2):
+        ledger.write(batch_id, Rules())
+    assert [ledger.rules(batch_id) is None for batch_id in (0, 1, 2)] == [True, True, False]

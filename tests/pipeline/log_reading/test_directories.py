@@ -1,0 +1,165 @@
+"""Names in directories: which partitions and segments there are, also while compaction swaps some in."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.log_reading.directories import find_partitions, list_segments
+from pipeline.log_reading.errors import BusyDirectoryError, DataLossError, LogReadingError, NoSuchLogError
+from pipeline.log_reading.planning import plan_ranges
+from pipeline.log_reading.range_reader import Reading
+from tests.pipeline.log_reading.reading import look, read, rows_in
+from tests.pipeline.log_reading.test_formats import write_log
+from tests.storage.fault_env import FaultEnv
+from tests.storage.helpers import DIRECTORY, make_batch
+
+LOSING = Reading(fail_on_data_loss=False)
+
+
+def segment(*offsets: int) -> bytes:
+    return b"".join(make_batch(b"%d" % offset, base_offset=offset) for offset in offsets)
+
+
+def three_segments(env: FaultEnv) -> None:
+    write_log(env, segment(0, 1, 2), base_offset=0)
+    write_log(env, segment(3, 4, 5), base_offset=3)
+    write_log(env, segment(6, 7), base_offset=6)
+
+
+def names(env: FaultEnv) -> list[str]:
+    return [listed.path().rpartition("/")[2].lstrip("0") for listed in list_segments(env, DIRECTORY)]
+
+
+def remove(env: FaultEnv, base_offset: int) -> None:
+    env.remove(f"{DIRECTORY}/{base_offset:020d}.log")
+
+
+def test_partitions_under_log_directories() -> None:
+    env = FaultEnv()
+    for name in ("a-0", "a-10", "a-2", "b.c-1", "a-3.0123456789abcdef0123456789abcdef-delete", "nothing"):
+        env.mkdir(f"/x/{name}")
+    found = find_partitions(env, ["/x/"])
+    assert [it.name for it in found] == ["a-0", "a-2", "a-10", "b.c-1"]
+    with pytest.raises(NoSuchLogError, match="/y is no directory"):
+        find_partitions(env, ["/y"])
+    with pytest.raises(NoSuchLogError, match="no partitions in it"):
+        find_partitions(env, ["/x/nothing"])
+    env.mkdir("/z/a-2")
+    with pytest.raises(LogReadingError, match="a-2 is in /x/a-2 and in /z/a-2"):
+        find_partitions(env, ["/x", "/z"])
+
+
+def test_a_swap_that_is_prepared_stands_for_what_it_replaces() -> None:
+    env = FaultEnv()
+    three_segments(env)
+    write_log(env, segment(1, 5), ".log.swap", base_offset=0)
+    assert names(env) == [".log.swap", "6.log"]
+    assert [row["offset"] for row in read(env, look(env, "/logs"))] == [1, 5, 6, 7]
+    remove(env, 0)
+    assert [row["offset"] for row in read(env, look(env, "/logs"))] == [1, 5, 6, 7]
+
+
+@pytest.mark.parametrize("cleaned", [0, 3])
+def test_a_swap_beside_a_cleaned_segment(cleaned: int) -> None:
+    """One at or before it was not prepared to the end, so that all that is to be replaced is there still."""
+    env = FaultEnv()
+    three_segments(env)
+    write_log(env, segment(4), ".log.swap", base_offset=3)
+    write_log(env, segment(1), ".log.cleaned", base_offset=cleaned)
+    assert names(env) == [".log", "3.log", "6.log"]
+
+
+def test_what_is_deleted_after_it_was_planned_is_lost_and_said_so() -> None:
+    env = FaultEnv()
+    three_segments(env)
+    ranges = plan_ranges(env, look(env, "/logs"), 0, 8, range_bytes=1)
+    remove(env, 0)
+    with pytest.raises(
+        DataLossError, match=r"offsets 0 to 2 of t-0 are gone: the log starts later now .*=false"
+    ):
+        rows_in(env, ranges)
+    assert [row["offset"] for row in rows_in(env, ranges, LOSING)] == [3, 4, 5, 6, 7]
+    remove(env, 3)
+    remove(env, 6)
+    with pytest.raises(DataLossError, match="offsets 3 to 5 of t-0 are gone: the partition is gone"):
+        rows_in(env, ranges[1:])
+    assert rows_in(env, ranges, LOSING) == []
+
+
+def test_a_log_that_was_cut_is_lost_from_there_on() -> None:
+    env = FaultEnv()
+    three_segments(env)
+    ranges = plan_ranges(env, look(env, "/logs"), 0, 8)
+    write_log(env, segment(6), base_offset=6)
+    with pytest.raises(DataLossError, match="offsets 7 to 7 of t-0 are gone: the log ends before"):
+        rows_in(env, ranges)
+
+
+def test_a_segment_that_was_compacted_after_it_was_planned() -> None:
+    env = FaultEnv()
+    three_segments(env)
+    ranges = plan_ranges(env, look(env, "/logs"), 0, 8, range_bytes=1)
+    write_log(env, segment(1, 4), base_offset=0)
+    remove(env, 3)
+    assert [row["offset"] for row in rows_in(env, ranges)] == [1, 4, 6, 7]
+
+
+def test_a_segment_that_is_open_is_read_to_its_end() -> None:
+    from pipeline.log_reading.range_reader import RangeWalk
+
+    env = FaultEnv()
+    three_segments(env)
+    [wanted] = plan_ranges(env, look(env, "/logs"), 0, 8)
+    walk = iter(RangeWalk(env, wanted, fail_on_data_loss=True))
+    assert next(walk).base_offset == 0
+    remove(env, 0)
+    assert [batch.base_offset for batch in walk] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_two_segments_that_become_one_while_the_first_is_read() -> None:
+    from pipeline.log_reading.range_reader import RangeWalk
+
+    env = FaultEnv()
+    three_segments(env)
+    [wanted] = plan_ranges(env, look(env, "/logs"), 0, 8)
+    walk = iter(RangeWalk(env, wanted, fail_on_data_loss=True))
+    assert next(walk).base_offset == 0
+    remove(env, 0)
+    remove(env, 3)
+    write_log(env, segment(2, 4, 5), base_offset=0)
+    assert [batch.base_offset for batch in walk] == [1, 2, 4, 5, 6, 7]
+
+
+def test_the_end_of_a_log_that_was_compacted_away() -> None:
+    env = FaultEnv()
+    three_segments(env)
+    ranges = plan_ranges(env, look(env, "/logs"), 0, 8)
+    write_log(env, segment(6), base_offset=6)
+    write_log(env, b"", base_offset=8)
+    assert [row["offset"] for row in rows_in(env, ranges)] == [0, 1, 2, 3, 4, 5, 6]
+
+
+class RestlessEnv(FaultEnv):
+    """A directory in which a segment comes with each look."""
+
+    looks = 0
+
+    def scan_dir(self, path: str) -> list[tuple[str, bool]]:
+        self.looks += 1
+        return [*super().scan_dir(path), (f"{self.looks:020d}.log", False)]
+
+
+def test_a_directory_that_never_rests() -> None:
+    env = RestlessEnv()
+    three_segments(env)
+    with pytest.raises(BusyDirectoryError, match="changed at each of"):
+        list_segments(env, DIRECTORY)
+
+
+def test_a_partition_that_is_gone_or_empty() -> None:
+    env = FaultEnv()
+    env.mkdir("/logs/t-0")
+    with pytest.raises(NoSuchLogError, match="has no segment in it"):
+        look(env, "/logs")
+    with pytest.raises(NoSuchLogError, match="is gone"):
+        list_segments(env, "/logs/t-1")

@@ -1,0 +1,96 @@
+"""A log beside its model, as in tests/storage/test_log_model.py, and a reader that knows nothing but the directory.
+
+After any sequence of what a broker does (appends of all kinds, rolls, retention, compaction, truncation, crashes) the
+rows are those of the model, however they are cut into ranges; and what times prune could not have matched.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from random import Random
+
+import pytest
+
+from pipeline.log_reading.log_view import Isolation
+from pipeline.log_reading.planning import TimeBounds, first_offset_of
+from tests.pipeline.log_reading.reading import look, ms_of, read
+from tests.storage.log_life import LogLife
+from tests.storage.log_model import ModelRecord
+from tests.storage.test_log_model import WEIGHTS
+
+SEEDS = range(
+    int(os.environ.get("BARNABAS_MODEL_SEED", "1")), int(os.environ.get("BARNABAS_MODEL_SEED", "1")) + 6
+)
+STEPS = int(os.environ.get("BARNABAS_READING_STEPS", "120"))
+
+
+def check(life: LogLife, rng: Random, seen: Counter[str]) -> None:
+    for isolation in Isolation:
+        view = look(life.env, "/logs", isolation)
+        assert view.log_end_offset == life.model.end
+        assert view.log_start_offset <= life.model.start
+        if isolation is Isolation.READ_UNCOMMITTED:
+            assert view.end_offset == view.log_end_offset
+        first = rng.choice(
+            (life.model.start, rng.randint(life.model.start, max(view.end_offset, life.model.start)))
+        )
+        if first > view.end_offset:
+            continue
+        wanted = life.model.data(first, view.end_offset, committed_only=isolation is Isolation.READ_COMMITTED)
+        size = rng.choice((1, 200, 1000, 1 << 30))
+        found = read(life.env, view, first, range_bytes=size)
+        assert [row["offset"] for row in found] == sorted(wanted)
+        for row in found:
+            record = wanted[row["offset"]]
+            assert (row["key"], row["value"], ms_of(row)) == (record.key, record.value, record.timestamp)
+            assert (row["topic"], row["partition"]) == ("t", 0)
+        seen["rows"] += len(found)
+        seen["aborted"] += bool(view.aborted)
+        seen["unstable"] += view.end_offset < view.log_end_offset
+        check_end(life, rng, view.end_offset, first)
+        check_times(life, rng, list(wanted.values()), first, isolation)
+
+
+def check_end(life: LogLife, rng: Random, end: int, first: int) -> None:
+    """An end in the middle of a batch is one."""
+    view = look(life.env, "/logs")
+    middle = rng.randint(first, end)
+    found = [row["offset"] for row in read(life.env, view, first, middle, range_bytes=300)]
+    assert found == [offset for offset in sorted(life.model.data(first, view.end_offset)) if offset < middle]
+
+
+def check_times(
+    life: LogLife, rng: Random, records: list[ModelRecord], first: int, isolation: Isolation
+) -> None:
+    if not records:
+        return
+    view = look(life.env, "/logs", isolation)
+    times = [record.timestamp for record in records]
+    low, high = sorted((rng.choice(times) + rng.randint(-1, 1), rng.choice(times) + rng.randint(-1, 1)))
+    everything = [it.timestamp for it in life.model.data(0, view.log_end_offset).values()]
+    youngest, disorder = everything[0], 0
+    for timestamp in everything:
+        disorder = max(disorder, youngest - timestamp)
+        youngest = max(youngest, timestamp)
+    bounds = TimeBounds(low, high, rng.choice((None, disorder)))
+    found = read(life.env, view, first, range_bytes=300, times=bounds)
+    matching = [row["offset"] for row in found if low <= ms_of(row) < high]
+    assert matching == [record.offset for record in records if low <= record.timestamp < high]
+    visible = life.model.data(view.log_start_offset, view.log_end_offset)
+    young = [offset for offset, record in sorted(visible.items()) if record.timestamp >= low]
+    answer = first_offset_of(life.env, view, low)
+    if answer is not None and life.model.start == view.log_start_offset and not life.model.batches[0].commit:
+        assert answer <= young[0] if young else True
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rows_are_the_model_s(seed: int) -> None:
+    rng = Random(seed)
+    life = LogLife(seed)
+    seen: Counter[str] = Counter()
+    steps = list(WEIGHTS)
+    for _ in range(STEPS):
+        rng.choices(steps, list(WEIGHTS.values()))[0](life, rng)
+        check(life, rng, seen)
+    assert seen["rows"] > STEPS, seen

@@ -1,0 +1,146 @@
+"""The reports of an audit: what they say of a log directory, and that every figure has its data."""
+
+from __future__ import annotations
+
+from pipeline.audit.audit import AuditResult, audit
+from pipeline.audit.engines import LocalEngine
+from pipeline.audit.plan import AuditOptions
+from pipeline.report import audit_report, compact_report
+from pipeline.report.figures import GREEN, RED
+from pipeline.report.page import Page
+from tests.pipeline.audit.damages import DAMAGES
+from tests.pipeline.report.reading import read, shapes, texts
+from tests.storage.fault_env import FaultEnv
+from tests.storage.helpers import T0
+from tests.storage.verified import LOG_DIR, written
+
+
+def audited(*damages: str, counts_keys: bool = True) -> AuditResult:
+    env = FaultEnv()
+    written(env)
+    for number, name in enumerate(damages):
+        DAMAGES[name].do(
+            env, number
+        )  # each in a segment of its own: what is behind a damage is not held to an index
+    options = AuditOptions(is_deep=True, counts_keys=counts_keys, now_ms=T0 + 60_000)
+    return audit(env, [LOG_DIR], options, LocalEngine(env))
+
+
+def figures(page: Page) -> dict[str, list[str]]:
+    """What is written in each figure, by its title."""
+    return {figure.title: texts(figure) for section in page.sections for figure in section.figures}
+
+
+def test_nothing_wrong() -> None:
+    page = audit_report.page_of(audited())
+    assert (page.verdict, page.tone) == ("Nothing is wrong.", "good")
+    found = read(page)
+    assert "None. Looked at were" in found.html
+    drawn = figures(page)
+    assert set(drawn) == {
+        "Segments in time",
+        "Bytes by topic and codec",
+        "Keys and records by topic",
+        "What compaction would leave, by topic",
+    }
+    for title, written_there in drawn.items():
+        names = {"orders-0", "plain-3"} if title == "Segments in time" else {"orders"}
+        assert names <= set(written_there), title
+    assert {"none", "zstd", "lz4", "gzip", "snappy"} <= set(drawn["Bytes by topic and codec"])
+
+
+def test_damage() -> None:
+    result = audited("crc_of_a_batch", "position_in_an_index", "a_byte_of_a_snapshot")
+    page = audit_report.page_of(result, tables="/srv/audits")
+    assert page.tone == "bad"
+    assert page.verdict.endswith("in 1 place: something is lost or contradicts itself.")
+    found = read(page)
+    for row in result.findings:
+        assert {row["problem"], row["path"], row["check"]} <= set(found.texts)
+    drawn = figures(page)
+    assert {"crc", "offset-index", "snapshots"} <= set(drawn["Findings by what was looked at"])
+    assert "with errors" in drawn["Segments in time"]
+
+
+def test_a_warning_is_no_error() -> None:
+    page = audit_report.page_of(audited("a_lost_segment"))
+    assert (page.verdict, page.tone) == ("No errors. 1 warning: nothing is lost.", "fair")
+
+
+def test_many_findings_are_cut_and_the_table_is_named() -> None:
+    result = audited("crc_of_a_batch")
+    many = result._replace(findings=result.findings * 700)
+    found = read(audit_report.page_of(many, tables="/srv/audits"))
+    left = len(many.findings) - audit_report.FINDINGS_IN_A_PAGE
+    note = f"{left:,} more are in the table of findings, /srv/audits/findings."
+    assert note in found.texts
+
+
+def test_without_keys() -> None:
+    page = audit_report.page_of(audited(counts_keys=False))
+    assert "Keys and records by topic" not in figures(page)
+    read(page)
+
+
+def test_what_compaction_would_save() -> None:
+    result = audited()
+    page = compact_report.page_of(result)
+    orders = result.partitions[0]
+    assert page.verdict.startswith("Compaction would save ")
+    found = read(page)
+    drawn = figures(page)
+    assert "orders-0" in drawn["What compaction would leave, by partition"]
+    segments = [row for row in result.segments if row["topic"] == "orders" and not row["is_active"]]
+    assert {str(row["base_offset"]) for row in segments} <= set(drawn["The segments of orders-0"])
+    assert f"{100 * orders['saved_bytes'] / orders['bytes']:.1f} %" in found.texts
+    for row in segments:
+        assert f"{row['base_offset']:020d}" in found.texts
+
+
+def test_an_empty_directory_has_reports_too() -> None:
+    env = FaultEnv()
+    written(env)
+    for name in ("orders-0", "plain-3"):
+        for each in env.listdir(f"{LOG_DIR}/{name}"):
+            env.remove(f"{LOG_DIR}/{name}/{each}")
+    options = AuditOptions(is_deep=True, counts_keys=True, now_ms=T0)
+    result = audit(env, [LOG_DIR], options, LocalEngine(env))
+    read(audit_report.page_of(result))
+    read(compact_report.page_of(result))
+
+
+def test_many_segments_and_odd_times_do_not_spoil_the_figure() -> None:
+    result = audited()
+    first = result.segments[0]
+    many = [
+        {**first, "base_offset": at, "errors": int(at == 700), "last_timestamp": first["last_timestamp"]}
+        for at in range(1000)
+    ]
+    many[5]["last_timestamp"] = many[5]["last_timestamp"].replace(year=9000)
+    many[6]["first_timestamp"] = many[6]["first_timestamp"].replace(year=1970)
+    page = audit_report.page_of(result._replace(segments=many))
+    (figure,) = (
+        each for section in page.sections for each in section.figures if each.title == "Segments in time"
+    )
+    assert shapes(figure, RED) == 2, "one stretch, and one in the legend"
+    assert shapes(figure, GREEN) <= audit_report.STRETCHES_IN_A_ROW
+    assert "9000" not in figure.alt
+    assert "1970" not in figure.alt
+
+
+def test_directories_of_one_name_are_told_apart() -> None:
+    result = audited()
+    both = [
+        {**row, "log_dir": f"/mnt/{broker}/data"} for broker in ("one", "two") for row in result.partitions
+    ]
+    segments = [
+        {**row, "log_dir": f"/mnt/{broker}/data"} for broker in ("one", "two") for row in result.segments
+    ]
+    drawn = figures(audit_report.page_of(result._replace(partitions=both, segments=segments)))
+    assert {"one/data/orders-0", "two/data/orders-0"} <= set(drawn["Segments in time"])
+
+
+def test_long_tables_are_cut() -> None:
+    table = audit_report.cut(("n",), [(at,) for at in range(1200)], "All")
+    assert (len(table.rows), table.note) == (1000, "200 more are in the Parquet tables.")
+    assert audit_report.cut(("n",), [(1,)], "All").note == ""

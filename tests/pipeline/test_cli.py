@@ -1,0 +1,217 @@
+"""`barnabas pipeline`: found by the broker's command line without being known to it, and helpful without Spark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from broker.cli import main
+from pipeline import session
+from pipeline.cli import COMMANDS, pipeline
+from storage.env import RealEnv
+from tests.storage.verified import written
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*words: str | Path) -> Result:
+    return CliRunner().invoke(pipeline, [str(word) for word in words])
+
+
+def python(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    ).stdout.strip()
+
+
+# -- how it is found --
+
+
+def test_the_broker_s_command_line_finds_it() -> None:
+    assert "pipeline" in CliRunner().invoke(main, ["--help"]).output
+    result = CliRunner().invoke(main, ["pipeline", "--help"])
+    assert result.exit_code == 0
+    for name in COMMANDS:
+        assert f"  {name} " in result.output
+
+
+def test_it_costs_the_broker_nothing() -> None:
+    """Neither `serve` nor another command looks for it, or imports anything of it."""
+    code = (
+        "import sys, broker.__main__, broker.serving, broker.cli, click;"
+        "main = broker.cli.main; context = click.Context(main);"
+        "main.get_command(context, 'serve'); main.get_command(context, 'topics');"
+        "print([name for name in sys.modules if name.split('.')[0] in ('pipeline', 'pyspark', 'pyarrow')],"
+        " 'importlib.metadata' in sys.modules)"
+    )
+    assert python(code) == "[] False"
+
+
+def test_a_command_that_nobody_has() -> None:
+    result = CliRunner().invoke(main, ["piepline"])
+    assert result.exit_code == 2
+    assert "No such command 'piepline'" in result.output
+
+
+def test_help_needs_no_spark() -> None:
+    code = (
+        "import sys; sys.modules['pyspark'] = sys.modules['py4j'] = None;"
+        "from click.testing import CliRunner; from pipeline.cli import COMMANDS, pipeline;"
+        "print([CliRunner().invoke(pipeline, [name, '--help']).exit_code for name in COMMANDS])"
+    )
+    assert python(code) == str([0] * len(COMMANDS))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_helps(name: str) -> None:
+    result = run(name, "--help")
+    assert result.exit_code == 0
+    assert f"barnabas pipeline {name}" in result.output, "an example"
+    assert "Exit codes:" in result.output
+    command = pipeline.get_command(click.Context(pipeline), name)
+    assert command is not None
+    for each in command.params:
+        assert not isinstance(each, click.Option) or each.help, each.name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_is_an_application_for_spark_submit(name: str) -> None:
+    path = ROOT / "pipeline" / "jobs" / f"{name.replace('-', '_')}.py"
+    result = subprocess.run(
+        [sys.executable, str(path), "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "Exit codes:" in result.stdout
+
+
+# -- what is missing --
+
+
+def test_without_pyspark_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(session, "find_spec", lambda _name: None)
+    for line in (
+        ("audit", tmp_path),
+        ("scan", tmp_path),
+        ("demo", tmp_path / "new"),
+        ("ingest", "--topic", "t", "--table", tmp_path / "t", "--checkpoint", tmp_path / "c"),
+    ):
+        result = run(*line)
+        assert result.exit_code == 2, result.output
+        assert "pip install 'barnabas[spark]'" in result.output
+        assert result.output.count("\n") == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_without_java_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(session, "find_spec", lambda _name: "there")
+    monkeypatch.setattr(session, "_java", lambda: None)
+    result = run("compact-report", tmp_path)
+    assert result.exit_code == 2
+    assert "Spark needs Java" in result.output
+
+
+# -- audit and compact-report, in this process --
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    written(RealEnv(), str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+def test_audit(directory: Path, tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    report, tables = tmp_path / "audit.html", tmp_path / "tables"
+    for _ in range(2):
+        result = run("audit", directory, "--here", "--report", report, "--tables", tables)
+        assert result.exit_code == 0, result.output
+    assert "errors                   0" in result.output or "errors" in result.output
+    assert str(report) in result.output
+    assert "Nothing is wrong." in report.read_text()
+    found = parquet.read_table(tables / "partitions")
+    assert sorted(found["topic"].to_pylist()) == ["orders", "orders", "plain", "plain"]
+    assert len(found["audit_id"].unique()) == 2
+    assert parquet.read_table(tables / "findings").num_rows == 0
+
+
+def test_audit_of_damage(directory: Path, tmp_path: Path) -> None:
+    log = sorted(directory.glob("orders-0/*.log"))[1]
+    data = bytearray(log.read_bytes())
+    data[70] ^= 1
+    log.write_bytes(data)
+    report = tmp_path / "audit.html"
+    result = run("audit", directory, "--here", "--no-keys", "--report", report)
+    assert result.exit_code == 1
+    assert f"error   {log}, offset {int(log.stem)}" in result.output
+    assert "claims CRC" in report.read_text()
+
+
+def test_warnings_count_where_they_are_to(directory: Path, tmp_path: Path) -> None:
+    (directory / "orders-0" / "notes.txt").touch()
+    line = ("audit", directory, "--here", "--no-keys", "--report", tmp_path / "r.html")
+    assert run(*line).exit_code == 0
+    assert run(*line, "--strict").exit_code == 1
+
+
+@pytest.mark.parametrize("name", ["audit", "compact-report"])
+def test_what_is_no_log_directory(directory: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    result = run(name, tmp_path / "empty", "--here", "--report", tmp_path / "r.html")
+    assert result.exit_code == 2
+    assert "cannot look at it" in result.output
+    assert run(name).exit_code == 2
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_a_report_that_cannot_be_written(directory: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = run("compact-report", directory, "--here", "--report", tmp_path / "file" / "r.html")
+    assert result.exit_code == 1
+    assert "file" in result.output
+
+
+def test_compact_report(directory: Path, tmp_path: Path) -> None:
+    report = tmp_path / "compaction.html"
+    result = run("compact-report", directory, "--here", "--report", report)
+    assert result.exit_code == 0, result.output
+    heads, first, second, last = result.output.splitlines()
+    assert heads.split() == ["topic", "bytes", "would", "go", "share", "records", "keys"]
+    assert (first.split()[0], second.split()[0]) == ("orders", "plain")
+    assert last == f"report  {report}"
+    assert "Compaction would save" in report.read_text()
+
+
+# -- lines that are wrong --
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (["ingest", "--table", "t", "--checkpoint", "c"], "topics"),
+        (["ingest", "--topic", "t", "--table", "t", "--checkpoint", "c", "--starting", "noon"], "noon"),
+        (["ingest", "--topic", "t", "--table", "t", "--checkpoint", "c", "--conf", "novalue"], "KEY=VALUE"),
+        (["export", "--table", "t", "--checkpoint", "c", "--delivery", "exactly-once"], "topic"),
+        (["scan", "d", "--since", "yesterday"], "yesterday"),
+        (["scan", "d", "--topic", "a", "--topic-pattern", "b"], "subscribe"),
+        (["scan", "d", "--limit", "3", "--table", "t"], "--limit"),
+        (["scan", "d", "--option", "rangebites=3"], "rangeBytes"),
+        (["demo", str(ROOT)], "new or empty"),
+    ],
+)
+def test_a_wrong_line_is_refused_before_spark_starts(
+    line: list[str], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "find_spec", lambda _name: pytest.fail("Spark was looked for"))
+    result = run(*line)
+    assert result.exit_code == 2, result.output
+    assert text in result.output
