@@ -39,6 +39,7 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
     "moves": Benchmark("bench_moves", "a replica that moves between log directories, beside Apache Kafka"),
     "metadata": Benchmark("bench_metadata_log", "the metadata log: changes, start, snapshots"),
     "ingest": Benchmark("bench_ingest", "ingest through Spark's Kafka connector, beside Apache Kafka"),
+    "scan": Benchmark("bench_scan", "Spark in a log directory, beside its connector on Apache Kafka"),
     "storage": Benchmark("bench_storage", "append, read and recover"),
     "records": Benchmark("bench_records", "the loop over records"),
     "micro": Benchmark("micro", "what each step of a request costs, without sockets or clients"),

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from storage.txn_index import AbortedTxn
     from storage.verify_segment import Batch
 
-ROWS_AT_A_TIME: Final = 1 << 16
-BYTES_AT_A_TIME: Final = 1 << 24
+ROWS_AT_A_TIME: Final = 1 << 18
+BYTES_AT_A_TIME: Final = 1 << 26
 HASH_BYTES: Final = 16
 MAX_PARTS: Final = 256
 _RECORD_BYTES: Final = 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,9 @@ EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = EXIT_CODE
 
 Command = Callable[..., None]
+
+_TRACEBACK: Final = "Traceback (most recent call last)"
+_RAISED: Final = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): (.+)$", re.MULTILINE)
 
 
 class KeyValue(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in some of click's versions
@@ -98,7 +102,10 @@ def is_of_spark(error: Exception) -> bool:
 
 
 def _first_lines(error: Exception, limit: int = 12) -> str:
-    """What Spark says, without the Java stack below it."""
+    """What Spark says, without the Java stack below it; of Python's errors in its tasks what they say, and no more."""
+    raised = _RAISED.findall(str(error).partition(_TRACEBACK)[2])
+    if raised:
+        return str(raised[-1])
     lines = [line for line in str(error).splitlines() if line.strip() and not line.startswith("\tat ")]
     return "\n".join(lines[:limit])
 

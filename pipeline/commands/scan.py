@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -88,6 +89,9 @@ def scan(
     if limit is not None and table is not None:
         raise click.UsageError("--limit shows records and --table writes them: one of the two")
     with failures():
+        for path in directories:
+            if not os.path.isdir(path):
+                raise ValueError(f"{path} is no directory")
         is_counted = limit is None and table is None and where is None
         options = source_options(directories, is_counted=is_counted, **given)
         with spark_session("barnabas scan", master, conf) as spark:

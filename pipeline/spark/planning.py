@@ -48,7 +48,8 @@ def as_tasks(
         size = min(size, max(total // least, _LEAST_BYTES))
     elif not options.is_range_fixed:
         size = min(size, max(total // USUAL_TASKS, LEAST_TASK_BYTES))
-    if size < options.range_bytes and plan_again is not None and len(ranges) < (least or USUAL_TASKS):
+    are_few = len(ranges) < (least or USUAL_TASKS)
+    if plan_again is not None and are_few and any(piece.size_bytes > size for piece in ranges):
         ranges = plan_again(size)
     return list(_together(ranges, size))
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
+
+from pipeline.session import SparkMissingError, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -13,11 +16,20 @@ CORES = 2
 
 
 def shared_session() -> SparkSession:
-    """With the connector and with Delta tables; skips where there is no Spark."""
-    pytest.importorskip("pyspark")
-    from pipeline.session import SparkMissingError, session
-
+    """With the connector and with Delta tables. Skips where there is no Spark; fails where it is required."""
     try:
-        return session("tests", master=f"local[{CORES}]", connector=True, table=True)
+        return session(
+            "tests",
+            master=f"local[{CORES}]",
+            conf={"spark.log.level": "ERROR"},
+            connector=True,
+            table=True,
+        )
     except SparkMissingError as error:
-        pytest.skip(str(error))
+        _give_up(str(error))
+
+
+def _give_up(reason: str) -> NoReturn:
+    if os.environ.get("BARNABAS_REQUIRE_CONFORMANCE") == "1":
+        pytest.fail(reason)
+    pytest.skip(reason)

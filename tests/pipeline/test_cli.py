@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from broker.cli import main
 from pipeline import session
 from pipeline.cli import COMMANDS, pipeline
+from pipeline.commands.common import failures
 from storage.env import RealEnv
 from tests.storage.verified import written
 
@@ -201,10 +202,11 @@ def test_compact_report(directory: Path, tmp_path: Path) -> None:
         (["ingest", "--topic", "t", "--table", "t", "--checkpoint", "c", "--starting", "noon"], "noon"),
         (["ingest", "--topic", "t", "--table", "t", "--checkpoint", "c", "--conf", "novalue"], "KEY=VALUE"),
         (["export", "--table", "t", "--checkpoint", "c", "--delivery", "exactly-once"], "topic"),
-        (["scan", "d", "--since", "yesterday"], "yesterday"),
-        (["scan", "d", "--topic", "a", "--topic-pattern", "b"], "subscribe"),
+        (["scan", "/missing"], "/missing is no directory"),
+        (["scan", "/tmp", "--since", "yesterday"], "yesterday"),
+        (["scan", "/tmp", "--topic", "a", "--topic-pattern", "b"], "subscribe"),
         (["scan", "d", "--limit", "3", "--table", "t"], "--limit"),
-        (["scan", "d", "--option", "rangebites=3"], "rangeBytes"),
+        (["scan", "/tmp", "--option", "rangebites=3"], "rangeBytes"),
         (["demo", str(ROOT)], "new or empty"),
     ],
 )
@@ -215,3 +217,27 @@ def test_a_wrong_line_is_refused_before_spark_starts(
     result = run(*line)
     assert result.exit_code == 2, result.output
     assert text in result.output
+
+
+def test_what_fails_in_spark_is_told_without_stacks() -> None:
+    class FailedError(Exception):
+        """Spark's, by its module."""
+
+    FailedError.__module__ = "pyspark.errors"
+    text = (
+        "[PYTHON_DATA_SOURCE_ERROR] Failed.\nTraceback (most recent call last):\n"
+        '  File "x.py", line 3, in read\n    raise\nstorage.errors.NoSuchPlaceError: /a has no partitions\n\n'
+        "\tat org.apache.spark.X(X.scala:3)\n"
+    )
+    for said, told in (
+        (text, "Error: /a has no partitions\n"),
+        ("[X] no.\n\tat org.Y\n", "Error: [X] no.\n"),
+    ):
+
+        @click.command()
+        def command(said: str = said) -> None:
+            with failures():
+                raise FailedError(said)
+
+        result = CliRunner().invoke(command)
+        assert (result.exit_code, result.output) == (1, told)

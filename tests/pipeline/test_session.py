@@ -12,7 +12,7 @@ import pytest
 import pipeline.session as module
 from pipeline import jars, versions
 from pipeline.jars import JarsMissingError
-from pipeline.session import SparkMissingError, check, settings
+from pipeline.session import ARROW_UNCHECKED, SparkMissingError, check, settings
 
 ROOT = Path(__file__).parents[2]
 THERE: Any = object()
@@ -72,6 +72,7 @@ def test_on_a_laptop() -> None:
     found = settings({}, master=None, conf={"spark.ui.enabled": "true"}, jars=[Path("/j/a.jar")], table=True)
     assert found["spark.master"] == "local[*]"
     assert found["spark.ui.enabled"] == "true"
+    assert found["spark.driver.extraJavaOptions"] == ARROW_UNCHECKED
     assert found["spark.jars"] == "file:///j/a.jar"
     assert "Delta" in found["spark.sql.extensions"]
     assert settings({}, master="local[2]", conf={}, jars=[], table=False)["spark.master"] == "local[2]"

@@ -85,7 +85,8 @@ def test_bytes_are_shares_of_batches() -> None:
     assert table["bytes"].to_pylist() == pytest.approx([stats.keyed_bytes / 2] * 2)
 
 
-def test_many_rows_go_through_in_pieces() -> None:
+def test_many_rows_go_through_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.audit.keys.ROWS_AT_A_TIME", 10_000)
     counter = KeyCounter()
     count = 300
     for number in range(count):

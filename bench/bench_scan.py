@@ -1,0 +1,278 @@
+"""Spark over a topic: our source in the log directory, against Spark's Kafka connector through the broker.
+
+Apache Kafka holds the topics, and writes the directory that the source reads. One Spark session with two cores reads
+the same records both ways in turns, after a round that does not count. Both give key, value, partition, offset and
+timestamp: once into a sink that drops rows, once into sums and maxima of all of them. What is shown is rows a second by
+the clock, and the processor's time of all processes: Spark's JVM, its Python workers, and the broker where it is asked.
+
+Then an hour of a topic that has a week in it: which of the segments were opened to read records, and how many bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from bench import accounting, results
+from bench.brokers import Broker, cpu_s, factories
+from bench.results import Section, Table, number
+from bench.scan_week import Hour, fill_week, hour_ways
+from pipeline.session import SparkMissingError, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CORES = 2
+PARTITIONS = 4
+CODECS = ("none", "lz4", "zstd")
+SIZES = (100, 1024)
+COLUMNS = ("key", "value", "partition", "offset", "timestamp")
+SOURCE, CONNECTOR = "source", "connector"
+
+
+class Load(NamedTuple):
+    """A topic's content."""
+
+    size: int
+    codec: str
+    rows: int
+
+    @property
+    def topic(self) -> str:
+        """Its name."""
+        return f"load-{self.size}-{self.codec}"
+
+    def __str__(self) -> str:
+        return f"{self.size} B, {'uncompressed' if self.codec == 'none' else self.codec}"
+
+
+class Measured(NamedTuple):
+    """One run: by the clock, and processor's time for a million rows."""
+
+    rows_per_s: float
+    spark_cpu_s: float
+    broker_cpu_s: float
+
+
+Samples = dict[tuple[Load, str, str], list[Measured]]
+"""By what was read, what became of it, and the way."""
+
+
+def fill(broker: Broker, load: Load) -> None:
+    """Values that compress about as well as JSON does, each with a key."""
+    from tests.pipeline.plain import TopicMaker, produce
+
+    TopicMaker(broker.bootstrap).create(PARTITIONS, name=load.topic)
+    for partition in range(PARTITIONS):
+        numbers = range(partition, load.rows, PARTITIONS)
+        produce(
+            broker.bootstrap,
+            load.topic,
+            (_value(one, load.size) for one in numbers),
+            keys=[b"user-%d" % (one * 7919 % 10007) for one in numbers],
+            partition=partition,
+            compression_type=load.codec,
+            linger_ms=50,
+        )
+
+
+def _value(one: int, size: int) -> bytes:
+    text = f'{{"id": {one}, "user": "user-{one * 7919 % 10007}", "amount": {one % 997}.25, "note": "'
+    return (text.encode() * 16)[:size]
+
+
+# -- what is measured --
+
+
+def by_source(spark: SparkSession, broker: Broker, topic: str) -> DataFrame:
+    """From the log directory."""
+    reader = spark.read.format("barnabas").option("path", str(broker.data_dir))
+    return reader.option("subscribe", topic).option("columns", ",".join(COLUMNS)).load()
+
+
+def by_connector(spark: SparkSession, broker: Broker, topic: str) -> DataFrame:
+    """Through the broker."""
+    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
+    return reader.option("subscribe", topic).load().select(*COLUMNS)
+
+
+def drop(rows: DataFrame) -> int | None:
+    """All rows into Spark's sink that drops them."""
+    rows.write.format("noop").mode("overwrite").save()
+    return None
+
+
+def aggregate(rows: DataFrame) -> int | None:
+    """Something of each column, so that nobody can leave one out."""
+    found = rows.selectExpr(
+        "count(*)",
+        "sum(length(key))",
+        "sum(length(value))",
+        "max(partition)",
+        "max(offset)",
+        "max(timestamp)",
+    ).first()
+    assert found is not None
+    return int(found[0])
+
+
+WAYS: Mapping[str, Callable[[SparkSession, Broker, str], DataFrame]] = {
+    SOURCE: by_source,
+    CONNECTOR: by_connector,
+}
+ACTIONS: Mapping[str, Callable[[DataFrame], int | None]] = {"rows dropped": drop, "rows summed up": aggregate}
+
+
+def timed(spark: SparkSession, broker: Broker, load: Load, action: str, way: str) -> Measured:
+    """One run, planning included. This process is the parent of all: of Spark's, and of the broker."""
+    everybody, brokers, start = accounting.cpu_s(os.getpid()), cpu_s(broker), time.perf_counter()
+    found = ACTIONS[action](WAYS[way](spark, broker, load.topic))
+    seconds = time.perf_counter() - start
+    assert found in (None, load.rows), (found, load)
+    of_broker = cpu_s(broker) - brokers
+    of_spark = accounting.cpu_s(os.getpid()) - everybody - of_broker
+    millions = load.rows / 1e6
+    return Measured(load.rows / seconds, of_spark / millions, of_broker / millions)
+
+
+def measure(spark: SparkSession, broker: Broker, loads: Sequence[Load], rounds: int) -> Samples:
+    """All ways in turns."""
+    samples: Samples = {}
+    for load in loads:
+        fill(broker, load)
+        for turn in range(rounds + 1):
+            for action in ACTIONS:
+                for way in list(WAYS)[:: 1 if turn % 2 else -1]:
+                    found = timed(spark, broker, load, action, way)
+                    if turn:
+                        samples.setdefault((load, action, way), []).append(found)
+    return samples
+
+
+# -- how it is told --
+
+
+def throughput(samples: Samples, loads: Sequence[Load]) -> Table:
+    """Rows a second and processor's time."""
+    rows = []
+    for load in loads:
+        for action in ACTIONS:
+            source, connector = (_middle(samples[load, action, way]) for way in (SOURCE, CONNECTOR))
+            rows.append(
+                [
+                    f"{load}: {action}",
+                    number(source.rows_per_s),
+                    number(connector.rows_per_s),
+                    f"{source.rows_per_s / connector.rows_per_s:.1f} x",
+                    number(source.spark_cpu_s),
+                    f"{number(connector.spark_cpu_s)} + {number(connector.broker_cpu_s)}",
+                ]
+            )
+    heads = [
+        "records",
+        "source, rows/s",
+        "connector, rows/s",
+        "",
+        "source, CPU s per million rows",
+        "connector, CPU s per million rows + the broker's",
+    ]
+    return Table(heads, rows, title="All records")
+
+
+def _middle(found: Sequence[Measured]) -> Measured:
+    return Measured(*(statistics.median(column) for column in zip(*found, strict=True)))
+
+
+def an_hour(hours: Mapping[str, Hour]) -> Table:
+    """What was read for an hour of a week."""
+    rows = [
+        [
+            name,
+            number(it.rows, 0),
+            number(it.seconds),
+            *(
+                ("-", "-")
+                if it.touched is None
+                else (
+                    f"{it.touched.segments} of {it.touched.all_segments}",
+                    f"{number(it.touched.read_bytes / 2**20)} of {number(it.touched.all_bytes / 2**20)} MiB",
+                )
+            ),
+        ]
+        for name, it in hours.items()
+    ]
+    return Table(["", "rows", "s", "segments read", "bytes read"], rows, title="An hour of a week, counted")
+
+
+def report(
+    samples: Samples, hours: Mapping[str, Hour], loads: Sequence[Load], broker: str, rounds: int
+) -> Section:
+    """As it stands in the document."""
+    figures = {
+        f"{load}, {action}, {way} rows/s": _middle(found).rows_per_s
+        for (load, action, way), found in samples.items()
+    }
+    return Section(
+        name="scan",
+        title="Spark reads a log directory",
+        prose=[
+            f"{loads[0].rows:,} records of {loads[0].size} B and {loads[-1].rows:,} of {loads[-1].size} B in "
+            f"{PARTITIONS} partitions of {broker}, on two ways into one Spark session with {CORES} cores: the source "
+            "`barnabas` in the log directory, and Spark's Kafka connector through the broker. Both give key, value, "
+            f"partition, offset and timestamp. Medians of {rounds} rounds, in turns, after one that does not count.",
+            "The connector's share of the broker is the broker's own processor time; the source asks nobody. Bytes "
+            "read are those of `.log` files and indexes, planning included.",
+        ],
+        tables=[throughput(samples, loads), an_hour(hours)],
+        figures=figures,
+    )
+
+
+def run(options: argparse.Namespace) -> Section:
+    """Everything, with one broker and one session."""
+    broker_name, factory = list(factories(with_kafka=not options.no_kafka).items())[-1]
+    loads = [
+        Load(size, codec, min(options.mib * 2**20 // size, options.records))
+        for size in SIZES
+        for codec in CODECS
+    ]
+    with contextlib.ExitStack() as stack:
+        place = stack.enter_context(tempfile.TemporaryDirectory(dir=options.directory, prefix="bench-scan-"))
+        broker = factory(Path(place)).start()
+        stack.callback(broker.kill)
+        spark = session("bench", master=f"local[{CORES}]", connector=True)
+        stack.callback(spark.stop)
+        samples = measure(spark, broker, loads, options.rounds)
+        fill_week(broker, options.week_records)
+        for _ in range(2):  # the first time does not count
+            hours = {name: ask(spark, broker) for name, ask in hour_ways().items()}
+        return report(samples, hours, loads, broker_name, options.rounds)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Publishes the figures."""
+    parser = results.arguments(__doc__)
+    parser.add_argument("--mib", type=int, default=1000, help="of values in a topic")
+    parser.add_argument("--records", type=int, default=5_000_000, help="in a topic, at most")
+    parser.add_argument("--week-records", type=int, default=1_000_000, help="of 1 KiB, in the week")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--directory", help="where to work, by default the place for temporary files")
+    options = parser.parse_args(argv)
+    if options.quick:
+        options.mib, options.rounds, options.week_records = 4, 1, 20_000
+    try:
+        section = run(options)
+    except SparkMissingError as error:
+        raise SystemExit(str(error)) from None
+    results.publish(section, options)
+
+
+if __name__ == "__main__":
+    main()
