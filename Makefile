@@ -32,7 +32,7 @@ help: ## Shows this list
 $(VENV)/.run: pyproject.toml setup.py $(COMPILED)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Barnabas needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + "; name another with make PYTHON=...")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Setting up $(VENV) (two minutes the first time, for the C compiler; less for what has changed)"
+	@echo "Setting up $(VENV) (a few minutes the first time, for the C compiler; less for what has changed)"
 	@touch $@.begun
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EDITABLE) .
 	@$(BIN)/python -m compileall -q broker config pipeline protocol storage

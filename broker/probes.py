@@ -11,6 +11,7 @@ import time
 from array import array
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from protocol.errors import ErrorCode
 from storage.errors import InvalidMagicError, InvalidOffsetOrSequenceError, MissingKeyError
@@ -171,24 +172,27 @@ class RequestProbe:
         self.refused[reason] = self.refused.get(reason, 0) + 1
 
 
+_TOPIC_COUNTERS: Final = (
+    "bytes_in",
+    "bytes_out",
+    "bytes_rejected",
+    "failed_fetch_requests",
+    "failed_produce_requests",
+    "invalid_magic_number_records",
+    "invalid_message_crc_records",
+    "invalid_offset_or_sequence_records",
+    "messages_in",
+    "no_key_compacted_topic_records",
+    "produce_message_conversions",
+    "total_fetch_requests",
+    "total_produce_requests",
+)
+
+
 class TopicCounters:
     """What has happened to one topic; sizes in bytes."""
 
-    __slots__ = (
-        "bytes_in",
-        "bytes_out",
-        "bytes_rejected",
-        "failed_fetch_requests",
-        "failed_produce_requests",
-        "invalid_magic_number_records",
-        "invalid_message_crc_records",
-        "invalid_offset_or_sequence_records",
-        "messages_in",
-        "no_key_compacted_topic_records",
-        "produce_message_conversions",
-        "total_fetch_requests",
-        "total_produce_requests",
-    )
+    __slots__ = _TOPIC_COUNTERS
 
     def __init__(self) -> None:
         self.messages_in = 0
@@ -212,19 +216,9 @@ class TopicCounters:
         self.bytes_in += size
 
     def add(self, other: TopicCounters) -> None:
-        self.messages_in += other.messages_in
-        self.bytes_in += other.bytes_in
-        self.bytes_out += other.bytes_out
-        self.bytes_rejected += other.bytes_rejected
-        self.failed_fetch_requests += other.failed_fetch_requests
-        self.failed_produce_requests += other.failed_produce_requests
-        self.invalid_magic_number_records += other.invalid_magic_number_records
-        self.invalid_message_crc_records += other.invalid_message_crc_records
-        self.invalid_offset_or_sequence_records += other.invalid_offset_or_sequence_records
-        self.no_key_compacted_topic_records += other.no_key_compacted_topic_records
-        self.produce_message_conversions += other.produce_message_conversions
-        self.total_fetch_requests += other.total_fetch_requests
-        self.total_produce_requests += other.total_produce_requests
+        """What has happened to another topic, too."""
+        for name in _TOPIC_COUNTERS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 class BrokerTopicProbe:
