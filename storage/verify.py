@@ -11,6 +11,7 @@ the directory meanwhile. What a broker does between two looks at a partition is 
 `verify_segment` at a segment with its indexes.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Final, NamedTuple, TypedDict, Unpack
@@ -79,6 +80,7 @@ class Finding(NamedTuple):
     check: Check = Check.NAMES
 
 
+MAX_ALIKE: Final = 100
 LEFT_ALONE: Final = "a start leaves it alone"
 REMOVED: Final = "a start removes it"
 REBUILT: Final = "a start builds it anew from the .log"
@@ -110,14 +112,19 @@ class Where(TypedDict, total=False):
 
 
 class Findings:
-    """The findings about one thing, gathered; `path` is what is being looked at."""
+    """The findings about one thing, gathered; `path` is what is being looked at.
 
-    __slots__ = ("all", "counts", "path")
+    Of those of one kind in one file there are at most MAX_ALIKE, and one that says that there are more: a segment that
+    is garbage all through has a million batches that are wrong.
+    """
+
+    __slots__ = ("_alike", "all", "counts", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.all: list[Finding] = []
         self.counts = Counts()
+        self._alike: Counter[tuple[Severity, str, Check]] = Counter()
 
     def add(
         self,
@@ -132,8 +139,23 @@ class Findings:
         check: Check | None = None,
     ) -> None:
         """`check`: where the file's name does not say it, as for all that is found in a .log."""
-        found = Finding(severity, path, problem, expected, remedy, position, offset, check or check_of(path))
-        self.all.append(found)
+        check = check or check_of(path)
+        self._alike[severity, path, check] += 1
+        count = self._alike[severity, path, check]
+        if count > MAX_ALIKE + 1:
+            return
+        if count > MAX_ALIKE:
+            problem, expected = (
+                f"more than {MAX_ALIKE} findings like these",
+                "none; the others are not listed",
+            )
+        self.all.append(Finding(severity, path, problem, expected, remedy, position, offset, check))
+
+    def unreadable(self, error: OSError, path: str = "") -> None:
+        """What the operating system does not give; `path` is meant where the error does not say of which file."""
+        named = error.filename if isinstance(error.filename, str) else path or self.path
+        problem = f"it cannot be read: {error.strerror or error}"
+        self.error(named, problem, "something that can be", "a start fails at it, too")
 
     def error(
         self, path: str, problem: str, expected: str = "", remedy: str = "", **where: Unpack[Where]

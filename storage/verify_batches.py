@@ -20,12 +20,19 @@ _BAD: Final = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionErr
 
 
 def verify_batches(env: Env, path: str, counts: Counts) -> list[Finding]:
-    """The findings about one such file; none where there is none. Raises OSError."""
+    """The findings about one such file; none where there is none."""
     findings = Findings(path)
     try:
-        file = env.open(path, write=False)
+        _verify(env, path, counts, findings)
     except FileNotFoundError:
         return []
+    except OSError as error:
+        findings.unreadable(error)
+    return findings.all
+
+
+def _verify(env: Env, path: str, counts: Counts, findings: Findings) -> None:
+    file = env.open(path, write=False)
     counts.files += 1
     size, position, next_offset = file.size(), 0, 0
     kinds: list[ControlRecordType] = []
@@ -48,7 +55,7 @@ def verify_batches(env: Env, path: str, counts: Counts) -> list[Finding]:
             position=position,
             offset=next_offset,
         )
-        return findings.all
+        return
     finally:
         file.close()
     name = path.rpartition("/")[2]
@@ -58,7 +65,6 @@ def verify_batches(env: Env, path: str, counts: Counts) -> list[Finding]:
             findings.error(
                 path, "it does not begin and end as a snapshot", "SnapshotHeader ... SnapshotFooter"
             )
-    return findings.all
 
 
 def _control_types(batch: Batch) -> list[ControlRecordType]:

@@ -50,6 +50,9 @@ class Checkpoints:
                 "a start goes on without it, which costs time and no data",
             )
             return {}
+        except OSError as error:
+            self._findings.unreadable(error, path)
+            return {}
         self._findings.counts.files += self._env.exists(path)
         for (topic, partition), offset in offsets.items():
             if offset < 0 or partition < 0:
@@ -89,7 +92,7 @@ class Checkpoints:
     def _now(self, name: str) -> dict[TopicPartition, int]:
         try:
             return self._files[name].read()
-        except CorruptCheckpointError:
+        except (CorruptCheckpointError, OSError):
             return {}
 
     def _contradiction(self, name: str, offset: int, log: LogRange | None) -> "_Contradiction | None":

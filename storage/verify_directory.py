@@ -21,7 +21,7 @@ from storage.segment_files import LOG_SUFFIX
 from storage.verify import LEFT_ALONE, REMOVED, Counts, Finding, Findings, Situation
 from storage.verify_batches import SNAPSHOT_FILE, verify_batches
 from storage.verify_checkpoints import CHECKPOINTS, Checkpoints
-from storage.verify_partition import LogRange, verify_partition
+from storage.verify_partition import LogRange, unreadable, verify_partition
 
 BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
 _KNOWN: Final = frozenset({*CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN, LOCK, RESERVE_FILE})
@@ -96,6 +96,7 @@ class Verification:
         "_done_bytes",
         "_env",
         "_is_deep",
+        "_is_of_one_broker",
         "_known_as",
         "_on_progress",
         "_total_bytes",
@@ -109,18 +110,23 @@ class Verification:
         env: Env,
         *,
         is_deep: bool = True,
+        is_of_one_broker: bool = True,
         on_progress: Callable[[Progress], None] = lambda _: None,
         verify_partitions: VerifyPartitions | None = None,
     ) -> None:
         """`is_deep`: batches are unpacked and their records checked, too.
 
+        `is_of_one_broker`: the directories are the log.dirs of one. Otherwise there may be replicas among them, and
+        only those of the same node are held against each other.
+
         `verify_partitions`: who does the work, if it is not to be done here; `is_deep` and progress are his then.
         """
         self._env = env
         self._is_deep = is_deep
+        self._is_of_one_broker = is_of_one_broker
         self._on_progress = on_progress
         self._verify_partitions = verify_partitions or self._one_after_the_other
-        self._known_as: dict[TopicPartition, str] = {}
+        self._known_as: dict[tuple[str, TopicPartition], str] = {}
         self._done_bytes = self._total_bytes = 0
         self.findings: list[Finding] = []
         self.counts = Counts()
@@ -172,8 +178,8 @@ class Verification:
             for name in self._env.listdir(directory):
                 if name.endswith(LOG_SUFFIX):
                     total += self._env.size(f"{directory}/{name}")
-        except FileNotFoundError:
-            pass  # deleted since; it only means that the progress bar is not quite right
+        except OSError:
+            pass  # deleted since, or told later; it only means that the progress bar is not quite right
         return total
 
     # -- looking --
@@ -192,7 +198,7 @@ class Verification:
                 self._on_progress(Progress(self._done_bytes, self._total_bytes, path))
 
             try:
-                yield verify_partition(
+                looked: Verified = verify_partition(
                     self._env,
                     partition.path,
                     partition.situation,
@@ -200,10 +206,10 @@ class Verification:
                     is_deep=self._is_deep,
                     on_progress=on_progress,
                 )
-            except FileNotFoundError:
-                if self._env.exists(partition.path):
-                    raise
-                yield None
+            except OSError as error:
+                is_gone = isinstance(error, FileNotFoundError) and not self._env.exists(partition.path)
+                looked = None if is_gone else unreadable(partition.path, error)
+            yield looked
 
     def _log_dir(self, log_dir: "_LogDir", verified: Iterator[Verified]) -> Iterator[Finding]:
         path, findings = log_dir.path, log_dir.findings
@@ -214,6 +220,7 @@ class Verification:
                 findings.all += verify_batches(self._env, f"{path}/{BOOTSTRAP_FILE}", findings.counts)
             yield from self._tell(findings)
         ranges: dict[TopicPartition, LogRange] = {}
+        owner = self._owner(path)
         for partition in log_dir.partitions:
             looked = next(verified)
             if looked is None:
@@ -222,19 +229,32 @@ class Verification:
             if not log_dir.is_partition:
                 found.all += self._kraft_snapshots(partition.path, found.counts)
                 if not _ODD.fullmatch(partition.path.rpartition("/")[2]):
-                    self._check_twice(partition.key, partition.path, found)
+                    self._check_twice(owner, partition.key, partition.path, found)
             yield from self._tell(found)
         if not log_dir.is_partition:
             yield from self._tell(log_dir.checkpoints.check(ranges))
 
     def _kraft_snapshots(self, path: str, counts: Counts) -> Iterator[Finding]:
-        names = sorted(self._env.listdir(path)) if self._env.exists(path) else []
+        try:
+            names = sorted(self._env.listdir(path))
+        except OSError:
+            return  # deleted meanwhile, or told already
         for name in names:
             if SNAPSHOT_FILE.fullmatch(name):
                 yield from verify_batches(self._env, f"{path}/{name}", counts)
 
-    def _check_twice(self, key: TopicPartition, path: str, findings: Findings) -> None:
-        other = self._known_as.setdefault(key, path)
+    def _owner(self, path: str) -> str:
+        """Which broker a log directory is of, where it may be one of several; by itself where nothing says it."""
+        if self._is_of_one_broker:
+            return ""
+        try:
+            properties = MetaProperties.read(self._env, path)
+        except (InconsistentMetadataError, OSError):
+            properties = None  # which is told with the identities
+        return path if properties is None else f"{properties.cluster_id} {properties.node_id}"
+
+    def _check_twice(self, owner: str, key: TopicPartition, path: str, findings: Findings) -> None:
+        other = self._known_as.setdefault((owner, key), path)
         if other != path:
             findings.error(path, f"{other} is the same partition", "", "the broker does not start")
 
@@ -265,7 +285,8 @@ class Verification:
             if properties is None:
                 continue
             for other, others in known:
-                if (properties.cluster_id, properties.node_id) != (others.cluster_id, others.node_id):
+                is_same = (properties.cluster_id, properties.node_id) == (others.cluster_id, others.node_id)
+                if self._is_of_one_broker and not is_same:
                     findings.error(
                         file,
                         f"cluster {properties.cluster_id}, node {properties.node_id}",
@@ -289,6 +310,9 @@ class Verification:
                 "node.id, cluster.id and version",
                 "the broker does not start",
             )
+            return None
+        except OSError as error:
+            findings.unreadable(error, file)
             return None
         if properties is None:
             findings.warning(file, "there is no such file", "", "a start takes the directory for a new one")

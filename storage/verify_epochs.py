@@ -64,6 +64,9 @@ class EpochsVerifier:
                 "a start knows epochs from the recovery point on only",
             )
             return
+        except OSError as error:
+            self._findings.unreadable(error, self._path)
+            return
         for before, after in zip(self._epochs, self._epochs[1:], strict=False):
             if after[0] <= before[0] or after[1] <= before[1]:
                 self._findings.error(

@@ -21,6 +21,7 @@ from storage.verify import Counts, Finding, Findings, OnProgress, Situation
 from storage.verify_producers import ProducersVerifier, TransactionIndexFile
 from storage.verify_segment import Batch, OnBatch, SegmentOutcome, SegmentVerifier, is_dense
 
+TRIES: Final = 3
 _GAP: Final = 1
 _BATCH: Final = 2
 _OFFSET: Final = struct.Struct(">q")
@@ -53,30 +54,39 @@ def verify_segment(
     on_batch: OnBatch,
     on_progress: OnProgress,
 ) -> tuple[SegmentOutcome | None, TransactionIndexFile]:
-    """Reads a segment: its .txnindex first, which can only be behind the .log. Raises OSError.
+    """Reads a segment: its .txnindex first, which can only be behind the .log.
 
-    None for a segment that retention or compaction has taken.
+    None for a segment that retention or compaction has taken. One that the operating system does not give is a finding:
+    what is wrong elsewhere is to be told all the same.
     """
-    txn_index = _txn_index(env, directory, base_offset, findings.counts)
-    transactions = TransactionIndexFile(directory, base_offset, txn_index, is_active=is_active)
-    verifier = SegmentVerifier(
-        env,
-        directory,
-        base_offset,
-        findings,
-        situation=situation,
-        is_active=is_active,
-        is_deep=is_deep,
-        on_batch=on_batch,
-        on_progress=on_progress,
-    )
-    try:
-        verifier.run()
-    except FileNotFoundError:
-        if env.exists(segment_path(directory, base_offset, LOG_SUFFIX)):
-            raise
-        return None, transactions
-    return verifier.outcome, transactions
+    path = segment_path(directory, base_offset, LOG_SUFFIX)
+    nothing = TransactionIndexFile(directory, base_offset, None, is_active=is_active)
+    files_before = findings.counts.files
+    for _ in range(TRIES):
+        findings.counts.files = files_before
+        verifier = SegmentVerifier(
+            env,
+            directory,
+            base_offset,
+            findings,
+            situation=situation,
+            is_active=is_active,
+            is_deep=is_deep,
+            on_batch=on_batch,
+            on_progress=on_progress,
+        )
+        try:
+            txn_index = _txn_index(env, directory, base_offset, findings.counts)
+            verifier.run()
+        except FileNotFoundError:
+            if env.exists(path):
+                continue  # compaction has put another in its place between the two
+            return None, nothing
+        except OSError as error:
+            findings.unreadable(error, path)
+            return verifier.outcome._replace(is_whole=False, is_read_through=False), nothing
+        return verifier.outcome, TransactionIndexFile(directory, base_offset, txn_index, is_active=is_active)
+    return None, nothing
 
 
 def look_at_segment(
@@ -90,7 +100,7 @@ def look_at_segment(
     on_batch: OnBatch = lambda _: None,
     on_progress: OnProgress = lambda _: None,
 ) -> SegmentLook:
-    """Looks at one segment by itself; `on_batch` hears of each whole batch, too. Raises OSError."""
+    """Looks at one segment by itself; `on_batch` hears of each whole batch, too."""
     findings = Findings(directory)
     followed = _Followed(base_offset)
 

@@ -103,6 +103,14 @@ def confirmed(
     return partition.findings, partition.range
 
 
+def unreadable(directory: str, error: OSError) -> tuple[Findings, LogRange]:
+    """What there is to say of a partition of which the operating system does not give something."""
+    findings = Findings(directory)
+    findings.counts.partitions += 1
+    findings.unreadable(error)
+    return findings, LogRange(-1, -1, has_gaps=False)
+
+
 def fingerprint(env: Env, directory: str) -> Fingerprint:
     """The names in a directory and their sizes, as far as those do not change by appending."""
     found = []
@@ -251,6 +259,9 @@ class PartitionVerifier:
                 "version 0 and a topic id in base64",
                 "a start does not know whose it is",
             )
+            return
+        except OSError as error:
+            self.findings.unreadable(error, path)
             return
         if topic_id is None:
             self.findings.note(path, "there is no such file", "", "a start writes it")

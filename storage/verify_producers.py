@@ -87,6 +87,8 @@ class ProducersVerifier:
                 self._findings.add(
                     severity, path, str(error).removeprefix(f"{path} "), "", remedy, offset=offset
                 )
+            except OSError as error:
+                self._findings.unreadable(error, path)
             self._findings.counts.files += 1
 
     def begin(self, first_offset: int) -> None:
