@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from pipeline.audit.partition import unreadable_partition, unseen
 from pipeline.audit.plan import PartitionPlan, plan_partition
 from pipeline.audit.rows import Row, Stamp, finding_row, partition_row, segment_rows
+from storage.segment_files import LOG_SUFFIX, segment_path
 from storage.verify import Severity
 from storage.verify_directory import PartitionToVerify, Verification, Verified
 
@@ -52,7 +54,7 @@ class _Audit:
     def run(self, paths: Sequence[str]) -> AuditResult:
         now = datetime.fromtimestamp(self._options.now_ms / 1000, UTC)
         stamp = Stamp(now.strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z", now)
-        verification = Verification(self._env, verify_partitions=self._verify)
+        verification = Verification(self._env, verify_partitions=self._verify, is_of_one_broker=False)
         found = list(verification.run(paths))
         segments: list[Row] = []
         partitions: list[Row] = []
@@ -65,20 +67,49 @@ class _Audit:
         return AuditResult(stamp, findings, segments, partitions, verification.counts.as_dict())
 
     def _verify(self, partitions: Sequence[PartitionToVerify]) -> Iterator[Verified]:
-        """Has the engine look at all of them, and remembers what it says."""
-        numbered = [
-            (partition, plan_partition(self._env, number, partition, self._options))
-            for number, partition in enumerate(partitions)
-        ]
-        plans: list[PartitionPlan] = [plan for _, plan in numbered if plan is not None]
-        reports = {report.number: report for report in self._engine.run(plans, self._options)}
-        for partition, plan in numbered:
-            report = None if plan is None else reports.get(plan.number)
-            if report is None:
+        """Has the engine look at all of them, and remembers what it says.
+
+        It looks a second time where a task has not found what is here: either it came just then, or the task was on a
+        machine that does not see the directory, and that must not pass for a partition in which nothing is wrong.
+        """
+        reports = self._look(dict(enumerate(partitions)))
+        again = {at: each for at, each in enumerate(partitions) if self._is_unseen(each, reports.get(at))}
+        for at, each in again.items():
+            reports.pop(at, None)
+            again[at] = each._replace(situation=each.situation_now(self._env))
+        reports |= self._look(again)
+        for at, each in again.items():
+            if self._is_unseen(each, reports.get(at)):
+                reports[at] = unseen(at, each.path, reports.get(at))
+        for at, each in enumerate(partitions):
+            if at not in reports:
                 yield None
                 continue
-            self._looked_at.append((partition, report))
-            yield report.findings, report.range
+            self._looked_at.append((each, reports[at]))
+            yield reports[at].findings, reports[at].range
+
+    def _look(self, partitions: Mapping[int, PartitionToVerify]) -> dict[int, PartitionReport]:
+        """The reports by the number of the partition; none of one that was deleted meanwhile."""
+        reports: dict[int, PartitionReport] = {}
+        plans: list[PartitionPlan] = []
+        for number, partition in partitions.items():
+            try:
+                plan = plan_partition(self._env, number, partition, self._options)
+            except OSError as error:
+                reports[number] = unreadable_partition(number, partition.path, error)
+                continue
+            if plan is not None:
+                plans.append(plan)
+        if plans:
+            reports |= {report.number: report for report in self._engine.run(plans, self._options)}
+        return reports
+
+    def _is_unseen(self, partition: PartitionToVerify, report: PartitionReport | None) -> bool:
+        """Whether something of a partition is here that a task has not found."""
+        if report is None:
+            return self._env.exists(partition.path)
+        gone = (segment.task.base_offset for segment in report.segments if segment.look.outcome is None)
+        return any(self._env.exists(segment_path(partition.path, base, LOG_SUFFIX)) for base in gone)
 
 
 def _finding_row(
@@ -87,5 +118,5 @@ def _finding_row(
     of = places.get(finding.path) or places.get(finding.path.rpartition("/")[0])
     if of is not None:
         return finding_row(stamp, of.log_dir, of.key, finding)
-    log_dir = next((path for path in paths if finding.path.startswith(path)), finding.path)
+    log_dir = next((path for path in paths if f"{finding.path}/".startswith(f"{path}/")), finding.path)
     return finding_row(stamp, log_dir, None, finding)

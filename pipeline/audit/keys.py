@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 ROWS_AT_A_TIME: Final = 1 << 18
 BYTES_AT_A_TIME: Final = 1 << 26
 HASH_BYTES: Final = 16
-MAX_PARTS: Final = 256
 _RECORD_BYTES: Final = 8
 """What a record has beside key, value and headers, about."""
 
@@ -198,9 +197,13 @@ def _last_by(table: pa.Table, column: str) -> pa.Table:
 
 def parts_of(keys: pa.Table, count: int) -> list[pa.Table]:
     """The keys in so many parts, by their hashes."""
-    if count == 1:
-        return [keys]
-    number = pa.array([each[0] * count >> 8 for each in keys["hash"].to_pylist()], pa.int16())
+    if count == 1 or not keys.num_rows:
+        return [keys] * count
+    hashes: Any = keys["hash"].combine_chunks()
+    data = memoryview(hashes.buffers()[1])[HASH_BYTES * hashes.offset :]
+    first = data[: HASH_BYTES * keys.num_rows : HASH_BYTES].tobytes()  # of each, without an object for each
+    bytes_of = pa.Array.from_buffers(pa.uint8(), keys.num_rows, [None, pa.py_buffer(first)])
+    number = pc.shift_right(pc.multiply(pc.cast(bytes_of, pa.int32()), count), 8)
     return [keys.filter(pc.equal(number, part)) for part in range(count)]
 
 

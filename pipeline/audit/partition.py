@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.audit.keys import Kept, last_records
-from storage.verify_partition import LogRange, confirmed
+from pipeline.audit.segment import unpacked_look
+from pipeline.audit.timestamps import backwards_after
+from storage.segment_files import LOG_SUFFIX, segment_path
+from storage.verify import Check, Findings
+from storage.verify_partition import LogRange, confirmed, unreadable
 
 if TYPE_CHECKING:
     from pipeline.audit.plan import AuditOptions, PartitionPlan
     from pipeline.audit.segment import SegmentKeys, SegmentReport
     from storage.env import Env
-    from storage.verify import Findings
+    from storage.verify import Finding
 
 
 class PartitionReport(NamedTuple):
@@ -29,17 +34,36 @@ class PartitionReport(NamedTuple):
 def judge(
     env: Env, plan: PartitionPlan, reports: Iterable[SegmentReport], options: AuditOptions
 ) -> PartitionReport | None:
-    """Takes the segments in order, and says what is wrong with them and between them. Raises OSError.
+    """Takes the segments in order, and says what is wrong with them and between them.
 
     Findings in a partition that a broker has changed since are made again, here and now, and only what is found each
     time is told. None for a partition that was deleted meanwhile.
     """
     try:
         return _judgement(env, plan, reports, options)
-    except FileNotFoundError:
-        if env.exists(plan.partition.path):
-            raise
-        return None
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and not env.exists(plan.partition.path):
+            return None
+        return unreadable_partition(plan.number, plan.partition.path, error)
+
+
+def unreadable_partition(number: int, path: str, error: OSError) -> PartitionReport:
+    """Of a partition of which the operating system does not give something: the others are told of all the same."""
+    return PartitionReport(number, *unreadable(path, error), ())
+
+
+def unseen(number: int, path: str, report: PartitionReport | None) -> PartitionReport:
+    """Of a partition that is here, and that tasks did not find: all of it, or files of the report there is."""
+    if report is None:
+        report = PartitionReport(number, Findings(path), LogRange(-1, -1, has_gaps=False), ())
+        report.findings.counts.partitions += 1
+    report.findings.error(
+        path,
+        "a task has not found what is here: nothing, or not all of it, was looked at",
+        "directories that all machines see under the same paths",
+        check=Check.NAMES,
+    )
+    return report
 
 
 def _judgement(
@@ -48,7 +72,7 @@ def _judgement(
     segments = tuple(sorted(reports, key=lambda report: report.task.base_offset))
     verifier = plan.verifier
     for report in segments:
-        verifier.take(report.look)
+        verifier.take(unpacked_look(report))
     verifier.end()
     findings, log_range = confirmed(
         env,
@@ -59,7 +83,16 @@ def _judgement(
         is_deep=options.is_deep,
     )
     findings.all += [finding for report in segments for finding in report.odd_times]
+    findings.all += _backwards_between(segments)
     return PartitionReport(plan.number, findings, log_range, tuple(map(_lighter, segments)))
+
+
+def _backwards_between(segments: Sequence[SegmentReport]) -> Iterator[Finding]:
+    """A clock that goes back just where a segment begins."""
+    for before, report in pairwise(segments):
+        task = report.task
+        path = segment_path(task.path, task.base_offset, LOG_SUFFIX)
+        yield from backwards_after(before.times, path, task.base_offset, report.times)
 
 
 def _lighter(report: SegmentReport) -> SegmentReport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from storage.segment_files import LOG_SUFFIX, segment_path
@@ -12,8 +13,12 @@ if TYPE_CHECKING:
     from storage.verify import Situation
     from storage.verify_directory import PartitionToVerify
 
-BYTES_OF_A_PART: Final = 4 << 30
+RECORDS_OF_A_PART: Final = 4 << 20
+BYTES_OF_A_RECORD: Final = (
+    32  # on disk, at least, of records whose keys are distinct: these do not compress well
+)
 MAX_PARTS: Final = 256
+LAST_OFFSET: Final = (1 << 63) - 1
 
 
 class AuditOptions(NamedTuple):
@@ -29,7 +34,10 @@ class AuditOptions(NamedTuple):
 
 
 class SegmentTask(NamedTuple):
-    """One segment: `size` in bytes, as it was; `parts`: into how many parts its keys go."""
+    """One segment: `size` in bytes, as it was; `parts`: into how many parts its keys go.
+
+    `end_offset`: where the next one begins.
+    """
 
     partition: int
     path: str
@@ -38,6 +46,7 @@ class SegmentTask(NamedTuple):
     is_active: bool
     parts: int
     situation: Situation
+    end_offset: int = LAST_OFFSET
 
 
 class PartitionPlan(NamedTuple):
@@ -66,12 +75,24 @@ def plan_partition(
             raise
         return None
     sizes = {base: _size(env, path, base) for base in verifier.base_offsets}
-    parts = min(max(sum(sizes.values()) // BYTES_OF_A_PART, 1), MAX_PARTS)
+    parts, ends = _parts(sizes), [*list(sizes)[1:], LAST_OFFSET]
     tasks = tuple(
-        SegmentTask(number, path, base, size, verifier.is_active(base), parts, partition.situation)
-        for base, size in sizes.items()
+        SegmentTask(number, path, base, size, verifier.is_active(base), parts, partition.situation, end)
+        for (base, size), end in zip(sizes.items(), ends, strict=False)
     )
     return PartitionPlan(number, partition, verifier, before, tasks)
+
+
+def _parts(sizes: Mapping[int, int]) -> int:
+    """Into how many parts the keys of segments go, so that a task has memory for one of them.
+
+    There are no more records than offsets, and of a compacted log fewer: no more than its bytes have room for. The
+    active segment, of which nobody knows yet, is small beside the others, or alone.
+    """
+    bases = list(sizes)
+    offsets = bases[-1] - bases[0] if bases else 0
+    records = min(offsets, sum(sizes.values()) // BYTES_OF_A_RECORD)
+    return min(max(-(-records // RECORDS_OF_A_PART), 1), MAX_PARTS)
 
 
 def _nobody(_read: int) -> None:

@@ -104,7 +104,13 @@ class Stamp(NamedTuple):
     audited_at: datetime
 
     def row(self, log_dir: str, **values: Any) -> Row:
-        return {"audit_id": self.audit_id, "audited_at": self.audited_at, "log_dir": log_dir, **values}
+        told = {"audit_id": self.audit_id, "audited_at": self.audited_at, "log_dir": log_dir, **values}
+        return {name: legible(value) if isinstance(value, str) else value for name, value in told.items()}
+
+
+def legible(text: str) -> str:
+    """Names of files are bytes, not always of UTF-8; a table, a page and a terminal want text."""
+    return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def finding_row(stamp: Stamp, log_dir: str, place: tuple[str, int] | None, finding: Finding) -> Row:
@@ -204,7 +210,7 @@ def partition_row(stamp: Stamp, of: PartitionToVerify, report: PartitionReport, 
         distinct_keys=report.kept.distinct_keys if report.kept else None,
         first_timestamp=min(firsts, default=None),
         last_timestamp=max(lasts, default=None),
-        max_lateness_ms=max((row["max_lateness_ms"] for row in segments), default=0),
+        max_lateness_ms=_lateness(report.segments),
         codec_bytes=sorted(codecs.items()),
         errors=told[Severity.ERROR],
         warnings=told[Severity.WARNING],
@@ -212,6 +218,19 @@ def partition_row(stamp: Stamp, of: PartitionToVerify, report: PartitionReport, 
         **sums,
         **keyed,
     )
+
+
+def _lateness(segments: Iterable[SegmentReport]) -> int:
+    """How far behind a younger one before it, in whatever segment, a batch begins, in ms."""
+    found = 0
+    most: int | None = None
+    for times in (segment.times for segment in segments):
+        if most is not None and times.least is not None:
+            found = max(found, most - times.least)
+        if times.most is not None:
+            most = times.most if most is None else max(most, times.most)
+        found = max(found, times.max_lateness_ms)
+    return found
 
 
 def _sum(values: Iterable[int | None]) -> int | None:

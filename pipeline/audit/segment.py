@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
 
 
 class SegmentReport(NamedTuple):
-    """What there is to say of a segment. `odd_times`: the findings about its timestamps; `codecs`: bytes by codec."""
+    """What there is to say of a segment. `odd_times`: the findings about its timestamps; `codecs`: bytes by codec.
+
+    What the look has `followed` is deflated: a partition is judged with that of all its segments in memory, and of
+    idempotent producers that send record by record it is a third of the log.
+    """
 
     task: SegmentTask
     look: SegmentLook
@@ -45,8 +50,10 @@ class SegmentKeys(NamedTuple):
 
 
 def examine(env: Env, task: SegmentTask, options: AuditOptions) -> tuple[SegmentReport, list[SegmentKeys]]:
-    """Looks at a segment in every way that was asked for. Raises OSError."""
-    times = Timestamps(options.now_ms)
+    """Looks at a segment in every way that was asked for."""
+    times = Timestamps(
+        max(options.now_ms, env.now_ms())
+    )  # a broker goes on writing while an audit takes hours
     keys = KeyCounter(_aborted(env, task)) if options.counts_keys else None
     codecs: Counter[str] = Counter()
 
@@ -73,15 +80,21 @@ def examine(env: Env, task: SegmentTask, options: AuditOptions) -> tuple[Segment
             for part, each in enumerate(parts_of(table, task.parts))
         ]
     odd = tuple(times.findings(segment_path(task.path, task.base_offset, LOG_SUFFIX)))
+    look = look._replace(followed=zlib.compress(look.followed, 1))
     return SegmentReport(task, look, times.stats, odd, stats, dict(codecs)), parts
 
 
+def unpacked_look(report: SegmentReport) -> SegmentLook:
+    """What the segment has to say to its partition, for `PartitionVerifier.take`."""
+    return report.look._replace(followed=zlib.decompress(report.look.followed))
+
+
 def _aborted(env: Env, task: SegmentTask) -> list[AbortedTxn]:
-    """The aborted transactions in a segment; none where an index is damaged, which is told elsewhere."""
+    """The aborted transactions in a segment; none where an index is damaged, or gone, which is told elsewhere."""
     try:
         files = AbortedTransactionFiles(env, task.path)
-        return files.overlapping(task.base_offset, task.base_offset, task.base_offset + (1 << 31))
-    except (CorruptIndexError, FileNotFoundError):
+        return files.overlapping(task.base_offset, task.base_offset, task.end_offset)
+    except (CorruptIndexError, OSError):
         return []
 
 

@@ -42,7 +42,7 @@ class TimeStats(NamedTuple):
     """What the headers of a segment's batches say of time, in ms since 1970; None where no batch has a timestamp.
 
     `least` is that of first records of batches, `most` of all. `max_lateness_ms`: how far behind a younger one before
-    it a batch begins.
+    it a batch begins. `first_appended` and `last_appended`: times of appending, of the first batch and the youngest.
     """
 
     least: int | None
@@ -51,17 +51,32 @@ class TimeStats(NamedTuple):
     future_batches: int
     ancient_batches: int
     missing_batches: int
+    first_appended: int | None = None
+    last_appended: int | None = None
 
 
 class Timestamps:
     """The timestamps of one segment, as its batches come; the findings about them at the end."""
 
-    __slots__ = ("_ancient", "_backwards", "_future", "_lateness", "_least", "_limit", "_missing", "_most")
+    __slots__ = (
+        "_ancient",
+        "_backwards",
+        "_first_appended",
+        "_future",
+        "_last_appended",
+        "_lateness",
+        "_least",
+        "_limit",
+        "_missing",
+        "_most",
+    )
 
     def __init__(self, now_ms: int) -> None:
         self._limit = now_ms + FUTURE_MS
         self._least: int | None = None
         self._most: int | None = None
+        self._first_appended: int | None = None
+        self._last_appended: int | None = None
         self._lateness = 0
         self._future, self._ancient, self._missing, self._backwards = _Odd(), _Odd(), _Odd(), _Odd()
 
@@ -91,6 +106,9 @@ class Timestamps:
             self._lateness = max(self._lateness, behind)
             if appended and behind > BACKWARDS_MS:
                 self._backwards.add(offset, behind, behind, self._backwards.worst)
+        if appended:
+            self._first_appended = first if self._first_appended is None else self._first_appended
+            self._last_appended = max(first, self._last_appended or first)
         self._least = first if self._least is None else min(self._least, first)
         self._most = most if self._most is None else max(self._most, most)
 
@@ -103,6 +121,8 @@ class Timestamps:
             self._future.count,
             self._ancient.count,
             self._missing.count,
+            self._first_appended,
+            self._last_appended,
         )
 
     def findings(self, path: str) -> Iterator[Finding]:
@@ -124,12 +144,27 @@ class Timestamps:
         if self._missing.count:
             yield _finding(path, self._missing, "no timestamps", "one for each record")
         if self._backwards.count:
-            yield _finding(
-                path,
-                self._backwards,
-                f"times of appending up to {self._backwards.worst / 1000:.0f} s before earlier ones",
-                "a clock that does not go backwards, and brokers whose clocks agree",
-            )
+            yield _backwards(path, self._backwards)
+
+
+def backwards_after(before: TimeStats, path: str, base_offset: int, stats: TimeStats) -> Iterator[Finding]:
+    """The finding where a segment, whose .log is `path`, begins with times of appending before its predecessor's."""
+    if before.last_appended is None or stats.first_appended is None:
+        return
+    behind = before.last_appended - stats.first_appended
+    if behind > BACKWARDS_MS:
+        odd = _Odd()
+        odd.add(base_offset, behind, 0, 0)
+        yield _backwards(path, odd)
+
+
+def _backwards(path: str, odd: _Odd) -> Finding:
+    return _finding(
+        path,
+        odd,
+        f"times of appending up to {odd.worst / 1000:.0f} s before earlier ones",
+        "a clock that does not go backwards, and brokers whose clocks agree",
+    )
 
 
 def _finding(path: str, odd: _Odd, what: str, expected: str) -> Finding:
@@ -149,5 +184,5 @@ def _finding(path: str, odd: _Odd, what: str, expected: str) -> Finding:
 def in_words(timestamp_ms: int) -> str:
     """A time as people read it, and the number where no calendar has it."""
     if not 0 <= timestamp_ms <= _LAST_MS:
-        return f"{timestamp_ms} (are these micro- or nanoseconds?)"
+        return f"{timestamp_ms} ({'before 1970' if timestamp_ms < 0 else 'are these micro- or nanoseconds?'})"
     return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

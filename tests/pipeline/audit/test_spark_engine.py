@@ -76,3 +76,24 @@ def test_the_command_under_spark_submit(directories: list[str], tmp_path: Path) 
     found = parquet.read_table(tmp_path / "tables" / "partitions")
     assert sorted(found["topic"].to_pylist()) == ["orders", "orders", "plain", "plain"]
     assert "crc" in parquet.read_table(tmp_path / "tables" / "findings")["check"].to_pylist()
+
+
+def test_tables_of_an_audit_that_finds_nothing(tmp_path: Path) -> None:
+    """The usual one: there are no findings, and the next audit has its rows beside them."""
+    from pyarrow import parquet
+
+    from pipeline.audit.spark_engine import SparkEngine
+    from pipeline.commands.auditing import write_tables
+
+    written(RealEnv(), str(tmp_path / "a"))
+    spark = shared_session()
+    tables = tmp_path / "tables"
+    for hours in range(2):
+        options = AuditOptions(is_deep=True, counts_keys=True, now_ms=T0 + 60_000 + 3_600_000 * hours)
+        result = audit(RealEnv(), [str(tmp_path / "a")], options, SparkEngine(spark))
+        assert result.findings == []
+        write_tables(result, str(tables), spark)
+    findings = parquet.read_table(tables / "findings")
+    assert (findings.num_rows, findings.column_names[-1]) == (0, "remedy")
+    assert len(set(parquet.read_table(tables / "partitions")["audit_id"].to_pylist())) == 2
+    assert spark.read.parquet(str(tables / "findings")).count() == 0

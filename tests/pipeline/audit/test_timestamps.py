@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.audit.timestamps import BACKWARDS_MS, FUTURE_MS, Timestamps, in_words
+from pipeline.audit.timestamps import BACKWARDS_MS, FUTURE_MS, Timestamps, backwards_after, in_words
 from protocol.records.batch import RecordBatch, TimestampType, build_batch
 from storage.verify import Check, Severity
 from tests.storage.helpers import T0, end_txn
@@ -76,10 +76,32 @@ def test_what_is_counted() -> None:
     times = Timestamps(T0)
     for each in (batch(0, T0 - 50, T0), batch(2, T0 - 700, T0 - 600), batch(4, T0 - 100)):
         times.take(RecordBatch(each))
-    assert times.stats == (T0 - 700, T0, 700, 0, 0, 0)
-    assert Timestamps(T0).stats == (None, None, 0, 0, 0, 0)
+    assert times.stats == (T0 - 700, T0, 700, 0, 0, 0, None, None)
+    assert Timestamps(T0).stats == (None, None, 0, 0, 0, 0, None, None)
 
 
 @pytest.mark.parametrize("timestamp", [-1, 1 << 60])
 def test_times_that_no_calendar_has(timestamp: int) -> None:
     assert str(timestamp) in in_words(timestamp)
+
+
+@pytest.mark.parametrize(("behind", "count"), [(BACKWARDS_MS, 0), (BACKWARDS_MS + 5000, 1)])
+def test_a_clock_that_goes_back_where_a_segment_begins(behind: int, count: int) -> None:
+    times = Timestamps(T0), Timestamps(T0)
+    for each, data in zip(
+        times, ((appended(0, T0 - 9), appended(1, T0)), (appended(2, T0 - behind),)), strict=True
+    ):
+        for one in data:
+            each.take(RecordBatch(one))
+        assert list(each.findings(PATH)) == []
+    found = list(backwards_after(times[0].stats, PATH, 2, times[1].stats))
+    assert [(one.offset, one.problem) for one in found] == [
+        (2, "1 batch has times of appending up to 65 s before earlier ones")
+    ] * count
+
+
+def test_times_that_producers_chose_may_go_back() -> None:
+    before, after = Timestamps(T0), Timestamps(T0)
+    before.take(RecordBatch(batch(0, T0)))
+    after.take(RecordBatch(batch(1, T0 - 90_000_000)))
+    assert list(backwards_after(before.stats, PATH, 1, after.stats)) == []
