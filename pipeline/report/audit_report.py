@@ -23,7 +23,7 @@ from pipeline.report.figures import (
     stacked_bars,
 )
 from pipeline.report.page import Page, Section, Table
-from storage.verify import Severity
+from storage.verify import Check, Severity
 
 if TYPE_CHECKING:
     from pipeline.audit.audit import AuditResult
@@ -78,11 +78,14 @@ def _verdict(result: AuditResult) -> tuple[str, str]:
     tally = result.tally()
     errors, warnings = tally[Severity.ERROR], tally[Severity.WARNING]
     if errors:
-        where = {(row["topic"], row["partition"]) for row in result.findings if row["severity"] == "error"}
+        where = {place_of(row) for row in result.findings if row["severity"] == "error"}
         return (
             f"{_count(errors, 'error')} in {_count(len(where), 'place')}: something is lost or contradicts itself.",
             "bad",
         )
+    if any(row["severity"] == "warning" and row["check"] == Check.OFFSETS for row in result.findings):
+        told = f"No errors, {_count(warnings, 'warning')}: offsets do not follow each other."
+        return f"{told} Unless compaction explains it, records are lost.", "fair"
     if warnings:
         return f"No errors. {_count(warnings, 'warning')}: nothing is lost.", "fair"
     return "Nothing is wrong.", "good"
@@ -138,21 +141,30 @@ def _findings(result: AuditResult, tables: str) -> Section:
             )
             for row in shown
         ],
-        note=f"{left:,} more are in the table of findings{f', {tables}/findings' if tables else ''}."
-        if left
-        else "",
+        note=_left_out(left, f"the table of findings, {tables}/findings" if tables else ""),
     )
     return Section("Findings", figures=[figure], tables=[table])
+
+
+def _left_out(left: int, table: str = "") -> str:
+    """Where the rows are that a page has no room for; `table`: a table that has them."""
+    if left <= 0:
+        return ""
+    return (
+        f"{left:,} more are in {table}."
+        if table
+        else f"{left:,} more are not shown: --tables DIR writes all of them."
+    )
 
 
 def _in_time(result: AuditResult) -> Section:
     """The segments of the largest partitions, each from its first timestamp to its last."""
     largest = sorted(result.partitions, key=lambda row: -row["bytes"])[:ROWS_IN_TIME]
-    names = _names(largest)
+    names = names_of(largest)
     by_partition: dict[tuple[str, str, int], list[Row]] = {place: [] for place in names}
     for row in result.segments:
-        if row["first_timestamp"] is not None and _place(row) in names:
-            by_partition[_place(row)].append(row)
+        if row["first_timestamp"] is not None and place_of(row) in names:
+            by_partition[place_of(row)].append(row)
     found = [
         span for place, rows in by_partition.items() for span in _stretches(names[place], rows, result.stamp)
     ]
@@ -170,16 +182,17 @@ def _in_time(result: AuditResult) -> Section:
     return Section("In time", figures=[figure])
 
 
-def _place(row: Row) -> tuple[str, str, int]:
+def place_of(row: Row) -> tuple[str, str, int]:
+    """Which partition a row is of, among those of several brokers."""
     return row["log_dir"], row["topic"], row["partition"]
 
 
-def _names(rows: Sequence[Row]) -> dict[tuple[str, str, int], str]:
+def names_of(rows: Sequence[Row]) -> dict[tuple[str, str, int], str]:
     """What partitions are called: with that part of their log directory in which these differ."""
     directories = {row["log_dir"] for row in rows}
     common = os.path.commonpath(directories) if len(directories) > 1 else ""
     return {
-        _place(row): (f"{os.path.relpath(row['log_dir'], common)}/" if common else "")
+        place_of(row): (f"{os.path.relpath(row['log_dir'], common)}/" if common else "")
         + f"{row['topic']}-{row['partition']}"
         for row in rows
     }
@@ -198,7 +211,7 @@ def _stretches(name: str, rows: Sequence[Row], stamp: Stamp) -> Iterator[Span]:
 
 
 def _state(row: Row) -> str:
-    if row["errors"] or not row["is_whole"]:
+    if row["errors"]:
         return "with errors"
     if row["warnings"]:
         return "with warnings"
@@ -287,8 +300,7 @@ def _partitions(result: AuditResult) -> Section:
 
 def cut(heads: Sequence[str], rows: Sequence[Sequence[object]], title: str) -> Table:
     """A folded table of the first rows, which says how many it leaves out."""
-    left = len(rows) - ROWS_IN_A_TABLE
-    note = f"{left:,} more are in the Parquet tables." if left > 0 else ""
+    note = _left_out(len(rows) - ROWS_IN_A_TABLE)
     return Table(heads, rows[:ROWS_IN_A_TABLE], title, note, is_long=True)
 
 

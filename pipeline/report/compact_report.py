@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pipeline.report.audit_report import TOPICS_IN_A_FIGURE, by_topic, cut, log_dirs, total
+from pipeline.report.audit_report import (
+    TOPICS_IN_A_FIGURE,
+    by_topic,
+    cut,
+    log_dirs,
+    names_of,
+    place_of,
+    total,
+)
 from pipeline.report.figures import BLUE, GREEN, GREY, ORANGE, Figure, Series, in_bytes, stacked_bars
 from pipeline.report.page import Page, Section, Table
+from storage.verify import Severity
 
 if TYPE_CHECKING:
     from pipeline.audit.audit import AuditResult
@@ -29,13 +38,18 @@ _RULES: Final = (
 def page_of(result: AuditResult) -> Page:
     """The page. Keys have to have been counted."""
     saved, size = total(result.partitions, "saved_bytes"), total(result.partitions, "bytes")
+    keyless = sum(row["keyless_records"] for row in result.segments if row["saved_bytes"] is not None)
+    errors = result.tally()[Severity.ERROR]
     verdict = f"Compaction would save {in_bytes(saved)} of {in_bytes(size)} ({share(saved, size)})."
-    keyless = total(result.partitions, "keyless_records")
+    if keyless:
+        verdict += f" {keyless:,} records that have no key would be lost by it."
+    if errors:
+        verdict += f" {damage(errors)}"
     facts = [
         ("topics", f"{len(by_topic(result.partitions)):,}"),
         ("records", f"{result.counts['records']:,}"),
         ("distinct keys", f"{total(result.partitions, 'distinct_keys'):,}"),
-        ("records without a key", f"{keyless:,}"),
+        ("records without a key", f"{total(result.partitions, 'keyless_records'):,}"),
         ("of aborted transactions", f"{total(result.partitions, 'aborted_records'):,}"),
         ("tombstones that stay", f"{total(result.partitions, 'kept_tombstones'):,}"),
     ]
@@ -44,7 +58,7 @@ def page_of(result: AuditResult) -> Page:
         "What compaction would save",
         f"{', '.join(log_dirs(result))}, on {result.stamp.audited_at:%Y-%m-%d at %H:%M:%S} UTC",
         verdict,
-        "good",
+        "bad" if errors else "fair" if keyless else "good",
         facts,
         [
             Section("By topic", _RULES, [figure] if figure else [], [_topics(result)]),
@@ -52,6 +66,11 @@ def page_of(result: AuditResult) -> Page:
             _by_segment(result),
         ],
     )
+
+
+def damage(errors: int) -> str:
+    """What damage means for the numbers."""
+    return f"Errors were found ({errors:,}): what cannot be read is not counted. See barnabas pipeline audit."
 
 
 def share(part: float, whole: float) -> str:
@@ -99,7 +118,8 @@ def _topics(result: AuditResult) -> Table:
         "share",
         "without key",
     )
-    return Table(heads, [_topic(topic, rows) for topic, rows in by_topic(result.partitions).items()])
+    rows = [_topic(topic, each) for topic, each in by_topic(result.partitions).items()]
+    return cut(heads, rows, "All topics") if len(rows) > TOPICS_IN_A_FIGURE else Table(heads, rows)
 
 
 def _topic(topic: str, rows: Sequence[Row]) -> tuple[Any, ...]:
@@ -120,13 +140,14 @@ def _topic(topic: str, rows: Sequence[Row]) -> tuple[Any, ...]:
 def _by_partition(result: AuditResult) -> Section:
     rows = sorted(result.partitions, key=lambda row: -(row["saved_bytes"] or 0))
     shown = [row for row in rows if row["compactable_bytes"]][:PARTITIONS_IN_A_FIGURE]
+    names = names_of(shown)
     figures = []
     if shown:
         figures.append(
             stacked_bars(
                 "What compaction would leave, by partition",
                 "Those with most to save first. Partitions of one topic that differ much have keys that do.",
-                [f"{row['topic']}-{row['partition']}" for row in shown],
+                [names[place_of(row)] for row in shown],
                 _stack(
                     [row["kept_bytes"] for row in shown],
                     [row["saved_bytes"] for row in shown],
@@ -190,7 +211,8 @@ def _segments_of_the_largest(closed: Sequence[Row]) -> Iterator[Figure]:
     shown = rows[-SEGMENTS_IN_A_FIGURE:]
     yield stacked_bars(
         f"The segments of {topic}-{partition}",
-        "The partition with most to save, oldest segment first: what the past has that the present has again.",
+        "The partition with most to save, oldest segment first: what the past has that the present has again."
+        + (f" The latest {len(shown)} of {len(rows)}." if len(shown) < len(rows) else ""),
         [str(row["base_offset"]) for row in shown],
         [
             Series(_KEPT, [row["kept_bytes"] for row in shown], BLUE),

@@ -30,6 +30,7 @@ _PAD_INCHES: Final = 0.12
 _LEGEND_COLUMNS: Final = 6
 _STYLE: Final[Any] = {
     "svg.fonttype": "none",
+    "text.parse_math": False,  # a dollar in a name is a dollar
     "font.family": "sans-serif",
     "font.size": 9,
     "axes.spines.top": False,
@@ -193,7 +194,11 @@ def spans(
 
 
 def _shortened(name: str, limit: int = 42) -> str:
-    return name if len(name) <= limit else f"{name[: limit - 1]}…"
+    """Without its middle where it is too long: partitions of one topic differ in how their names end."""
+    if len(name) <= limit:
+        return name
+    end = limit // 2
+    return f"{name[: limit - end - 1]}…{name[-end:]}"
 
 
 def _label_times(axes: Axes) -> None:

@@ -24,6 +24,10 @@ class Table:
     note: str = ""
     is_long: bool = False
 
+    def numeric_columns(self) -> list[bool]:
+        """Which columns have numbers and nothing else."""
+        return [self.numeric(column) for column in range(len(self.heads))]
+
     def numeric(self, column: int) -> bool:
         values = [row[column] for row in self.rows if row[column] is not None]
         return bool(values) and all(isinstance(value, (int, float)) or is_amount(value) for value in values)

@@ -64,6 +64,14 @@ def test_damage() -> None:
 
 def test_a_warning_is_no_error() -> None:
     page = audit_report.page_of(audited("a_lost_segment"))
+    assert page.tone == "fair"
+    assert page.verdict.startswith("No errors, 1 warning: offsets do not follow each other.")
+
+
+def test_a_warning_of_which_nothing_is_lost() -> None:
+    result = audited()
+    warning = {**audited("a_lost_segment").findings[0], "check": "names"}
+    page = audit_report.page_of(result._replace(findings=[warning]))
     assert (page.verdict, page.tone) == ("No errors. 1 warning: nothing is lost.", "fair")
 
 
@@ -74,6 +82,8 @@ def test_many_findings_are_cut_and_the_table_is_named() -> None:
     left = len(many.findings) - audit_report.FINDINGS_IN_A_PAGE
     note = f"{left:,} more are in the table of findings, /srv/audits/findings."
     assert note in found.texts
+    elsewhere = f"{left:,} more are not shown: --tables DIR writes all of them."
+    assert elsewhere in read(audit_report.page_of(many)).texts, "where no tables were written"
 
 
 def test_without_keys() -> None:
@@ -142,5 +152,62 @@ def test_directories_of_one_name_are_told_apart() -> None:
 
 def test_long_tables_are_cut() -> None:
     table = audit_report.cut(("n",), [(at,) for at in range(1200)], "All")
-    assert (len(table.rows), table.note) == (1000, "200 more are in the Parquet tables.")
+    assert (len(table.rows), table.note) == (1000, "200 more are not shown: --tables DIR writes all of them.")
     assert audit_report.cut(("n",), [(1,)], "All").note == ""
+
+
+def test_a_tail_that_is_not_flushed_is_no_error() -> None:
+    """Of a broker at work or killed the end need not be whole, and there is only a note."""
+    result = audited()
+    torn = [{**row, "is_whole": not row["is_active"]} for row in result.segments]
+    page = audit_report.page_of(result._replace(segments=torn))
+    assert "with errors" not in figures(page)["Segments in time"]
+
+
+def test_errors_are_counted_by_place_on_every_broker() -> None:
+    result = audited("crc_of_a_batch")
+    both = [{**row, "log_dir": log_dir} for log_dir in ("/one", "/two") for row in result.findings]
+    assert " in 2 places:" in audit_report.page_of(result._replace(findings=both)).verdict
+
+
+def test_partitions_of_several_brokers_are_told_apart_in_what_compaction_leaves() -> None:
+    result = audited()
+    both = [{**row, "log_dir": f"/mnt/{at}"} for at in ("one", "two") for row in result.partitions]
+    drawn = figures(compact_report.page_of(result._replace(partitions=both)))
+    assert {"one/orders-0", "two/orders-0"} <= set(drawn["What compaction would leave, by partition"])
+
+
+def test_what_has_no_key_would_be_lost() -> None:
+    result = audited()
+    assert "would be lost" not in compact_report.page_of(result).verdict
+    keyless = [{**row, "keyless_records": 7} for row in result.segments]
+    closed = sum(row["saved_bytes"] is not None for row in keyless)
+    page = compact_report.page_of(result._replace(segments=keyless))
+    assert f"{7 * closed} records that have no key would be lost by it." in page.verdict
+    assert page.tone == "fair"
+
+
+def test_damage_is_told_where_numbers_leave_it_out() -> None:
+    page = compact_report.page_of(audited("crc_of_a_batch"))
+    assert page.verdict.endswith("what cannot be read is not counted. See barnabas pipeline audit.")
+    assert page.tone == "bad"
+
+
+def test_five_thousand_partitions() -> None:
+    """As many as a broker has: figures of the largest, and tables that say what they leave out."""
+    result = audited()
+    first = result.partitions[0]
+    topics = [f"com.example.department.service.topic-{number:04d}" for number in range(5000)]
+    many = result._replace(
+        partitions=[{**first, "topic": topic, "bytes": 1000 + at} for at, topic in enumerate(topics)],
+        segments=[
+            {**row, "topic": topic} for topic in topics for row in result.segments if row["topic"] == "orders"
+        ],
+    )
+    for page in (audit_report.page_of(many), compact_report.page_of(many)):
+        found = read(page)
+        assert len(found.html) < 8_000_000
+        assert "4,000 more are not shown: --tables DIR writes all of them." in found.texts
+        for section in page.sections:
+            for figure in section.figures:
+                assert figure.svg.count("\n") < 60_000, figure.title

@@ -97,3 +97,20 @@ def test_numbers_as_people_read_them() -> None:
     assert in_unit(1234567, "records") == "1,234,567 records"
     assert in_unit(2.5, "records", bare=True) == "2.50"
     assert in_unit(2048, "bytes") == "2.0 KiB"
+
+
+def test_names_are_text_and_no_formulas() -> None:
+    names = ["/mnt/$a$b^{/orders-0", r"$\nothing$", "100 $", "_hidden"]
+    figure = stacked_bars("t", "", names, [Series("n", [1, 2, 3, 4], BLUE)], unit="records")
+    assert set(names) <= set(texts(figure))
+    spans_of = spans("t", "", [Span(name, NOON, NOON, "whole") for name in names], {"whole": GREEN})
+    assert set(names) <= set(texts(spans_of))
+
+
+def test_partitions_of_a_topic_with_a_long_name_are_told_apart() -> None:
+    names = [f"com.example.department.service.something.happened.v1-{number}" for number in (1, 2, 12)]
+    figure = stacked_bars("t", "", names, [Series("n", [1, 2, 3], BLUE)], unit="records")
+    shown = [text for text in texts(figure) if text.startswith("com.example")]
+    assert len(set(shown)) == len(names)
+    assert all(len(text) == 42 for text in shown)
+    assert {text.rpartition("-")[2] for text in shown} == {"1", "2", "12"}

@@ -67,3 +67,16 @@ def test_it_is_written_as_a_whole(tmp_path: Path) -> None:
     path = write(page(), tmp_path / "new" / "report.html")
     assert path.read_text().endswith("</html>")
     assert [each.name for each in path.parent.iterdir()] == ["report.html"]
+
+
+def test_columns_are_looked_through_once_and_not_for_each_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    numeric = Table.numeric
+
+    def counting(table: Table, column: int) -> bool:
+        looked.append(column)
+        return numeric(table, column)
+
+    monkeypatch.setattr(Table, "numeric", counting)
+    read(page(Section("s", tables=[Table(("a", "b"), [(at, "x") for at in range(500)])])))
+    assert looked == [0, 1]
