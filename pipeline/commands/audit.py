@@ -37,7 +37,9 @@ SHOWN: Final = 20
     "--shallow", is_flag=True, help="Check batches as a whole, by their CRC, and not their records."
 )
 @click.option(
-    "--no-keys", is_flag=True, help="Do not count keys and what compaction would save: half the work."
+    "--no-keys",
+    is_flag=True,
+    help="Do not count keys and what compaction would save, which is much of the work.",
 )
 @click.option("--strict", is_flag=True, help="Let warnings count as errors do.")
 @click.option("--here", is_flag=True, help="Without Spark, one segment after the other.")
@@ -68,23 +70,23 @@ def audit(
     \b
     Exit codes:
       0  no errors; there may be warnings and notes
-      1  errors, or warnings with --strict
+      1  errors, or warnings with --strict; or it failed
       2  the command line is wrong, DIR cannot be read, or Spark or Java is missing
     """
     from pipeline.audit.plan import AuditOptions
-    from pipeline.commands.auditing import Where, audited, write_tables
+    from pipeline.commands.auditing import Where, audited, check, write_tables
     from pipeline.report.audit_report import page_of
     from pipeline.report.page import write
 
     options = AuditOptions(not shallow, not no_keys, time.time_ns() // 1_000_000)
-    with (
-        failures(),
-        audited("barnabas audit", directories, options, Where(here, master, conf)) as (result, spark),
-    ):
+    where = Where(here, master, conf)
+    with failures():
+        check(report, tables, where)
+    with failures(), audited("barnabas audit", directories, options, where) as (result, spark):
+        tell(result)
         if tables is not None:
             write_tables(result, tables, spark)
         write(page_of(result, tables=tables or ""), report)
-    tell(result)
     print_rows([("report", str(report)), *([("tables", tables)] if tables else [])])
     tally = result.tally()
     sys.exit(EXIT_FOUND if tally[Severity.ERROR] or (strict and tally[Severity.WARNING]) else 0)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pipeline.commands.common import fail, spark_session
+import click
+
+from pipeline.commands.common import WITH_SPARK, fail, spark_session
 from pipeline.commands.progress import bytes_read, spark_tasks
 from storage.env import RealEnv
 from storage.segment_files import LOG_SUFFIX
@@ -22,7 +26,9 @@ if TYPE_CHECKING:
     from pipeline.audit.engines import Engine
     from pipeline.audit.plan import AuditOptions
 
-EXIT_UNREADABLE = 2
+EXIT_UNREADABLE: Final = 2
+NEEDED: Final = ("pyarrow", "jinja2", "matplotlib")
+"""What tables and reports are made with, also without Spark."""
 
 
 class Where(NamedTuple):
@@ -33,8 +39,23 @@ class Where(NamedTuple):
     conf: tuple[tuple[str, str], ...]
 
 
+def check(report: Path, tables: str | None, where: Where) -> None:
+    """Says before hours of work what could not be done with what comes of them. Raises OSError and UsageError."""
+    if where.here and (where.master or where.conf):
+        raise click.UsageError("--here is without Spark, and --master and --conf are for Spark")
+    if where.here and tables is not None and "://" in tables:
+        raise click.UsageError(f"--here writes tables to a directory of this machine, and {tables} is none")
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        fail(f"this needs {', '.join(missing)}, {WITH_SPARK}", EXIT_UNREADABLE)
+    report.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(report.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(report.parent))
+
+
 def absolute(paths: Sequence[str]) -> list[str]:
-    return [os.path.abspath(path) for path in paths]
+    """Each of them once."""
+    return list(dict.fromkeys(os.path.abspath(path) for path in paths))
 
 
 @contextmanager
@@ -78,8 +99,8 @@ def log_bytes(paths: Sequence[str]) -> int:
                 if name.endswith(LOG_SUFFIX):
                     try:
                         total += os.stat(f"{directory}/{name}").st_size
-                    except FileNotFoundError:
-                        continue
+                    except OSError:
+                        continue  # which is told later, if it matters
     return total
 
 

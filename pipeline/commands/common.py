@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = EXIT_CODE
+WITH_SPARK: Final = "which pip install 'barnabas[spark]' brings"
+_OURS: Final = frozenset({"broker", "config", "pipeline", "protocol", "storage"})
 
 Command = Callable[..., None]
 
@@ -90,6 +92,11 @@ def failures() -> Iterator[None]:
         fail(str(error), EXIT_USAGE)
     except OSError as error:
         fail(str(error), EXIT_FAILED)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing in _OURS:
+            raise
+        fail(f"this needs {missing}, {WITH_SPARK}", EXIT_USAGE)
     except Exception as error:
         if not is_of_spark(error):
             raise

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pipeline.commands.common import failures, spark_options
+from storage.verify import Severity
 
 if TYPE_CHECKING:
     from pipeline.audit.audit import AuditResult
@@ -50,32 +51,30 @@ def compact_report(
     \b
     Exit codes:
       0  done
+      1  it failed
       2  the command line is wrong, DIR cannot be read, or Spark or Java is missing
     """
     from pipeline.audit.plan import AuditOptions
-    from pipeline.commands.auditing import Where, audited, write_tables
+    from pipeline.commands.auditing import Where, audited, check, write_tables
     from pipeline.report.compact_report import page_of
     from pipeline.report.page import write
 
     options = AuditOptions(is_deep=False, counts_keys=True, now_ms=time.time_ns() // 1_000_000)
-    with (
-        failures(),
-        audited("barnabas compact-report", directories, options, Where(here, master, conf)) as (
-            result,
-            spark,
-        ),
-    ):
+    where = Where(here, master, conf)
+    with failures():
+        check(report, tables, where)
+    with failures(), audited("barnabas compact-report", directories, options, where) as (result, spark):
+        tell(result)
         if tables is not None:
             write_tables(result, tables, spark)
         write(page_of(result), report)
-    tell(result)
     click.echo(f"report  {report}")
 
 
 def tell(result: AuditResult) -> None:
     """A line for each topic, those with most to save first."""
     from pipeline.report.audit_report import by_topic, total
-    from pipeline.report.compact_report import share
+    from pipeline.report.compact_report import damage, share
     from pipeline.report.figures import in_bytes
 
     lines = [("topic", "bytes", "would go", "share", "records", "keys")]
@@ -92,3 +91,5 @@ def tell(result: AuditResult) -> None:
             for at, (text, width) in enumerate(zip(line, widths, strict=True))
         )
         click.echo("  ".join((first, *rest)))
+    if errors := result.tally()[Severity.ERROR]:
+        click.echo(damage(errors), err=True)

@@ -157,7 +157,7 @@ def ingest(master: str | None, conf: tuple[tuple[str, str], ...], **given: Any) 
 def options_of(given: dict[str, Any]) -> IngestOptions:
     """From the command line; ValueError where they do not go together."""
     decode = None
-    if given["value_format"] or given["schema_file"] or given["registry"]:
+    if any(given[name] for name in ("value_format", "schema_file", "registry", "subject", "message")):
         decode = DecodeOptions(
             given["value_format"], given["schema_file"], given["registry"], given["subject"], given["message"]
         )

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from broker.cli import main
 from pipeline import session
 from pipeline.cli import COMMANDS, pipeline
+from pipeline.commands import auditing
 from pipeline.commands.common import failures
 from storage.env import RealEnv
 from tests.storage.verified import written
@@ -81,11 +82,11 @@ def test_help_helps(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_is_an_application_for_spark_submit(name: str) -> None:
+def test_each_is_an_application_for_spark_submit(name: str, tmp_path: Path) -> None:
     path = ROOT / "pipeline" / "jobs" / f"{name.replace('-', '_')}.py"
     result = subprocess.run(
         [sys.executable, str(path), "--help"],
-        cwd=ROOT,
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=60,
@@ -101,10 +102,13 @@ def test_without_pyspark_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(session, "find_spec", lambda _name: None)
     for line in (
         ("audit", tmp_path),
+        ("compact-report", tmp_path),
         ("scan", tmp_path),
         ("demo", tmp_path / "new"),
         ("ingest", "--topic", "t", "--table", tmp_path / "t", "--checkpoint", tmp_path / "c"),
+        ("export", "--topic", "t", "--table", tmp_path / "t", "--checkpoint", tmp_path / "c"),
     ):
+        monkeypatch.chdir(tmp_path)  # where a report would be written
         result = run(*line)
         assert result.exit_code == 2, result.output
         assert "pip install 'barnabas[spark]'" in result.output
@@ -118,6 +122,31 @@ def test_without_java_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp
     result = run("compact-report", tmp_path)
     assert result.exit_code == 2
     assert "Spark needs Java" in result.output
+
+
+@pytest.mark.parametrize("name", ["audit", "compact-report"])
+@pytest.mark.parametrize("missing", ["pyarrow", "jinja2", "matplotlib"])
+def test_without_spark_something_of_it_is_needed_all_the_same(
+    name: str, missing: str, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --here, too: said before anything is looked at, in one sentence."""
+    monkeypatch.setattr(auditing, "find_spec", lambda each: None if each == missing else "there")
+    result = run(name, directory, "--here", "--report", tmp_path / "r.html")
+    assert result.exit_code == 2
+    assert result.output == f"Error: this needs {missing}, which pip install 'barnabas[spark]' brings\n"
+
+
+def test_what_is_missing_on_the_way_is_told_and_what_is_ours_is_a_bug() -> None:
+    @click.command()
+    @click.argument("name")
+    def command(name: str) -> None:
+        with failures():
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    result = CliRunner().invoke(command, ["fastavro.schema"])
+    assert result.exit_code == 2
+    assert result.output == "Error: this needs fastavro, which pip install 'barnabas[spark]' brings\n"
+    assert isinstance(CliRunner().invoke(command, ["pipeline.audit"]).exception, ModuleNotFoundError)
 
 
 # -- audit and compact-report, in this process --
@@ -136,13 +165,20 @@ def test_audit(directory: Path, tmp_path: Path) -> None:
     for _ in range(2):
         result = run("audit", directory, "--here", "--report", report, "--tables", tables)
         assert result.exit_code == 0, result.output
-    assert "errors                   0" in result.output or "errors" in result.output
+    told = dict(line.rsplit(maxsplit=1) for line in result.output.splitlines())
+    assert (told["partitions"], told["errors"], told["warnings"], told["notes"]) == ("2", "0", "0", "0")
     assert str(report) in result.output
     assert "Nothing is wrong." in report.read_text()
     found = parquet.read_table(tables / "partitions")
     assert sorted(found["topic"].to_pylist()) == ["orders", "orders", "plain", "plain"]
     assert len(found["audit_id"].unique()) == 2
     assert parquet.read_table(tables / "findings").num_rows == 0
+
+
+def test_a_directory_that_is_named_twice_is_looked_at_once(directory: Path, tmp_path: Path) -> None:
+    result = run("audit", directory, f"{directory}/", "--here", "--report", tmp_path / "r.html")
+    assert result.exit_code == 0, result.output
+    assert dict(line.rsplit(maxsplit=1) for line in result.output.splitlines())["partitions"] == "2"
 
 
 def test_audit_of_damage(directory: Path, tmp_path: Path) -> None:
@@ -174,11 +210,25 @@ def test_what_is_no_log_directory(directory: Path, tmp_path: Path, name: str) ->
     assert not (tmp_path / "r.html").exists()
 
 
-def test_a_report_that_cannot_be_written(directory: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["audit", "compact-report"])
+def test_a_report_that_cannot_be_written_is_told_before_anything_is_looked_at(
+    name: str, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auditing, "audited", lambda *_: pytest.fail("it was looked at"))
     (tmp_path / "file").touch()
-    result = run("compact-report", directory, "--here", "--report", tmp_path / "file" / "r.html")
+    result = run(name, directory, "--here", "--report", tmp_path / "file" / "r.html")
     assert result.exit_code == 1
-    assert "file" in result.output
+    assert str(tmp_path / "file") in result.output
+
+
+def test_damage_is_told_beside_what_compaction_would_save(directory: Path, tmp_path: Path) -> None:
+    log = sorted(directory.glob("orders-0/*.log"))[1]
+    data = bytearray(log.read_bytes())
+    data[70] ^= 1
+    log.write_bytes(data)
+    result = run("compact-report", directory, "--here", "--report", tmp_path / "r.html")
+    assert result.exit_code == 0
+    assert "Errors were found (1): what cannot be read is not counted." in result.output
 
 
 def test_compact_report(directory: Path, tmp_path: Path) -> None:
@@ -202,6 +252,24 @@ def test_compact_report(directory: Path, tmp_path: Path) -> None:
         (["ingest", "--topic", "t", "--table", "t", "--checkpoint", "c", "--starting", "noon"], "noon"),
         (["ingest", "--topic", "t", "--table", "t", "--checkpoint", "c", "--conf", "novalue"], "KEY=VALUE"),
         (["export", "--table", "t", "--checkpoint", "c", "--delivery", "exactly-once"], "topic"),
+        (
+            ["ingest", "--topic", "t", "--table", "t", "--checkpoint", "c", "--message", "shop.Order"],
+            "schema file",
+        ),
+        (
+            ["ingest", "--topic", "t", "--table", "t", "--checkpoint", "c", "--subject", "s"],
+            "registry: name one",
+        ),
+        (
+            [
+                *("ingest", "--topic", "t", "--table", "t", "--checkpoint", "c"),
+                *("--trigger", "once", "--max-offsets-per-batch", "9"),
+            ],
+            "available-now heeds it",
+        ),
+        (["audit", "/tmp", "--here", "--master", "local[1]"], "--here is without Spark"),
+        (["compact-report", "/tmp", "--here", "--conf", "a=b"], "--here is without Spark"),
+        (["audit", "/tmp", "--here", "--tables", "hdfs:///audits"], "hdfs:///audits is none"),
         (["scan", "/missing"], "/missing is no directory"),
         (["scan", "/tmp", "--since", "yesterday"], "yesterday"),
         (["scan", "/tmp", "--topic", "a", "--topic-pattern", "b"], "subscribe"),
