@@ -22,7 +22,8 @@ class NotDeliveredError(Exception):
 
 
 def create_topics(bootstrap: str) -> None:
-    """Raises confluent_kafka.KafkaException."""
+    """Raises NotDeliveredError."""
+    from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -30,8 +31,11 @@ def create_topics(bootstrap: str) -> None:
         NewTopic(topic, num_partitions=PARTITIONS, replication_factor=1, config=dict(TOPIC_CONFIG))
         for topic in TOPICS
     ]
-    for created in admin.create_topics(topics, operation_timeout=_TIMEOUT_S).values():
-        created.result(_TIMEOUT_S)
+    for topic, created in admin.create_topics(topics, operation_timeout=_TIMEOUT_S).items():
+        try:
+            created.result(_TIMEOUT_S)
+        except (KafkaException, TimeoutError) as error:
+            raise NotDeliveredError(f"there is no topic {topic} to deliver to: {error}") from None
 
 
 def produce(bootstrap: str, events: Iterable[Event]) -> int:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from pipeline.audit.audit import AuditResult, audit
 from pipeline.audit.plan import AuditOptions
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 T = TypeVar("T")
+_QUARANTINE: Final = "topic string, partition int, offset bigint, reason string, detail string"
+"""What is asked of the quarantine."""
 
 
 class Step(NamedTuple):
@@ -70,6 +72,7 @@ class Demo:
         self._say = say
         self._steps: list[Step] = []
         self._ingested = self._quarantined = 0
+        self._aside: set[str] = set()  # topics of which something is in quarantine
 
     def run(self, seed: int, count: int, now_ms: int) -> Demonstration:
         """All of it. Raises BrokerNotStartedError, NotDeliveredError, and what ingest raises."""
@@ -146,12 +149,20 @@ class Demo:
         summary = self._timed(f"ingested, {topic}", work, lambda found: found.rows)
         self._ingested += summary.rows
         self._quarantined += summary.quarantined
+        if summary.quarantined:
+            self._aside.add(topic)
 
     def _make_views(self) -> None:
         """orders, clicks, and what was put aside of both."""
         for topic in TOPICS:
             self._load(self._table(topic)).cache().createOrReplaceTempView(topic.rpartition(".")[2])
-        aside = [self._load(f"{self._table(topic)}-quarantine") for topic in TOPICS]
+        aside = [
+            self._spark.createDataFrame([], _QUARANTINE)
+        ]  # there is no table before there is something in it
+        columns = aside[0].columns
+        aside += [
+            self._load(f"{self._table(topic)}-quarantine").select(columns) for topic in sorted(self._aside)
+        ]
         reduce(lambda one, other: one.unionByName(other), aside).createOrReplaceTempView("quarantine")
 
     def _load(self, path: str) -> DataFrame:

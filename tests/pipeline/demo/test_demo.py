@@ -11,6 +11,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.pipeline.spark_session import shared_session
+
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[3]
 
@@ -54,6 +56,22 @@ def test_the_demonstration(tmp_path: Path) -> None:
         assert any(name in text for text in written), name
     HTMLParser().feed(report)
     assert not _brokers_in(where)
+
+
+def test_a_quarantine_that_nothing_went_into(tmp_path: Path) -> None:
+    """Of few records none may be flawed in a topic, and then there is no such table."""
+    from pipeline.demo.queries import QUERIES
+    from pipeline.demo.run import Demo
+    from pipeline.demo.stream import TOPICS
+
+    spark = shared_session()
+    for number, topic in enumerate(TOPICS):
+        rows = [(topic, 0, number, "2026-01-31")]
+        frame = spark.createDataFrame(rows, "topic string, partition int, offset bigint, day string")
+        frame.write.parquet(str(tmp_path / "tables" / topic))
+    Demo(spark, tmp_path, "parquet", print)._make_views()
+    assert spark.sql(QUERIES["quarantine"]).collect() == []
+    assert sorted(row["records"] for row in spark.sql(QUERIES["offsets"]).collect()) == [1, 1]
 
 
 def _brokers_in(where: Path) -> list[str]:

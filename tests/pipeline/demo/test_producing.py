@@ -1,0 +1,28 @@
+"""What a broker refuses is told in a sentence."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from pipeline.demo.producing import NotDeliveredError, create_topics
+
+
+class _Refusing:
+    """An admin client whose broker makes no topics."""
+
+    def __init__(self, _settings: dict[str, str]) -> None:
+        pass
+
+    def create_topics(self, topics: list[object], **_: float) -> dict[str, Future[None]]:
+        refused: Future[None] = Future()
+        refused.set_exception(KafkaException(KafkaError(KafkaError.POLICY_VIOLATION, "too many topics")))
+        return dict.fromkeys(map(str, range(len(topics))), refused)
+
+
+def test_topics_that_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("confluent_kafka.admin.AdminClient", _Refusing)
+    with pytest.raises(NotDeliveredError, match="too many topics"):
+        create_topics("localhost:1")
