@@ -6,11 +6,16 @@ together at some instant; what of it is gone when it is opened, the caller lists
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from pipeline.log_reading.errors import BusyDirectoryError, LogReadingError, NoSuchLogError
-from storage.checkpoints import LOG_START_OFFSET_CHECKPOINT, PARTITION_METADATA, OffsetCheckpointFile
+from storage.checkpoints import (
+    LOG_START_OFFSET_CHECKPOINT,
+    PARTITION_METADATA,
+    OffsetCheckpointFile,
+    PartitionMetadataFile,
+)
 from storage.env import Env
 from storage.errors import CorruptCheckpointError
 from storage.segment_files import LOG_SUFFIX, segment_path
@@ -47,15 +52,21 @@ class ListedSegment(NamedTuple):
         return segment_path(self.directory, self.base_offset, kind) + self.suffix
 
 
-def find_partitions(env: Env, paths: Iterable[str]) -> list[PartitionDirectory]:
+def find_partitions(
+    env: Env, paths: Iterable[str], wants: Callable[[str, int], bool] | None = None
+) -> list[PartitionDirectory]:
     """The partitions in log directories, or those that the paths are themselves; sorted by topic and number.
 
-    Partitions that are being deleted or moved here are none yet, or no longer. Raises NoSuchLogError where a path is
-    neither, and LogReadingError where two paths hold the same partition: its records would come twice.
+    Of all of them, or of those that `wants` says yes to. Partitions that are being deleted or moved here are none yet,
+    or no longer. Raises NoSuchLogError where a path is neither, and LogReadingError where two paths hold the same
+    partition: its records would come twice. What nobody wants may be there twice, as __cluster_metadata-0 is in the
+    directories of any two brokers.
     """
     found: dict[tuple[str, int], PartitionDirectory] = {}
     for path in paths:
         for partition in _partitions_at(env, path.rstrip("/") or "/"):
+            if wants is not None and not wants(partition.topic, partition.partition):
+                continue
             other = found.setdefault((partition.topic, partition.partition), partition)
             if other != partition:
                 raise LogReadingError(
@@ -93,6 +104,15 @@ def checkpointed_start(env: Env, partition: PartitionDirectory) -> int:
     except CorruptCheckpointError:
         return 0  # as a start of the broker would have it
     return offsets.get((partition.topic, partition.partition), 0)
+
+
+def topic_id_of(env: Env, directory: str) -> bytes:
+    """Which of the topics that have had this name the directory belongs to; empty where it does not say."""
+    try:
+        found = PartitionMetadataFile(env, f"{directory}/{PARTITION_METADATA}").read()
+    except (CorruptCheckpointError, OSError):
+        return b""
+    return found or b""
 
 
 def list_segments(env: Env, directory: str) -> list[ListedSegment]:

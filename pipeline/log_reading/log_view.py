@@ -1,7 +1,7 @@
 """What a partition's log was at one moment: its segments, where it starts and ends, and its transactions.
 
-The end is that of the last batch that is whole: the log of a broker that is alone has no other. A replica's log may
-hold more than is replicated; `high_watermark` has the last that the broker wrote down of that, every five seconds.
+The end is that of the last batch that is whole: the log of a broker that is alone has no other. A replica may hold more
+than is replicated, which is not looked at: what brokers write down of high watermarks is up to five seconds old.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +14,7 @@ from pipeline.log_reading.directories import (
     PartitionDirectory,
     checkpointed_start,
     list_segments,
+    topic_id_of,
 )
 from pipeline.log_reading.errors import BusyDirectoryError, NoSuchLogError
 from pipeline.log_reading.segments import End, OpenedSegment, open_segment
@@ -36,7 +37,8 @@ class Isolation(StrEnum):
 class LogView:
     """One look at a partition. A reader's offsets go from `log_start_offset` to before `end_offset`.
 
-    The whole batches of the last segment end at byte `end_position`.
+    The whole batches of the last segment end at byte `end_position`. `topic_id` is empty where the directory has none;
+    it was read before anything else.
     """
 
     partition: PartitionDirectory
@@ -46,6 +48,7 @@ class LogView:
     end_offset: int
     end_position: int
     aborted: AbortedTransactions
+    topic_id: bytes = b""
 
     def open(self, env: Env, number: int) -> OpenedSegment:
         """One of the segments, without what is not whole at the end of the last. Raises FileNotFoundError."""
@@ -58,11 +61,18 @@ def look_at(env: Env, partition: PartitionDirectory, isolation: Isolation) -> Lo
 
     Raises NoSuchLogError where there is none, CorruptRecordError, OSError.
     """
-    return with_segments(env, partition, lambda segments: _look(env, partition, segments, isolation))
+    topic_id = topic_id_of(env, partition.path)
+    return with_segments(
+        env, partition, lambda segments: _look(env, partition, segments, isolation, topic_id)
+    )
 
 
 def _look(
-    env: Env, partition: PartitionDirectory, segments: Sequence[ListedSegment], isolation: Isolation
+    env: Env,
+    partition: PartitionDirectory,
+    segments: Sequence[ListedSegment],
+    isolation: Isolation,
+    topic_id: bytes,
 ) -> LogView:
     end, position = open_segment(env, segments[-1]).find_end()
     start = min(max(segments[0].base_offset, checkpointed_start(env, partition)), end)
@@ -72,7 +82,7 @@ def _look(
         aborted = transactions.aborted
         if transactions.first_unstable_offset is not None:
             stable = max(min(end, transactions.first_unstable_offset), start)
-    return LogView(partition, segments, start, end, stable, position, aborted)
+    return LogView(partition, segments, start, end, stable, position, aborted, topic_id)
 
 
 def with_segments(env: Env, partition: PartitionDirectory, use: Callable[[Sequence[ListedSegment]], T]) -> T:

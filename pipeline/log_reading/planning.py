@@ -5,7 +5,7 @@ against what it finds, since a segment may have been compacted or deleted by the
 offset index, so that planning reads indexes and a header for each cut, and no records.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -24,7 +24,8 @@ class LogRange(NamedTuple):
     """The records of one partition from `first_offset` on and below `end_offset`.
 
     The batch that has the first begins at byte `position` of the segment at `segment_base_offset`, or did when that was
-    planned; -1 where nobody has looked. `size_bytes` is what lies in the .log files, roughly.
+    planned; -1 where nobody has looked. `size_bytes` is what lies in the .log files, roughly. `topic_id` is which topic
+    of that name was planned, empty where nobody knows.
     """
 
     topic: str
@@ -36,6 +37,7 @@ class LogRange(NamedTuple):
     position: int = -1
     size_bytes: int = 0
     aborted: tuple[Aborted, ...] = ()
+    topic_id: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def first_offset_of(env: Env, view: LogView, timestamp_ms: int) -> int | None:
     for number in range(len(view.segments)):
         segment = view.open(env, number)
         is_closed = number + 1 < len(view.segments)
-        if is_closed and segment.time_index.entries and segment.time_index.last_timestamp < timestamp_ms:
+        if is_closed and segment.is_older_than(timestamp_ms):
             continue
         found = segment.first_offset_of(timestamp_ms, view.log_start_offset)
         if found is not None:
@@ -99,7 +101,9 @@ def plan_ranges(
     )
     pieces = list(_pieces(env, view, first_offset, end_offset, range_bytes, times))
     return [
-        piece._replace(aborted=view.aborted.within(piece.first_offset, piece.end_offset))
+        piece._replace(
+            aborted=view.aborted.within(piece.first_offset, piece.end_offset), topic_id=view.topic_id
+        )
         for piece in _joined(pieces, range_bytes)
     ]
 
@@ -130,8 +134,7 @@ def _pieces(  # noqa: PLR0917 (plan_ranges' own)
 
 def is_too_old(segment: OpenedSegment, times: TimeBounds, *, is_last: bool) -> bool:
     """Whether no record of a segment is young enough; of the one that is appended to the index does not tell."""
-    index = segment.time_index
-    return not is_last and index.entries > 0 and index.last_timestamp < times.first_ms
+    return not is_last and times.first_ms > MIN_TIMESTAMP and segment.is_older_than(times.first_ms)
 
 
 def _is_closed_by(segment: OpenedSegment, times: TimeBounds) -> bool:
@@ -199,36 +202,25 @@ def _cut(
 def _cuts(
     segment: OpenedSegment, position: int, end_position: int, range_bytes: int
 ) -> Iterator[tuple[int, int]]:
-    """(first offset, position) of batches that lie `range_bytes` and more apart; they confirm what the index says."""
+    """(first offset, position) of batches that lie `range_bytes` and more apart; they confirm what the index says.
+
+    An entry is of one batch, or of all that were appended at once, as compaction and older brokers write it: it has
+    the last offset of the last of them, and the position of the first.
+    """
     index = segment.offset_index
-    slots = range(index.entries)
-    while True:
-        slot = _first_slot_from(segment, slots, position + range_bytes)
-        if slot is None:
-            return
+    while (slot := segment.slot_from(position + range_bytes)) < index.entries:
         last_offset, cut_position = index.entry(slot)
         if cut_position + range_bytes // 2 > end_position:
             return  # what is left is not worth a range of its own
         try:
             batch = segment.batch_at(cut_position)
-            if batch.last_offset != last_offset:
+            first_offset = batch.base_offset
+            if not segment.base_offset <= first_offset <= last_offset:
                 return
         except (CorruptRecordError, StopIteration):
             return  # an index of another segment: what is left is one range
-        yield batch.base_offset, cut_position
+        yield first_offset, cut_position
         position = cut_position
-
-
-def _first_slot_from(segment: OpenedSegment, slots: Sequence[int], position: int) -> int | None:
-    """The first entry of the offset index that points to a byte position or beyond."""
-    low, high = 0, len(slots)
-    while low < high:
-        middle = (low + high) >> 1
-        if segment.offset_index.entry(middle)[1] < position:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < len(slots) else None
 
 
 def _joined(pieces: Iterable[LogRange], range_bytes: int) -> Iterator[LogRange]:

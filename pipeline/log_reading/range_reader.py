@@ -18,7 +18,12 @@ from typing import Final
 import pyarrow as pa
 
 from pipeline.log_reading.arrow_columns import DEFAULT_COLUMNS, ArrowColumns
-from pipeline.log_reading.directories import ListedSegment, PartitionDirectory, list_segments
+from pipeline.log_reading.directories import (
+    ListedSegment,
+    PartitionDirectory,
+    list_segments,
+    topic_id_of,
+)
 from pipeline.log_reading.errors import BusyDirectoryError, DataLossError, LogReadingError, NoSuchLogError
 from pipeline.log_reading.log_view import MAX_TRIES
 from pipeline.log_reading.planning import LogRange
@@ -60,9 +65,19 @@ def read_range(env: Env, wanted: LogRange, reading: Reading = Reading()) -> Iter
         except _UNREADABLE as error:
             raise LogReadingError(f"{walk.path}: {error}") from error
         if columns.is_full and columns.row_count:
-            yield columns.take()
+            yield _taken(columns, walk.path)
     if columns.row_count:
-        yield columns.take()
+        yield _taken(columns, walk.path)
+
+
+def _taken(columns: ArrowColumns, path: str) -> pa.RecordBatch:
+    try:
+        return columns.take()
+    except pa.ArrowInvalid as error:
+        raise LogReadingError(
+            f"{path}: a record has a time beyond those that Spark knows, perhaps in nanoseconds where milliseconds "
+            f"are due: the option columns can leave it out ({error})"
+        ) from error
 
 
 class RangeWalk:
@@ -121,12 +136,21 @@ class RangeWalk:
         """
         for _ in range(MAX_TRIES):
             try:
-                return self._find_once()
+                found = self._find_once()
             except FileNotFoundError:
                 continue  # retention or compaction took it since it was listed
+            if found is not None and self._is_another_topic():
+                self._lose(self._wanted.end_offset, "the topic was deleted, and made anew under its name")
+                return None
+            return found
         raise BusyDirectoryError(
             f"{self._wanted.path} changed each of the {MAX_TRIES} times that it was read"
         )
+
+    def _is_another_topic(self) -> bool:
+        """Whether the directory is that of a later topic. Asked when a segment is open, which may be of that one."""
+        planned = self._wanted.topic_id
+        return bool(planned) and topic_id_of(self._env, self._wanted.path) not in (b"", planned)
 
     def _find_once(self) -> tuple[OpenedSegment, int] | None:
         hint = self._hinted()

@@ -5,6 +5,8 @@ that a compaction has put in its place. So what an entry says is held against th
 that is another the segment is read from its beginning, which finds the same, only later.
 """
 
+import struct
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -27,6 +29,7 @@ Batch = RecordBatch | LegacyEntry
 PIECE_BYTES: Final = 1024 * 1024
 _ONE_BATCH_BYTES: Final = 4096
 _NO_ENTRIES: Final = 1 << 30
+_TRIED: Final = 2
 
 
 class End(NamedTuple):
@@ -72,6 +75,44 @@ class OpenedSegment:
             found = seek_batch(self.file, 0, self.size, offset, least_timestamp)
         return None if found is None else found[0]
 
+    def slot_from(self, position: int) -> int:
+        """The first entry of the offset index that points to a byte position or beyond; how many there are if none."""
+        index = self.offset_index
+        return bisect_left(range(index.entries), position, key=lambda slot: index.entry(slot)[1])
+
+    def is_older_than(self, timestamp_ms: int) -> bool:
+        """Whether no record of it is as young. Of a segment that is closed; False where nobody can tell.
+
+        A roll on a full disk closes a segment without its last times. What the time index lacks then lies behind the
+        last entry of the offset index; nearly always there is just one batch.
+        """
+        last_time = self._last_entry(TIME_INDEX_SUFFIX, TimeIndex.ENTRY)
+        if last_time is None or last_time[0] >= timestamp_ms:
+            return False
+        last_offset = self._last_entry(OFFSET_INDEX_SUFFIX, OffsetIndex.ENTRY)
+        position = 0 if last_offset is None else last_offset[1]
+        if position >= self.size:
+            return False  # an index of another segment
+        try:
+            return seek_batch(self.file, position, self.size, self.base_offset, timestamp_ms) is None
+        except CorruptRecordError:
+            return False
+
+    def _last_entry(self, suffix: str, entry: struct.Struct) -> tuple[int, int] | None:
+        """The last of an index that is as long as its entries, as those of closed segments are; None for all others.
+
+        Of a topic with many segments planning asks each for this, and an index may have megabytes.
+        """
+        try:
+            file = self._env.open(self._listed.path(suffix), write=False)
+        except FileNotFoundError:
+            return None
+        entries = file.size() // entry.size
+        data = file.pread(entry.size, (entries - 1) * entry.size) if entries else b""
+        is_entry = len(data) == entry.size and any(data)
+        found: tuple[int, int] | None = entry.unpack(data) if is_entry else None
+        return found
+
     def batches(self, position: int) -> Iterator[Batch]:
         """Those from a position on, where one begins. Raises CorruptRecordError for what is cut off at the end, too."""
         return read_batches(self.file, position, self.size, PIECE_BYTES)
@@ -83,15 +124,15 @@ class OpenedSegment:
     def find_end(self, *, check_crc: bool = True) -> End:
         """Where the last batch ends that is whole; what a crash or an append under way has left after it is not read.
 
-        From the last entry of the index on, or from the beginning where that leads nowhere.
+        From the last entry of the index on, or the one before, or from the beginning where they lead nowhere: what was
+        being appended when the .log was opened may have its entry by now, and what came after that.
         """
-        position = 0
-        if self.offset_index.entries:
-            position = self.offset_index.entry(self.offset_index.entries - 1)[1]
-        found = self._scanned_end(position, check_crc=check_crc) if position < self.size else None
-        if (found is None or found.position == position) and position:
-            found = self._scanned_end(0, check_crc=check_crc)
-        return found or End(self.base_offset, 0)
+        slot = self.slot_from(self.size)
+        for position in (*(self.offset_index.entry(it)[1] for it in range(slot)[: -_TRIED - 1 : -1]), 0):
+            found = self._scanned_end(position, check_crc=check_crc)
+            if found.position > position:
+                return found
+        return End(self.base_offset, 0)
 
     def _scanned_end(self, position: int, *, check_crc: bool) -> End:
         scanner = self.new_scanner(check_crc=check_crc)

@@ -19,7 +19,7 @@ def find_wanted(env: Env, options: SourceOptions, *, or_fewer: bool = False) -> 
 
     Raises NoSuchLogError where one that is named is not there, unless fewer will do.
     """
-    found = [it for it in find_partitions(env, options.paths) if options.wants(it.topic, it.partition)]
+    found = find_partitions(env, options.paths, options.wants)
     if or_fewer:
         return found
     there = {(it.topic, it.partition) for it in found}

@@ -8,10 +8,11 @@ from pipeline.log_reading.directories import find_partitions, list_segments
 from pipeline.log_reading.errors import BusyDirectoryError, DataLossError, LogReadingError, NoSuchLogError
 from pipeline.log_reading.planning import plan_ranges
 from pipeline.log_reading.range_reader import Reading
+from storage.checkpoints import PARTITION_METADATA, PartitionMetadataFile
 from tests.pipeline.log_reading.reading import look, read, rows_in
 from tests.pipeline.log_reading.test_formats import write_log
 from tests.storage.fault_env import FaultEnv
-from tests.storage.helpers import DIRECTORY, make_batch
+from tests.storage.helpers import DIRECTORY, TOPIC_ID, make_batch
 
 LOSING = Reading(fail_on_data_loss=False)
 
@@ -49,6 +50,19 @@ def test_partitions_under_log_directories() -> None:
         find_partitions(env, ["/x", "/z"])
 
 
+def test_what_nobody_wants_may_be_there_twice() -> None:
+    """The directories of two brokers, of which each has __cluster_metadata-0."""
+    env = FaultEnv()
+    for name in ("x/__cluster_metadata-0", "x/a-0", "y/__cluster_metadata-0", "y/a-1"):
+        env.mkdir(f"/{name}")
+    found = find_partitions(env, ["/x", "/y"], lambda topic, _: topic == "a")
+    assert [it.path for it in found] == ["/x/a-0", "/y/a-1"]
+    with pytest.raises(LogReadingError, match="__cluster_metadata-0 is in"):
+        find_partitions(env, ["/x", "/y"])
+    with pytest.raises(LogReadingError, match="__cluster_metadata-0 is in"):
+        find_partitions(env, ["/x", "/y"], lambda topic, _: topic != "a")
+
+
 def test_a_swap_that_is_prepared_stands_for_what_it_replaces() -> None:
     env = FaultEnv()
     three_segments(env)
@@ -84,6 +98,25 @@ def test_what_is_deleted_after_it_was_planned_is_lost_and_said_so() -> None:
     with pytest.raises(DataLossError, match="offsets 3 to 5 of t-0 are gone: the partition is gone"):
         rows_in(env, ranges[1:])
     assert rows_in(env, ranges, LOSING) == []
+
+
+def test_a_topic_that_was_made_anew_after_it_was_planned() -> None:
+    """Its offsets are those of other records."""
+    env = FaultEnv()
+    three_segments(env)
+    metadata = PartitionMetadataFile(env, f"{DIRECTORY}/{PARTITION_METADATA}")
+    metadata.write(TOPIC_ID)
+    ranges = plan_ranges(env, look(env, "/logs"), 0, 8)
+    assert [row["offset"] for row in rows_in(env, ranges)] == list(range(8))
+    metadata.write(TOPIC_ID[::-1])
+    with pytest.raises(
+        DataLossError, match="offsets 0 to 7 of t-0 are gone: the topic was deleted, and made"
+    ):
+        rows_in(env, ranges)
+    assert rows_in(env, ranges, LOSING) == []
+    assert [row["offset"] for row in read(env, look(env, "/logs"))] == list(range(8))
+    env.remove(f"{DIRECTORY}/{PARTITION_METADATA}")
+    assert [row["offset"] for row in rows_in(env, ranges)] == list(range(8))
 
 
 def test_a_log_that_was_cut_is_lost_from_there_on() -> None:

@@ -181,3 +181,15 @@ def test_only_the_columns_asked_for() -> None:
     ranges = plan_ranges(env, look(env, "/logs"), 0, 1)
     assert rows_in(env, ranges, Reading(columns=("value", "offset"))) == [{"value": b"a", "offset": 0}]
     assert only_partition(env, DIRECTORY) == only_partition(env, "/logs")
+
+
+def test_a_time_that_no_timestamp_can_be_is_told_with_its_file() -> None:
+    """Nanoseconds where milliseconds are due."""
+    env = FaultEnv()
+    write_log(env, make_batch(b"a", base_offset=0, timestamp=T0 * 1_000_000))
+    ranges = plan_ranges(env, look(env, "/logs"), 0, 1)
+    with pytest.raises(
+        LogReadingError, match=r"00000000000000000000\.log: a record has a time .* nanoseconds"
+    ):
+        rows_in(env, ranges)
+    assert rows_in(env, ranges, Reading(columns=("value",))) == [{"value": b"a"}]
