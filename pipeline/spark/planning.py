@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 from pipeline.log_reading.directories import PartitionDirectory
@@ -19,26 +20,26 @@ USUAL_TASKS: Final = 16
 LEAST_TASK_BYTES: Final = 4 * 1024 * 1024
 _LEAST_BYTES: Final = 64 * 1024
 
+PlanAgain = Callable[[str, int, int], Sequence[LogRange]]
+"""The ranges of a topic's partition, of about so many bytes."""
+
 
 def plan_batch(env: Env, options: SourceOptions, wanted: Wanted) -> list[list[LogRange]]:
     """A list of ranges for each task of a batch query. Raises LogReadingError, OptionError, CorruptRecordError."""
     times = TimeBounds(wanted.first_ms, wanted.end_ms, options.disorder_ms)
-    partitions = [it for it in find_wanted(env, options) if wanted.has(it.topic, it.partition)]
+    found = {
+        (it.topic, it.partition): it for it in find_wanted(env, options) if wanted.has(it.topic, it.partition)
+    }
 
-    def planned(range_bytes: int) -> list[LogRange]:
-        return [
-            piece
-            for partition in partitions
-            for piece in _plan_partition(env, options, partition, wanted, times, range_bytes)
-        ]
+    def planned(topic: str, number: int, range_bytes: int) -> Sequence[LogRange]:
+        return _plan_partition(env, options, found[topic, number], wanted, times, range_bytes)
 
-    return as_tasks(planned(options.range_bytes), options, planned)
+    ranges = [piece for key in found for piece in planned(*key, options.range_bytes)]
+    return as_tasks(ranges, options, planned)
 
 
-def as_tasks(
-    ranges: list[LogRange], options: SourceOptions, plan_again: Callable[[int], list[LogRange]] | None = None
-) -> list[list[LogRange]]:
-    """Ranges by task; smaller ones are planned where there are to be more tasks than that makes.
+def as_tasks(ranges: list[LogRange], options: SourceOptions, plan_again: PlanAgain) -> list[list[LogRange]]:
+    """Ranges by task, those of a partition together; one that is too large for a task is planned in smaller ones.
 
     A log that is small, or small because it is compressed, is cut up, too: nobody knows here how many cores there are.
     """
@@ -48,10 +49,19 @@ def as_tasks(
         size = min(size, max(total // least, _LEAST_BYTES))
     elif not options.is_range_fixed:
         size = min(size, max(total // USUAL_TASKS, LEAST_TASK_BYTES))
-    are_few = len(ranges) < (least or USUAL_TASKS)
-    if plan_again is not None and are_few and any(piece.size_bytes > size for piece in ranges):
-        ranges = plan_again(size)
+    if size < options.range_bytes:
+        ranges = list(_cut_up(ranges, size, plan_again))
     return list(_together(ranges, size))
+
+
+def _cut_up(ranges: Iterable[LogRange], range_bytes: int, plan_again: PlanAgain) -> Iterator[LogRange]:
+    """Those of partitions that have a larger one planned once more."""
+    for (topic, number), those in groupby(ranges, lambda piece: (piece.topic, piece.partition)):
+        pieces = list(those)
+        if any(piece.size_bytes > range_bytes for piece in pieces):
+            yield from plan_again(topic, number, range_bytes)
+        else:
+            yield from pieces
 
 
 def _together(ranges: Iterable[LogRange], range_bytes: int) -> Iterator[list[LogRange]]:

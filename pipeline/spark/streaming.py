@@ -51,16 +51,20 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a new query starts. Raises LogReadingError, OptionError."""
         found: Offsets = {}
         for partition in find_wanted(self._env, self._options):
-            put_offset(found, partition, self._initial(partition))
+            offset = self._initial(partition)
+            if offset is not None:
+                put_offset(found, partition, offset)
         return found
 
-    def _initial(self, partition: PartitionDirectory) -> int:
+    def _initial(self, partition: PartitionDirectory) -> int | None:
         for _ in range(MAX_TRIES):
             try:
                 view = look_at(self._env, partition, self._options.isolation)
                 return starting_offset(self._env, self._options, view, LATEST)
             except FileNotFoundError:
                 continue
+            except NoSuchLogError:
+                return None  # deleted meanwhile, or so new that it has no segment: then it is read from its start
         raise BusyDirectoryError(f"{partition.path} changed at each of {MAX_TRIES} looks")
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -135,15 +139,28 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Raises DataLossError, LogReadingError."""
         there = {(it.topic, it.partition): it for it in self._wanted()}
-        ranges: list[LogRange] = []
-        for topic, partitions in end.items():
-            for number, upto in partitions.items():
-                at = there.get((topic, int(number)))
-                ranges += self._ranges(topic, number, at, start.get(topic, {}).get(number), upto)
-        return [LogRanges(task) for task in as_tasks(ranges, self._options)]
 
-    def _ranges(
-        self, topic: str, number: str, at: PartitionDirectory | None, first: int | None, upto: int
+        def planned(topic: str, number: int, range_bytes: int) -> Sequence[LogRange]:
+            at, key = there.get((topic, number)), str(number)
+            first, upto = start.get(topic, {}).get(key), end[topic][key]
+            return self._ranges(topic, number, at, first, upto, range_bytes)
+
+        ranges = [
+            piece
+            for topic, partitions in end.items()
+            for number in partitions
+            for piece in planned(topic, int(number), self._options.range_bytes)
+        ]
+        return [LogRanges(task) for task in as_tasks(ranges, self._options, planned)]
+
+    def _ranges(  # noqa: PLR0917
+        self,
+        topic: str,
+        number: int,
+        at: PartitionDirectory | None,
+        first: int | None,
+        upto: int,
+        range_bytes: int,
     ) -> Sequence[LogRange]:
         """Those of one partition; one without a first offset has come since the last micro-batch."""
         if first is not None and first >= upto:
@@ -151,15 +168,18 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if at is None:
             lose(
                 self._options,
-                PartitionDirectory(topic, int(number), "?"),
+                PartitionDirectory(topic, number, "?"),
                 first or 0,
                 upto,
                 "the partition is gone",
             )
             return ()
         if first is None:
-            first = min(look_at(self._env, at, self._options.isolation).log_start_offset, upto)
-        return plan_between(self._env, self._options, at, first, upto, self._options.range_bytes)
+            try:
+                first = min(look_at(self._env, at, self._options.isolation).log_start_offset, upto)
+            except NoSuchLogError:
+                first = 0  # the partition is gone, as will be told
+        return plan_between(self._env, self._options, at, first, upto, range_bytes)
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Raises LogReadingError."""

@@ -14,7 +14,14 @@ from pipeline.log_reading.range_reader import Reading
 from pipeline.spark.filters import Wanted
 from pipeline.spark.offsets import Offsets, limited, merged
 from pipeline.spark.options import OptionError, parse_options
-from pipeline.spark.planning import LEAST_TASK_BYTES, USUAL_TASKS, as_tasks, plan_batch, plan_between
+from pipeline.spark.planning import (
+    LEAST_TASK_BYTES,
+    USUAL_TASKS,
+    PlanAgain,
+    as_tasks,
+    plan_batch,
+    plan_between,
+)
 from storage.checkpoints import LOG_START_OFFSET_CHECKPOINT, OffsetCheckpointFile
 from tests.pipeline.log_reading.reading import only_partition, rows_in
 from tests.storage.fault_env import FaultEnv
@@ -111,21 +118,51 @@ def test_as_many_tasks_as_are_asked_for(env: FaultEnv) -> None:
         assert planned[0][0].first_offset == 5
 
 
+def of_sizes(*sizes_mib: int) -> list[LogRange]:
+    """A partition of one range each."""
+    return [
+        LogRange("t", number, f"/t-{number}", 0, 10, size_bytes=size << 20)
+        for number, size in enumerate(sizes_mib)
+    ]
+
+
+def cutting(ranges: list[LogRange], asked: list[tuple[int, int]]) -> PlanAgain:
+    """Cuts a partition's range into as many as it is told, and notes that."""
+
+    def plan_again(_topic: str, number: int, range_bytes: int) -> list[LogRange]:
+        asked.append((number, range_bytes))
+        size = ranges[number].size_bytes
+        return [
+            ranges[number]._replace(size_bytes=min(range_bytes, size - at))
+            for at in range(0, size, range_bytes)
+        ]
+
+    return plan_again
+
+
 def test_small_logs_are_cut_up_too() -> None:
     """Unless it is said how large a task is."""
-    ranges = [LogRange("t", number, f"/t-{number}", 0, 10, size_bytes=6 << 20) for number in range(4)]
-    asked: list[int] = []
-
-    def plan_again(range_bytes: int) -> list[LogRange]:
-        asked.append(range_bytes)
-        return [piece._replace(size_bytes=3 << 20) for piece in ranges for _ in range(2)]
-
+    asked: list[tuple[int, int]] = []
+    ranges = of_sizes(8, 8, 8, 8)
+    plan_again = cutting(ranges, asked)
     assert len(as_tasks(ranges, parse_options({"path": "/x"}), plan_again)) == 8
-    assert asked == [LEAST_TASK_BYTES]
+    assert asked == [(number, LEAST_TASK_BYTES) for number in range(4)]
     assert len(as_tasks(ranges, parse_options({"path": "/x", "rangeBytes": "64m"}), plan_again)) == 1
-    large = [ranges[0]._replace(size_bytes=64 << 20)] * USUAL_TASKS
+    large = of_sizes(*[64] * USUAL_TASKS)
     assert as_tasks(large, parse_options({"path": "/x"}), plan_again) == [[piece] for piece in large]
-    assert asked == [LEAST_TASK_BYTES]
+    assert len(asked) == 4
+
+
+def test_one_large_partition_among_many_small_ones_is_cut_up() -> None:
+    """And the others are not looked at again."""
+    asked: list[tuple[int, int]] = []
+    ranges = of_sizes(*[1] * 10, 48, *[1] * 10)
+    found = as_tasks(ranges, parse_options({"path": "/x"}), cutting(ranges, asked))
+    assert asked == [(10, (68 << 20) // USUAL_TASKS)]
+    assert max(sum(piece.size_bytes for piece in task) for task in found) <= (68 << 20) // USUAL_TASKS
+    asked.clear()
+    options = parse_options({"path": "/x", "minPartitions": "21"})
+    assert len(as_tasks(ranges, options, cutting(ranges, asked))) >= 21
 
 
 def test_a_micro_batch(env: FaultEnv) -> None:

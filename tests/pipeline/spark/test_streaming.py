@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from pipeline.log_reading.errors import DataLossError
 from pipeline.spark.options import parse_options
+from tests.pipeline.log_reading.reading import rows_in
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import make_batch, new_log
 
@@ -49,3 +51,32 @@ def test_what_is_available_now_waits_for_nothing() -> None:
     limit = reader.getDefaultReadLimit()
     for _ in range(2):
         assert reader.latestOffset(at(0), limit) == at(2)
+
+
+def test_a_micro_batch_is_cut_into_as_many_tasks_as_are_asked_for() -> None:
+    env = FaultEnv()
+    log = new_log(env)
+    for _ in range(400):
+        log.append_as_leader(make_batch(b"v" * 800), 0)
+    assert len(reader_of(env).partitions(at(0), at(400))) == 1
+    tasks = reader_of(env, minPartitions="4").partitions(at(0), at(400))
+    assert len(tasks) >= 4
+    ranges = [piece for task in tasks for piece in task.ranges]
+    assert [row["offset"] for row in rows_in(env, ranges)] == list(range(400))
+
+
+def test_a_partition_that_has_no_segment_yet_is_read_from_its_start_later() -> None:
+    env = FaultEnv()
+    new_log(env).append_as_leader(make_batch(b"a"), 0)
+    env.mkdir("/logs/t-1")
+    assert reader_of(env).initialOffset() == at(1), "a stream starts at the end, and of t-1 it knows nothing"
+
+
+def test_a_partition_that_goes_before_its_first_micro_batch_is_lost() -> None:
+    env = FaultEnv()
+    new_log(env).append_as_leader(make_batch(b"a"), 0)
+    env.mkdir("/logs/t-1")
+    end = {"t": {"0": 1, "1": 3}}
+    with pytest.raises(DataLossError, match="offsets 0 to 2 of t-1 are gone: the partition is gone"):
+        reader_of(env).partitions(at(1), end)
+    assert reader_of(env, failOnDataLoss="false").partitions(at(1), end) == []
