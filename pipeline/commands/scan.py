@@ -88,6 +88,10 @@ def scan(
     """
     if limit is not None and table is not None:
         raise click.UsageError("--limit shows records and --table writes them: one of the two")
+    for time, offsets in (("since", "starting_offsets"), ("until", "ending_offsets")):
+        if given[time] is not None and given[offsets] is not None:
+            option = f"--{offsets.replace('_', '-')}"
+            raise click.UsageError(f"--{time} and {option} say the same thing twice: one of the two")
     with failures():
         for path in directories:
             if not os.path.isdir(path):

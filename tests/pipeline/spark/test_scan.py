@@ -1,0 +1,24 @@
+"""`barnabas pipeline scan`: what is wrong with a command line is said before Spark starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pipeline.commands.scan import scan
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["--limit", "3", "--table", "t"], "--limit shows records and --table writes them"),
+        (["--since", "2026-01-31", "--starting-offsets", "earliest"], "--since and --starting-offsets say"),
+        (["--until", "2026-01-31", "--ending-offsets", "latest"], "--until and --ending-offsets say"),
+    ],
+)
+def test_one_of_the_two(line: list[str], said: str, tmp_path: Path) -> None:
+    found = CliRunner().invoke(scan, [str(tmp_path), *line])
+    assert found.exit_code == 2
+    assert said in " ".join(found.output.split())
