@@ -9,7 +9,8 @@
 | timestamp-millis, timestamp-micros; local-timestamp-* | timestamp; timestamp without time zone |
 | uuid; time-millis, time-micros, timestamp-nanos | string; the number as it is |
 | one of these or null | the same: every column may be null |
-| any other union, recursion | string: JSON text |
+| any other union, recursion, a record without fields | string: JSON text |
+| null alone | string: always null |
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import io
 import json
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import fastavro
 import pyarrow as pa
@@ -41,6 +42,7 @@ _PRIMITIVES: Final[dict[str, pa.DataType]] = {
     "string": pa.string(),
     "enum": pa.string(),
     "fixed": pa.binary(),
+    "null": pa.string(),  # no file of a table holds a column that has no type
 }
 _LOGICAL: Final[dict[str, pa.DataType]] = {
     "date": pa.date32(),
@@ -52,20 +54,27 @@ _LOGICAL: Final[dict[str, pa.DataType]] = {
 _MAX_DECIMAL_DIGITS: Final = 38
 
 
+class Parsed(NamedTuple):
+    """A schema as fastavro wants it, and the types that have names, by these."""
+
+    schema: Any
+    named: Mapping[str, Any]
+
+
 def avro_decoder(
     schema: Texts, *, registry_framing: bool = False, writers: Mapping[int, Texts] | None = None
 ) -> Decoder:
     """Of each schema the last text is meant, and the others are what it refers to. SchemaError."""
     reader = parsed_schema(schema)
-    kind, convert = _Columns().column(reader)
+    kind, convert = _Columns(reader.named).column(reader.schema)
     if not registry_framing:
-        return Decoder(kind, lambda payload: convert(_read(payload, reader, reader)))
-    known = {schema_id: parsed_schema(texts) for schema_id, texts in (writers or {}).items()}
-    return Decoder(kind, partial(_decode_framed, known, reader, convert))
+        return Decoder(kind, lambda payload: convert(_read(payload, reader.schema, reader.schema)))
+    known = {schema_id: parsed_schema(texts).schema for schema_id, texts in (writers or {}).items()}
+    return Decoder(kind, partial(_decode_framed, known, reader.schema, convert))
 
 
-def parsed_schema(texts: Texts) -> Any:
-    """As fastavro wants it, with those logical types only that there are columns for. SchemaError."""
+def parsed_schema(texts: Texts) -> Parsed:
+    """With those logical types only that there are columns for. SchemaError."""
     named: dict[str, Any] = {}
     parsed = None
     try:
@@ -73,7 +82,18 @@ def parsed_schema(texts: Texts) -> Any:
             parsed = fastavro.parse_schema(_plain(json.loads(text)), named_schemas=named)
     except (ValueError, SchemaParseException, UnknownType, KeyError, TypeError) as error:
         raise SchemaError(f"this is no Avro schema: {error!r}") from error
-    return parsed
+    return Parsed(_with_names(parsed, named), named)
+
+
+def _with_names(schema: Any, named: Mapping[str, Any]) -> Any:
+    """A schema that fastavro reads with, where it is no record and what it refers to is in other texts."""
+    if isinstance(schema, list):
+        return [_with_names(one, named) for one in schema]
+    if isinstance(schema, str):
+        if schema not in named:
+            return schema
+        schema = named[schema]
+    return {**schema, "__fastavro_parsed": True, "__named_schemas": named}
 
 
 def _plain(schema: Any) -> Any:
@@ -116,8 +136,8 @@ def _read(payload: bytes, writer: Any, reader: Any) -> Any:
 class _Columns:
     """Types of Arrow for a schema that fastavro has parsed: named types are written out once and named afterwards."""
 
-    def __init__(self) -> None:
-        self._named: dict[str, Any] = {}
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
         self._open: list[str] = []
 
     def column(self, schema: Any) -> Column:
@@ -129,8 +149,6 @@ class _Columns:
         kind = schema["type"]
         if isinstance(kind, (dict, list)):
             return self.column(kind)
-        if kind == "record" or "name" in schema:
-            self._named[schema["name"]] = schema
         if schema.get("logicalType") in _LOGICAL:
             return _LOGICAL[schema["logicalType"]], as_is
         if _is_decimal(schema):
@@ -147,8 +165,6 @@ class _Columns:
             case "map":
                 item, convert = self.column(schema["values"])
                 return pa.map_(pa.string(), item), map_items(convert)
-            case "null":
-                return pa.null(), as_is
         return self._by_name(kind)
 
     def _by_name(self, name: str) -> Column:

@@ -30,7 +30,9 @@ def decoder_of(spec: DecodingSpec) -> Decoder:
         case "protobuf":
             from pipeline.decoding.protobuf_values import protobuf_decoder
 
-            return protobuf_decoder(spec.schema, spec.message, registry_framing=spec.registry_framing)
+            return protobuf_decoder(
+                spec.schema, spec.message, registry_framing=spec.registry_framing, writers=spec.writers
+            )
 
 
 @lru_cache(maxsize=8)

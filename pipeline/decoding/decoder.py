@@ -36,7 +36,9 @@ def _not_in_json(value: Any) -> str:
 
 
 def structure(columns: Mapping[str, tuple[pa.DataType, Convert]]) -> tuple[pa.DataType, Convert]:
-    """A struct of these columns, made of a mapping; what is not there is null."""
+    """A struct of these columns, made of a mapping; what is not there is null. Without columns it is JSON text."""
+    if not columns:
+        return pa.string(), json_text  # no file of a table holds a struct of nothing
     converts = [(name, convert) for name, (_, convert) in columns.items()]
 
     def convert_all(value: Mapping[str, Any]) -> dict[str, Any]:

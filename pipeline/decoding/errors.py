@@ -17,5 +17,5 @@ class SchemaError(ValueError):
     """A schema cannot be used: it is no schema, or has no columns that would hold its values."""
 
 
-class RegistryError(Exception):
+class RegistryError(OSError):
     """The schema registry did not answer as a registry does. Nothing is known then, so nothing may be decided."""

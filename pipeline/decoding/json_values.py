@@ -81,7 +81,7 @@ class _Columns:
             return self._referred(schema["$ref"])
         choices = schema.get("oneOf") or schema.get("anyOf")
         if choices:
-            return self._only([one for one in choices if one != {"type": "null"}])
+            return self._only([one for one in choices if not _is_null(one)])
         kinds = schema.get("type", _kinds_of(schema.get("enum", [])))
         kinds = [kinds] if isinstance(kinds, str) else [kind for kind in kinds if kind != "null"]
         return self._typed(kinds[0], schema) if len(kinds) == 1 else _JSON_TEXT
@@ -129,6 +129,11 @@ class _Columns:
             found = found[key]
         checked: JsonSchema = found
         return checked
+
+
+def _is_null(schema: JsonSchema) -> bool:
+    """Whatever else it says, a title perhaps."""
+    return isinstance(schema, Mapping) and schema.get("type") == "null"
 
 
 def _kinds_of(values: list[object]) -> list[str]:

@@ -8,7 +8,7 @@
 | enum | string: its name, or its number where the schema has none |
 | message, repeated, map | struct, array, map |
 | google.protobuf.Timestamp | timestamp |
-| recursion | string: JSON text |
+| recursion, a message without fields | string: JSON text |
 
 A field that can be absent (optional, in a oneof, a message) is null then; others have Protobuf's default. What the
 schema does not know is left out: Protobuf means it so, which also means that much garbage is a valid message.
@@ -17,7 +17,9 @@ schema does not know is left out: Protobuf means it so, which also means that mu
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+import importlib
+import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
 from functools import partial
 from typing import Any, Final
@@ -27,11 +29,12 @@ from google.protobuf import descriptor_pb2, descriptor_pool, json_format, messag
 from google.protobuf.message import DecodeError
 
 from pipeline.decoding.decoder import Convert, Decoder, as_is, map_items, sequence
-from pipeline.decoding.errors import MalformedValueError, SchemaError
+from pipeline.decoding.errors import MalformedValueError, SchemaError, UnknownSchemaError
 from pipeline.decoding.wire_format import split, split_indexes
 
 Column = tuple[pa.DataType, Convert]
 _TIMESTAMP: Final = "google.protobuf.Timestamp"
+_OF_GOOGLE: Final = re.compile(r"google/(protobuf|type)/\w+\.proto")
 _UINT64: Final[Column] = (pa.decimal128(20), as_is)
 _FD: Final = descriptor_pb2.FieldDescriptorProto
 _SCALARS: Final[dict[int, Column]] = {
@@ -64,23 +67,61 @@ def files_of_descriptor_set(data: bytes) -> tuple[str, ...]:
     return tuple(base64.b64encode(file.SerializeToString()).decode() for file in found.file)
 
 
-def protobuf_decoder(files: tuple[str, ...], message: str, *, registry_framing: bool = False) -> Decoder:
+def named_file(text: str, name: str) -> str:
+    """A registry's file by the name that others import it by, which is not always the one in the file. SchemaError."""
+    file = _file(text)
+    file.name = name
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+def _file(text: str) -> Any:
+    try:
+        return descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text))
+    except (ValueError, DecodeError) as error:
+        raise SchemaError(f"this is no Protobuf file descriptor in base64: {text[:100]!r}") from error
+
+
+def protobuf_decoder(
+    files: tuple[str, ...],
+    message: str,
+    *,
+    registry_framing: bool = False,
+    writers: Mapping[int, tuple[str, ...]] | None = None,
+) -> Decoder:
     """For the message of that full name; without a name the only one of the last file. SchemaError."""
+    parsed = [_file(text) for text in files]
+    name = message or _only_message(parsed[-1])
     pool = descriptor_pool.DescriptorPool()
     try:
-        for text in files:
-            pool.AddSerializedFile(base64.b64decode(text))
-        last = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(files[-1]))
-        descriptor = pool.FindMessageTypeByName(message or _only_message(last))
-    except (KeyError, TypeError, ValueError, DecodeError) as error:
-        raise SchemaError(
-            f"there is no message {message or 'at all'} in these descriptors: {error}"
-        ) from error
+        _add_known(pool, parsed)
+        for file in parsed:
+            pool.Add(file)
+        descriptor = pool.FindMessageTypeByName(name)
+    except KeyError as error:
+        raise SchemaError(f"there is no message {name} in these descriptors: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise SchemaError(f"these descriptors do not make a whole: {error}") from error
     kind, convert = _Columns().message(descriptor)
     parse = message_factory.GetMessageClass(descriptor).FromString
     if registry_framing:
-        return Decoder(kind, partial(_decode_framed, _indexes(descriptor), parse, convert))
+        known = {schema_id: _messages(_file(texts[-1])) for schema_id, texts in (writers or {}).items()}
+        return Decoder(kind, partial(_decode_framed, known, descriptor.full_name, parse, convert))
     return Decoder(kind, partial(_decode, parse, convert))
+
+
+def _add_known(pool: Any, files: Sequence[Any]) -> None:
+    """What Google's packages have of the files that these import: a registry leaves such files out."""
+    own = {file.name for file in files}
+    for name in sorted({name for file in files for name in file.dependency} - own):
+        if not _OF_GOOGLE.fullmatch(name):
+            continue
+        try:
+            module = importlib.import_module(f"{name.removesuffix('.proto').replace('/', '.')}_pb2")
+        except ImportError:
+            continue  # the pool says which file it misses
+        known = descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+        _add_known(pool, [known])
+        pool.Add(known)
 
 
 def _only_message(file: descriptor_pb2.FileDescriptorProto) -> str:
@@ -92,13 +133,17 @@ def _only_message(file: descriptor_pb2.FileDescriptorProto) -> str:
     return f"{file.package}.{names[0]}" if file.package else names[0]
 
 
-def _indexes(descriptor: Any) -> list[int]:
-    """The path to a message within its file."""
-    parent = descriptor.containing_type
-    if parent is None:
-        around = descriptor_pb2.FileDescriptorProto.FromString(descriptor.file.serialized_pb).message_type
-        return [[one.name for one in around].index(descriptor.name)]
-    return [*_indexes(parent), [one.name for one in parent.nested_types].index(descriptor.name)]
+def _messages(file: Any) -> dict[tuple[int, ...], str]:
+    """The full names of a file's messages, by the paths of indexes that lead to them."""
+    found: dict[tuple[int, ...], str] = {}
+
+    def add(messages: Sequence[Any], path: tuple[int, ...], scope: str) -> None:
+        for index, one in enumerate(messages):
+            found[*path, index] = f"{scope}{one.name}"
+            add(one.nested_type, (*path, index), f"{scope}{one.name}.")
+
+    add(file.message_type, (), f"{file.package}." if file.package else "")
+    return found
 
 
 def _decode(parse: Callable[[bytes], Any], convert: Convert, payload: bytes) -> object:
@@ -109,11 +154,21 @@ def _decode(parse: Callable[[bytes], Any], convert: Convert, payload: bytes) -> 
 
 
 def _decode_framed(
-    expected: list[int], parse: Callable[[bytes], Any], convert: Convert, value: bytes
+    known: Mapping[int, Mapping[tuple[int, ...], str]],
+    expected: str,
+    parse: Callable[[bytes], Any],
+    convert: Convert,
+    value: bytes,
 ) -> object:
-    indexes, payload = split_indexes(split(value)[1])
-    if indexes != expected:
-        raise MalformedValueError(f"another message of its file: its indexes are {indexes}, not {expected}")
+    schema_id, rest = split(value)
+    if schema_id not in known:
+        raise UnknownSchemaError(schema_id)
+    indexes, payload = split_indexes(rest)
+    found = known[schema_id].get(tuple(indexes))
+    if found != expected:
+        raise MalformedValueError(
+            f"its indexes {indexes} are those of {found or 'no message'} in the schema {schema_id}, not of {expected}"
+        )
     return _decode(parse, convert, payload)
 
 
@@ -134,6 +189,8 @@ class _Columns:
             columns = [(field, *self._field(field)) for field in descriptor.fields]
         finally:
             self._open.pop()
+        if not columns:
+            return pa.string(), _to_json  # no file of a table holds a struct of nothing
         getters = [(field.name, field.has_presence, convert) for field, _, convert in columns]
         return pa.struct([(field.name, kind) for field, kind, _ in columns]), partial(_to_dict, getters)
 

@@ -20,7 +20,8 @@ from pipeline.decoding.errors import RegistryError, SchemaError
 from pipeline.decoding.spec import ValueFormat
 
 TIMEOUT_S: Final = 10.0
-_NOT_FOUND: Final = 404
+_NOT_FOUND: Final = (40401, 40402, 40403)
+"""Of a subject, a version, a schema, in the body of a 404. Proxies and wrong addresses answer 404, too."""
 _MAX_REFERENCES: Final = 200
 _FORMATS: Final[dict[str, ValueFormat]] = {"AVRO": "avro", "JSON": "json", "PROTOBUF": "protobuf"}
 Get = Callable[[str], Any]
@@ -83,7 +84,17 @@ class Registry:
                 raise SchemaError(f"the schema refers to more than {_MAX_REFERENCES} others")
             found = self._version(reference["subject"], reference["version"])
             self._collect(found, texts)
-            texts[name] = found["schema"]
+            texts[name] = _imported(name, found)
+
+
+def _imported(name: str, answer: Mapping[str, Any]) -> str:
+    """The text of a schema that others refer to by that name."""
+    text = str(answer["schema"])
+    if answer.get("schemaType") != "PROTOBUF":
+        return text
+    from pipeline.decoding.protobuf_values import named_file
+
+    return named_file(text, name)
 
 
 class HttpGet:
@@ -103,15 +114,24 @@ class HttpGet:
         self._timeout_s = timeout_s
 
     def __call__(self, path: str) -> Any:
-        """LookupError for 404; RegistryError for whatever else is no answer."""
+        """LookupError where the registry says that it has nothing; RegistryError for whatever else is no answer."""
         url = self._base.rstrip("/") + path
         request = urllib.request.Request(url, headers=self._headers)
         try:
             with urllib.request.urlopen(request, timeout=self._timeout_s) as response:
                 return json.load(response)
         except urllib.error.HTTPError as error:
-            if error.code == _NOT_FOUND:
+            if _says_not_found(error):
                 raise LookupError(path) from error
             raise RegistryError(f"{url} answers {error.code} {error.reason}") from error
         except (OSError, ValueError) as error:
             raise RegistryError(f"{url} does not answer: {error}") from error
+
+
+def _says_not_found(error: urllib.error.HTTPError) -> bool:
+    with error:
+        try:
+            answer = json.load(error)
+        except (OSError, ValueError):
+            return False
+    return isinstance(answer, Mapping) and answer.get("error_code") in _NOT_FOUND

@@ -19,7 +19,7 @@ class DecodingSpec:
     `schema` is the one that the columns have: texts of which the last is meant and the others are what it refers to.
     They are JSON Schema (one text), Avro, or for Protobuf the FileDescriptorProtos in base64, with the full name of
     the message in `message`. With `registry_framing` a value begins as `wire_format` says. `writers` has, by id, the
-    Avro schemas that values were written with.
+    schemas that values were written with, for Avro and Protobuf: the latter's message indexes count in that schema.
     """
 
     value_format: ValueFormat
@@ -27,11 +27,6 @@ class DecodingSpec:
     message: str = ""
     registry_framing: bool = False
     writers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def needs_writers(self) -> bool:
-        """True where a value cannot be read without the schema that it was written with."""
-        return self.registry_framing and self.value_format == "avro"
 
     def with_writers(self, writers: Mapping[int, tuple[str, ...]]) -> DecodingSpec:
         """The same, knowing more."""

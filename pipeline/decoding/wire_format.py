@@ -32,6 +32,8 @@ def split(value: bytes) -> tuple[int, bytes]:
         raise MalformedValueError(
             f"the first byte is {magic}, and in the registry's wire format it is {MAGIC}"
         )
+    if schema_id < 0:
+        raise MalformedValueError(f"the schema's id is {schema_id}, and no registry has one below 0")
     return schema_id, value[HEADER_BYTES:]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -28,7 +29,9 @@ WRITERS = {7: samples.json_text(samples.ORDER_AVRO)}
 FRAMED = [
     DecodingSpec("json", JSON.schema, registry_framing=True),
     DecodingSpec("avro", AVRO.schema, registry_framing=True, writers=WRITERS),
-    DecodingSpec("protobuf", PROTOBUF.schema, "shop.Order", registry_framing=True),
+    DecodingSpec(
+        "protobuf", PROTOBUF.schema, "shop.Order", registry_framing=True, writers={7: PROTOBUF.schema}
+    ),
 ]
 ORDER: dict[str, Any] = {
     "id": 3,
@@ -136,9 +139,73 @@ def test_avro_that_ends_early_or_late_is_malformed() -> None:
     assert "1 bytes are left over" in detail_of(AVRO, whole + b"\0")
 
 
-def test_an_id_that_nobody_knows_is_told_with_the_row() -> None:
-    (row,) = decoded(FRAMED[1], join(8, b""))
+@pytest.mark.parametrize("spec", FRAMED[1:], ids=lambda spec: str(spec.value_format))
+def test_an_id_that_nobody_knows_is_told_with_the_row(spec: DecodingSpec) -> None:
+    (row,) = decoded(spec, join(8, b"\0"))
     assert (row["reason"], row["schema_id"]) == ("unknown schema", 8)
+
+
+def test_avro_that_refers_to_other_schemas() -> None:
+    line = {
+        "type": "record",
+        "name": "Line",
+        "namespace": "shop",
+        "fields": [{"name": "sku", "type": "string"}],
+    }
+    lines = {"type": "array", "items": "shop.Line"}
+    order = {"type": "record", "name": "Order", "fields": [{"name": "lines", "type": lines}]}
+    value = samples.avro_bytes(
+        {**order, "fields": [{"name": "lines", "type": {**lines, "items": line}}]}, ORDER_LINES
+    )
+    texts = (json.dumps(line), json.dumps(order))
+    assert data_of(DecodingSpec("avro", texts), value) == ORDER_LINES
+    framed = DecodingSpec("avro", texts, registry_framing=True, writers={7: texts})
+    assert data_of(framed, join(7, value)) == ORDER_LINES
+
+
+ORDER_LINES = {"lines": [{"sku": "x"}, {"sku": "y"}]}
+
+
+@pytest.mark.parametrize(
+    ("last", "inlined", "value", "expected"),
+    [
+        (["null", "Line"], ["null", "{}"], {"sku": "x"}, {"sku": "x"}),
+        (["Line", "string"], ["{}", "string"], {"sku": "x"}, '{"sku": "x"}'),
+        (
+            {"type": "map", "values": "Line"},
+            {"type": "map", "values": "{}"},
+            {"a": {"sku": "x"}},
+            [("a", {"sku": "x"})],
+        ),
+        ("Line", "{}", {"sku": "x"}, {"sku": "x"}),
+    ],
+)
+def test_avro_that_is_no_record_and_refers_to_one(last: Any, inlined: Any, value: Any, expected: Any) -> None:
+    """Topics with values of several types have such a union as their schema."""
+    line = {"type": "record", "name": "Line", "fields": [{"name": "sku", "type": "string"}]}
+    whole = json.loads(json.dumps(inlined).replace('"{}"', json.dumps(line)))
+    spec = DecodingSpec("avro", (json.dumps(line), json.dumps(last)))
+    assert data_of(spec, samples.avro_bytes(whole, value)) == expected
+
+
+def test_avro_of_nothing_has_columns_that_a_file_holds() -> None:
+    empty = {"type": "record", "name": "Empty", "fields": []}
+    fields = [{"name": "none", "type": "null"}, {"name": "empty", "type": empty}]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    spec = DecodingSpec("avro", samples.json_text(schema))
+    assert decoder_of(spec).type == pa.struct([("none", pa.string()), ("empty", pa.string())])
+    assert data_of(spec, samples.avro_bytes(schema, {"none": None, "empty": {}})) == {
+        "none": None,
+        "empty": "{}",
+    }
+
+
+def test_json_that_may_be_null_has_the_column_of_what_it_is_otherwise() -> None:
+    """As Confluent's serializer of Java objects describes each of their fields."""
+    absent = {"type": "null", "title": "Not included"}
+    schema = {"type": "object", "properties": {"a": {"oneOf": [absent, {"type": "integer"}]}}}
+    spec = DecodingSpec("json", samples.json_text(schema))
+    assert [data_of(spec, value) for value in (b'{"a": 1}', b'{"a": null}')] == [{"a": 1}, {"a": None}]
 
 
 def test_protobuf_has_a_column_for_each_field() -> None:
@@ -164,8 +231,46 @@ def test_protobuf_has_a_column_for_each_field() -> None:
 def test_protobuf_of_another_message_is_malformed() -> None:
     framed = FRAMED[2]
     payload = samples.order_class()(id=5).SerializeToString()
-    assert data_of(framed, join(1, join_indexes([1], payload)))["id"] == 5
-    assert "its indexes are [0], not [1]" in detail_of(framed, join(1, join_indexes([0], payload)))
+    assert data_of(framed, join(7, join_indexes([1], payload)))["id"] == 5
+    detail = detail_of(framed, join(7, join_indexes([0], payload)))
+    assert detail == "its indexes [0] are those of shop.Other in the schema 7, not of shop.Order"
+    assert "[1, 9] are those of no message" in detail_of(framed, join(7, join_indexes([1, 9], payload)))
+
+
+def test_protobuf_indexes_count_in_the_file_that_the_value_was_written_with() -> None:
+    """There the message was the first, and what is the second there is another one."""
+    older = samples.order_file()
+    older.message_type.reverse()
+    texts = (*samples.texts()[:-1], base64.b64encode(older.SerializeToString()).decode())
+    spec = DecodingSpec("protobuf", PROTOBUF.schema, "shop.Order", registry_framing=True, writers={3: texts})
+    payload = samples.order_class()(id=5).SerializeToString()
+    assert data_of(spec, join(3, join_indexes([0], payload)))["id"] == 5
+    assert "shop.Other" in detail_of(spec, join(3, join_indexes([1], payload)))
+
+
+def test_a_message_within_a_message() -> None:
+    spec = DecodingSpec(
+        "protobuf", PROTOBUF.schema, "shop.Order.Line", registry_framing=True, writers={7: PROTOBUF.schema}
+    )
+    payload = samples.order_class("shop.Order.Line")(sku="x").SerializeToString()
+    assert data_of(spec, join(7, join_indexes([1, 0], payload))) == {"sku": "x"}
+
+
+def test_protobuf_without_the_files_that_everybody_has() -> None:
+    """A registry has what was registered, and nobody registers google/protobuf/timestamp.proto."""
+    spec = DecodingSpec("protobuf", samples.texts()[-1:], "shop.Order")
+    assert data_of(spec, samples.order_class()(id=5).SerializeToString())["id"] == 5
+    foreign = samples.order_file()
+    foreign.dependency.append("confluent/meta.proto")
+    with pytest.raises(SchemaError, match=r"do not make a whole: .*confluent/meta\.proto"):
+        decoder_of(
+            DecodingSpec("protobuf", (base64.b64encode(foreign.SerializeToString()).decode(),), "shop.Order")
+        )
+
+
+def test_protobuf_of_nothing_has_a_column_that_a_file_holds() -> None:
+    spec = DecodingSpec("protobuf", samples.texts(), "shop.Other")
+    assert (decoder_of(spec).type, data_of(spec, b"")) == (pa.string(), "{}")
 
 
 @pytest.mark.parametrize("spec", FRAMED, ids=lambda spec: str(spec.value_format))
@@ -193,6 +298,7 @@ def test_any_bytes_are_decoded_or_have_a_reason(spec: DecodingSpec, values: list
         DecodingSpec("avro", ('{"type": "record", "name": "x", "fields": [{"name": "a", "type": "none"}]}',)),
         DecodingSpec("protobuf", samples.texts(), "shop.Nothing"),
         DecodingSpec("protobuf", samples.texts()),
+        DecodingSpec("protobuf", ("syntax = proto3;",), "x"),
     ],
 )
 def test_a_schema_that_cannot_be_used_is_refused(spec: DecodingSpec) -> None:

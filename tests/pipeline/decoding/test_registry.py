@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import pytest
+from google.protobuf import descriptor_pb2
 
+from pipeline.decoding.column import decoder_of
 from pipeline.decoding.errors import RegistryError, SchemaError
 from pipeline.decoding.registry import HttpGet, Registry
 from pipeline.decoding.sources import spec_of_subject
+from pipeline.decoding.spec import DecodingSpec
 
 ORDER = {"schema": '{"type": "record", "name": "Order", "fields": [{"name": "line", "type": "Line"}]}'}
 LINE = {"schema": '{"type": "record", "name": "Line", "fields": []}'}
@@ -61,6 +64,34 @@ def test_what_a_schema_refers_to_comes_in_front_of_it() -> None:
         registry.latest("x-value")
 
 
+def test_what_protobuf_imports_has_the_name_that_it_is_imported_by() -> None:
+    """The registry's own file descriptors have another one, which is the same for all of them."""
+    line = descriptor_pb2.FileDescriptorProto(name="default", package="shop", syntax="proto3")
+    line.message_type.add(name="Line").field.add(name="sku", number=1, type=9, label=1)
+    order = descriptor_pb2.FileDescriptorProto(
+        name="default", syntax="proto3", dependency=["shop/line.proto"]
+    )
+    order.message_type.add(name="Order").field.add(
+        name="line", number=1, type=11, type_name=".shop.Line", label=1
+    )
+    found = {
+        "schemaType": "PROTOBUF",
+        "schema": base64.b64encode(order.SerializeToString()).decode(),
+        "references": [{"name": "shop/line.proto", "subject": "line", "version": 1}],
+    }
+    answers = {
+        "/schemas/ids/1?format=serialized": found,
+        "/subjects/line/versions/1?format=serialized": {
+            "schemaType": "PROTOBUF",
+            "schema": base64.b64encode(line.SerializeToString()).decode(),
+        },
+    }
+    registered = Registry("", get=Answers(answers)).by_id(1)
+    assert registered is not None
+    decoder = decoder_of(DecodingSpec("protobuf", registered.texts))
+    assert decoder.decode(b"\x0a\x03\x0a\x01x") == {"line": {"sku": "x"}}
+
+
 def test_an_answer_without_a_schema_is_none() -> None:
     registry = Registry(
         "", get=Answers({"/schemas/ids/1?format=serialized": {"schemaType": "XML", "schema": ""}})
@@ -70,15 +101,19 @@ def test_an_answer_without_a_schema_is_none() -> None:
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """200, 404, 500, and 200 that is no JSON."""
+    """200, 404 of a registry and of others, 500, and 200 that is no JSON."""
 
     seen: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
         self.seen.append(self.headers.get("Authorization", ""))
-        status = int(self.path.split("/")[-1])
-        body = b"<html>" if status == 201 else json.dumps({"status": status}).encode()
-        self.send_response(status)
+        status, _, code = self.path.split("/")[-1].partition("-")
+        body = (
+            b"<html>"
+            if status == "201"
+            else json.dumps({"status": int(status), "error_code": int(code or 0)}).encode()
+        )
+        self.send_response(int(status))
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -100,10 +135,14 @@ def address() -> Iterator[str]:
 
 def test_over_http(address: str) -> None:
     get = HttpGet(f"http://us%40er:p@{address}/base")
-    assert get("/200") == {"status": 200}
+    assert get("/200")["status"] == 200
     assert Handler.seen[-1] == "Basic " + base64.b64encode(b"us@er:p").decode()
-    with pytest.raises(LookupError):
-        get("/404")
+    for code in (40401, 40402, 40403):
+        with pytest.raises(LookupError):
+            get(f"/404-{code}")
+    for code in (404, 0):  # there is no such path, or it is no registry: it says nothing of the id
+        with pytest.raises(RegistryError, match="answers 404"):
+            get(f"/404-{code}")
     with pytest.raises(RegistryError, match="answers 500"):
         get("/500")
     with pytest.raises(RegistryError, match="does not answer"):

@@ -30,3 +30,8 @@ def test_worked_examples() -> None:
 def test_indexes_that_are_none(value: str) -> None:
     with pytest.raises(MalformedValueError):
         split_indexes(bytes.fromhex(value))
+
+
+def test_no_registry_has_an_id_below_0() -> None:
+    with pytest.raises(MalformedValueError, match="the schema's id is -1"):
+        split(bytes.fromhex("00ffffffff"))
