@@ -6,8 +6,9 @@ done when both have it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from pipeline.decoding.column import UNKNOWN_SCHEMA, decoder_of
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pipeline.ingest.tables import Table
 
 MAX_LOOKUPS: Final = 100
-"""Ids that the registry is asked for in one batch, the lowest: garbage behind a zero byte names any number."""
+"""Ids that the registry is asked for at a time, the lowest: garbage behind a zero byte names any number."""
 
 
 class SchemaSource(Protocol):
@@ -39,8 +40,8 @@ class Counts(NamedTuple):
 
     quarantined: Counter[str]
     """Records by reason."""
-    unknown: frozenset[int]
-    """Schema ids that nobody knew."""
+    unknown: tuple[int, ...]
+    """Schema ids that nobody knew, the lowest `MAX_LOOKUPS`."""
     newest: dict[str, int]
     """Epoch ms for each partition of a topic, without what lies in the future."""
 
@@ -71,13 +72,15 @@ class Batches:
         """Everything of a batch, as often as need be."""
         if self._table.has(batch_id):
             return  # the table is last: the quarantine has it too, and the topic may not have the records any more
-        if self._decoding is None and self._options.late_after_s is None:
+        is_in_quarantine = self._quarantine.has(batch_id)
+        written = self._ledger.rules(batch_id)
+        if written is None and self._decoding is None and self._options.late_after_s is None:
             nothing_wrong = rows.decoded(batch, None)
             self._table.append(rows.table_rows(nothing_wrong, self._options), batch_id)
             return
-        found, counts = self._told_apart(batch, batch_id)
+        found, counts = self._told_apart(batch, batch_id, written)
         try:
-            if counts.quarantined:
+            if counts.quarantined and not is_in_quarantine:
                 self._quarantine.append(rows.quarantine_rows(found, self._options), batch_id)
             self._table.append(rows.table_rows(found, self._options), batch_id)
         finally:
@@ -85,16 +88,13 @@ class Batches:
         self.quarantined += counts.quarantined
         self.on_quarantined(counts.quarantined)
 
-    def _told_apart(self, batch: DataFrame, batch_id: int) -> tuple[DataFrame, Counts]:
+    def _told_apart(self, batch: DataFrame, batch_id: int, written: Rules | None) -> tuple[DataFrame, Counts]:
         """The batch with its reasons, kept by Spark for the two tables; the rules are written down when it returns."""
-        written = self._ledger.rules(batch_id)
-        rules = written or self._new_rules(batch_id)
+        rules = written or self._new_rules()
         while True:
-            found = rows.timed(
-                rows.decoded(batch, rules.decoding), self._options, rules.times_before
-            ).persist()
+            found = rows.timed(rows.decoded(batch, rules.decoding), rules).persist()
             try:
-                counts = counts_of(found)
+                counts = counts_of(found, rules.future_after_s)
                 if written is not None:
                     return found, counts
                 learnt = self._learnt(counts.unknown)
@@ -106,22 +106,26 @@ class Batches:
             found.unpersist()
             assert rules.decoding is not None
             self._decoding = rules.decoding.with_writers(learnt)
-            rules = Rules(self._decoding, (), rules.times_before)
-        after = newer(rules.times_before, counts.newest)
+            rules = dataclasses.replace(rules, decoding=self._decoding)
+        times_after = newer(rules.times_before, counts.newest)
         self._ledger.write(
-            batch_id, Rules(rules.decoding, tuple(sorted(counts.unknown)), rules.times_before, after)
+            batch_id, dataclasses.replace(rules, unknown=counts.unknown, times_after=times_after)
         )
         return found, counts
 
-    def _new_rules(self, batch_id: int) -> Rules:
-        before = self._ledger.rules(batch_id - 1) if batch_id else None
-        return Rules(self._decoding, (), before.times_after if before else {})
+    def _new_rules(self) -> Rules:
+        before = self._ledger.latest()  # not always of the batch before: some are not told apart
+        return Rules(
+            self._decoding,
+            times_before=before.times_after if before else {},
+            late_after_s=self._options.late_after_s,
+            future_after_s=self._options.future_after_s,
+        )
 
-    def _learnt(self, unknown: frozenset[int]) -> Mapping[int, tuple[str, ...]]:
+    def _learnt(self, unknown: Sequence[int]) -> Mapping[int, tuple[str, ...]]:
         if self._registry is None or self._decoding is None:
             return {}
-        asked = sorted(unknown)[:MAX_LOOKUPS]
-        answers = {schema_id: self._registry.by_id(schema_id) for schema_id in asked}
+        answers = {schema_id: self._registry.by_id(schema_id) for schema_id in unknown}
         return {
             schema_id: answer.texts
             for schema_id, answer in answers.items()
@@ -138,18 +142,18 @@ def _is_usable(decoding: DecodingSpec, schema_id: int, answer: Registered) -> bo
     return answer.value_format == decoding.value_format
 
 
-def counts_of(found: DataFrame) -> Counts:
+def counts_of(found: DataFrame, future_after_s: float) -> Counts:
     """Runs the batch as far as the counts."""
-    counts = Counts(Counter(), frozenset(), {})
-    unknown = set()
-    for row in rows.counted(found).collect():
+    counts = Counts(Counter(), (), {})
+    for row in rows.counted(found, future_after_s).collect():
         if row.reason is not None:
             counts.quarantined[row.reason] += row["rows"]
-        if row.reason == UNKNOWN_SCHEMA:
-            unknown.add(row.schema_id)
-        if row.reason != rows.FUTURE and row.newest is not None and row.newest >= 0:
+        if row.newest is not None and row.newest >= 0:
             counts.newest[row.source] = max(row.newest, counts.newest.get(row.source, row.newest))
-    return counts._replace(unknown=frozenset(unknown))
+    if not counts.quarantined[UNKNOWN_SCHEMA]:
+        return counts
+    unknown = tuple(row.schema_id for row in rows.unknown_ids(found, MAX_LOOKUPS).collect())
+    return counts._replace(unknown=unknown)
 
 
 def newer(before: Mapping[str, int], found: Mapping[str, int]) -> dict[str, int]:

@@ -36,6 +36,9 @@ class Files(Protocol):
     def remove(self, path: str) -> None:
         """A file, or a directory with all that is in it; nothing where there is none."""
 
+    def for_spark(self, path: str) -> str:
+        """The path with its scheme: without one Spark looks where `fs.defaultFS` says."""
+
 
 def join(*parts: str) -> str:
     """A path or URI of its parts."""
@@ -44,7 +47,7 @@ def join(*parts: str) -> str:
 
 def hidden(path: str) -> bool:
     """True where Spark, and every other reader of tables, looks away."""
-    return any(name[0] in "._" for name in path.split("/"))
+    return any(name[:1] in ("_", ".") for name in path.split("/"))
 
 
 class LocalFiles:
@@ -68,6 +71,7 @@ class LocalFiles:
                 file.flush()
                 os.fsync(file.fileno())
             os.link(temporary, target)
+            _sync_directory(target.parent)
         except FileExistsError:
             return False
         finally:
@@ -102,6 +106,19 @@ class LocalFiles:
             shutil.rmtree(path, ignore_errors=True)
         else:
             Path(path).unlink(missing_ok=True)
+
+    def for_spark(self, path: str) -> str:
+        """With the scheme of local files."""
+        return f"file://{path}"
+
+
+def _sync_directory(path: Path) -> None:
+    """A name outlasts a power failure only when its directory is synced too."""
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 class HadoopFiles:
@@ -161,6 +178,8 @@ class HadoopFiles:
 
     def tree(self, directory: str) -> list[str]:
         """Files below a directory."""
+        if not self._fs.exists(self._path(directory)):
+            return []
         root = str(self._fs.makeQualified(self._path(directory)))
         found = []
         files = self._fs.listFiles(self._path(directory), True)
@@ -171,6 +190,10 @@ class HadoopFiles:
     def remove(self, path: str) -> None:
         """A file or a directory."""
         self._fs.delete(self._path(path), True)
+
+    def for_spark(self, path: str) -> str:
+        """They are URIs already."""
+        return path
 
 
 def located(spark: SparkSession, path: str) -> tuple[Files, str]:

@@ -11,11 +11,11 @@ from pipeline.decoding.registry import Registry
 from pipeline.decoding.sources import spec_of_file, spec_of_subject
 from pipeline.ingest.batches import Batches
 from pipeline.ingest.files import located
-from pipeline.ingest.ledger import Ledger
+from pipeline.ingest.ledger import Ledger, Rules
 from pipeline.ingest.options import IngestOptions, Trigger, starting_offsets
 from pipeline.ingest.progress import BatchProgress, Progress, listener
 from pipeline.ingest.rows import BATCH_TIME, partition_columns
-from pipeline.ingest.tables import DeltaTable, ParquetTable, Table, claim
+from pipeline.ingest.tables import DeltaTable, ParquetTable, claim
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,25 +95,39 @@ def batches_of(spark: SparkSession, options: IngestOptions) -> Batches:
     decoding = _decoding(options, registry)
     checkpoint_files, checkpoint = located(spark, options.checkpoint)
     ledger = Ledger(checkpoint_files, checkpoint)
+    # Full paths: a relative one is another table's in another directory.
+    table, quarantine = located(spark, options.table), located(spark, options.quarantine_table)
     ingest_id = ledger.identity(
         {
-            "table": options.table,
-            "quarantine": options.quarantine_table,
+            "table": table[1],
+            "quarantine": quarantine[1],
             "table_format": options.table_format,
-            "topics": list(options.topics) or options.topic_pattern,
+            "topics": sorted(options.topics) or options.topic_pattern,
             "partition_by": options.partition_by,
         }
     )
-    if decoding is not None and (latest := ledger.latest()) is not None and latest.decoding is not None:
-        decoding = decoding.with_writers(latest.decoding.writers)
+    for files, path in (table, quarantine):
+        claim(files, path, ingest_id, second_ingest=options.second_ingest, checkpoint=checkpoint)
+    kind: type[DeltaTable] | type[ParquetTable] = (
+        DeltaTable if options.table_format == "delta" else ParquetTable
+    )
+    columns = partition_columns(options.partition_by)
     return Batches(
         options,
         ledger,
-        _table(spark, options, options.table, ingest_id),
-        _table(spark, options, options.quarantine_table, ingest_id),
-        decoding=decoding,
+        kind(*table, ingest_id, columns, ledger.planned),
+        kind(*quarantine, ingest_id, columns, ledger.planned),
+        decoding=_with_known_writers(decoding, ledger.latest()),
         registry=registry,
     )
+
+
+def _with_known_writers(decoding: DecodingSpec | None, latest: Rules | None) -> DecodingSpec | None:
+    """What the registry has said before need not be asked again, unless values had another format then."""
+    if decoding is None or latest is None or latest.decoding is None:
+        return decoding
+    is_same = latest.decoding.value_format == decoding.value_format
+    return decoding.with_writers(latest.decoding.writers) if is_same else decoding
 
 
 def _decoding(options: IngestOptions, registry: Registry | None) -> DecodingSpec | None:
@@ -129,15 +143,6 @@ def _decoding(options: IngestOptions, registry: Registry | None) -> DecodingSpec
         )
     assert registry is not None, "DecodeOptions has one of the two"
     return spec_of_subject(decode.value_format, registry, options.subject, message=decode.message)
-
-
-def _table(spark: SparkSession, options: IngestOptions, path: str, ingest_id: str) -> Table:
-    files, full_path = located(spark, path)
-    claim(files, full_path, ingest_id, second_ingest=options.second_ingest, checkpoint=options.checkpoint)
-    columns = partition_columns(options.partition_by)
-    if options.table_format == "delta":
-        return DeltaTable(path, ingest_id, columns)
-    return ParquetTable(files, full_path, ingest_id, columns)
 
 
 def start(rows: DataFrame, options: IngestOptions, batches: Batches, name: str) -> StreamingQuery:

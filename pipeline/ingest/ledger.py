@@ -2,12 +2,14 @@
 
     CHECKPOINT/barnabas/identity.json     {"id": "1f0c...", "table": "/lake/orders", "quarantine": ..., "topics": ...}
     CHECKPOINT/barnabas/batches/000000000017.json
-        {"decoding": {...} or null, "unknown": [7], "times_before": {"orders/0": 1760000000000}, "times_after": {...}}
+        {"decoding": {...} or null, "unknown": [7], "late_after_s": 60.0 or null, "future_after_s": 3600.0,
+         "times_before": {"orders/0": 1760000000000}, "times_after": {...}}
 
 Spark runs a batch again when the driver dies before the batch is committed, with the same offsets. It has to go the
 same ways then, row by row: one that went into the quarantine must not go into the table because the registry knows its
 schema meanwhile. So the rules of a batch are written down before anything of it is, once, and followed by whoever
-comes to it later. Times are epoch milliseconds: the newest of each partition, before and after the batch.
+comes to it later, with whatever options. Times are epoch milliseconds: the newest of each partition, before and after
+the batch, without what lies in the future.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Any, Final
 
 from pipeline.decoding.spec import DecodingSpec
 from pipeline.ingest.files import Files, join
+from pipeline.ingest.options import FUTURE_AFTER_S
 
 KEPT_BATCHES: Final = 100
 """As many as Spark keeps of its own (spark.sql.streaming.minBatchesToRetain)."""
@@ -35,9 +38,11 @@ class Rules:
 
     decoding: DecodingSpec | None = None
     unknown: tuple[int, ...] = ()
-    """Schema ids that the registry did not know when it was asked for this batch."""
+    """Schema ids that the registry did not know when it was asked for this batch, the lowest."""
     times_before: Mapping[str, int] = field(default_factory=dict)
     times_after: Mapping[str, int] = field(default_factory=dict)
+    late_after_s: float | None = None
+    future_after_s: float = FUTURE_AFTER_S
 
     def to_json(self) -> str:
         """A line."""
@@ -50,7 +55,7 @@ class Rules:
         found = json.loads(text)
         decoding = found["decoding"]
         spec = None if decoding is None else DecodingSpec.from_json(json.dumps(decoding))
-        return cls(spec, tuple(found["unknown"]), found["times_before"], found["times_after"])
+        return cls(**{**found, "decoding": spec, "unknown": tuple(found["unknown"])})
 
 
 class Ledger:
@@ -58,6 +63,7 @@ class Ledger:
 
     def __init__(self, files: Files, checkpoint: str) -> None:
         self._files = files
+        self._checkpoint = checkpoint
         self._root = join(checkpoint, "barnabas")
 
     def identity(self, description: Mapping[str, Any]) -> str:
@@ -69,7 +75,7 @@ class Ledger:
         for key, value in description.items():
             if kept.get(key) != value:
                 raise IngestConflictError(
-                    f"the checkpoint {self._root.rpartition('/')[0]} is that of an ingest with the {key} "
+                    f"the checkpoint {self._checkpoint} is that of an ingest with the {key} "
                     f"{kept.get(key)!r}, not {value!r}: another ingest needs another checkpoint"
                 )
         return str(kept["id"])
@@ -89,6 +95,11 @@ class Ledger:
         """Those of the newest batch."""
         names = [name for name in self._files.names(join(self._root, "batches")) if name.endswith(".json")]
         return self.rules(int(names[-1].removesuffix(".json"))) if names else None
+
+    def planned(self, batch_id: int) -> str | None:
+        """Up to which offsets Spark has planned a batch: its offset log has them behind version and metadata."""
+        text = self._files.read(join(self._checkpoint, "offsets", str(batch_id)))
+        return None if text is None else "\n".join(text.decode().splitlines()[2:])
 
     def write(self, batch_id: int, rules: Rules) -> None:
         """Once, before anything is done by them; forgets those of long ago."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from pipeline.decoding.spec import FORMATS, ValueFormat
+from pipeline.ingest.files import hidden
 
 TableFormat = Literal["parquet", "delta"]
 PartitionBy = Literal["day", "hour"]
@@ -41,6 +43,15 @@ class DecodeOptions:
             raise ValueError(f"say what the schema file is of: {', '.join(FORMATS)}")
         if self.value_format is not None and self.value_format not in FORMATS:
             raise ValueError(f"the value format {self.value_format!r} is not known: {', '.join(FORMATS)} are")
+        if self.subject and (self.schema_file is not None or not self.registry):
+            raise ValueError(
+                f"the subject {self.subject!r} is for a registry to say what the columns are: "
+                + (f"leave it or {self.schema_file} out" if self.schema_file else "name the registry")
+            )
+        if self.message and self.value_format in ("json", "avro"):
+            raise ValueError(
+                f"the message {self.message!r} is for Protobuf, and the values are {self.value_format}"
+            )
 
 
 @dataclass(frozen=True)
@@ -94,15 +105,33 @@ class IngestOptions:
             "future_after_s",
         ):
             value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ValueError(f"{name} is {value}, and has to be more than 0")
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"{name} is {value}, and has to be finite and more than 0")
+        if self.trigger == "once" and self.max_offsets_per_trigger is not None:
+            raise ValueError(
+                f"max_offsets_per_trigger is {self.max_offsets_per_trigger}, and the trigger once takes all there is "
+                "in one batch: available-now heeds it"
+            )
         if not self.keep_value and self.decode is None:
             raise ValueError(
                 "values that are neither kept nor decoded are lost: keep them, or say how to decode them"
             )
         if self.table.rstrip("/") == self.quarantine.rstrip("/"):
             raise ValueError(f"the quarantine cannot be the table itself, {self.table}")
+        self._check_places()
         starting_offsets(self.starting)
+        check_connector_options(self.kafka)
+
+    def _check_places(self) -> None:
+        """Whoever reads a table reads all that lies in it, but for what begins with _ or a dot."""
+        places = {"table": self.table, "quarantine": self.quarantine_table, "checkpoint": self.checkpoint}
+        for outer in ("table", "quarantine"):
+            for name, place in places.items():
+                if name != outer and _is_visible_in(place, places[outer]):
+                    raise ValueError(
+                        f"the {name} {place} lies in the {outer} {places[outer]}, where its files would be read as "
+                        "rows: put it beside"
+                    )
 
     @property
     def quarantine_table(self) -> str:
@@ -125,6 +154,37 @@ _CHOICES: Final = {
     "trigger": get_args(Trigger),
     "isolation": get_args(Isolation),
 }
+
+
+_CONNECTOR: Final = (
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "maxRecordsPerPartition",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "groupIdPrefix",
+)
+"""Options of Spark's connector that an ingest leaves to whoever needs them."""
+
+
+def check_connector_options(given: Mapping[str, str]) -> None:
+    """ValueError where one of them is not known: the connector ignores it without a word."""
+    known = {name.lower() for name in _CONNECTOR}
+    for name in given:
+        if not name.lower().startswith("kafka.") and name.lower() not in known:
+            raise ValueError(
+                f"kafka has {name!r}: settings of Kafka's clients are given as kafka.{name}, and of Spark's connector "
+                f"{', '.join(_CONNECTOR)} can be given; an ingest has its own options for the others"
+            )
+
+
+def _is_visible_in(place: str, table: str) -> bool:
+    root = table.rstrip("/") + "/"
+    path = place.rstrip("/") + "/"
+    return path.startswith(root) and not hidden(path.removeprefix(root).rstrip("/"))
 
 
 def starting_offsets(starting: str) -> dict[str, str]:

@@ -97,7 +97,12 @@ class Progress:
 
     def serve(self, port: int) -> Callable[[], None]:
         """GET /metrics on that port, until the function that comes back is called."""
-        server, thread = start_http_server(port, registry=self.registry)
+        try:
+            server, thread = start_http_server(port, registry=self.registry)
+        except OSError as error:
+            raise OSError(
+                error.errno, f"the metrics cannot be served on port {port}: {error.strerror}"
+            ) from error
         self.port = server.server_port
 
         def close() -> None:

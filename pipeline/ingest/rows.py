@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
@@ -13,9 +12,10 @@ from pipeline.decoding.column import decode_column, decoder_of, result_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from pipeline.decoding.spec import DecodingSpec
+    from pipeline.ingest.ledger import Rules
     from pipeline.ingest.options import IngestOptions, PartitionBy
 
 LATE: Final = "late"
@@ -59,19 +59,19 @@ def _arrow_array() -> type:
     return array
 
 
-def timed(rows: DataFrame, options: IngestOptions, times_before: Mapping[str, int]) -> DataFrame:
+def timed(rows: DataFrame, rules: Rules) -> DataFrame:
     """With the reasons `late` and `future` where nothing else is wrong; as it is where lateness does not matter.
 
     A record without a timestamp (-1) is neither.
     """
-    if options.late_after_s is None:
+    if rules.late_after_s is None:
         return rows
     ms = F.unix_millis("timestamp")
     newest = F.try_element_at(
-        F.from_json(F.lit(json.dumps(dict(times_before))), "map<string,bigint>"), F.expr(_SOURCE)
+        F.from_json(F.lit(json.dumps(dict(rules.times_before))), "map<string,bigint>"), F.expr(_SOURCE)
     )
-    late_by = newest - ms - round(options.late_after_s * 1000)
-    ahead_by = ms - F.unix_millis(BATCH_TIME) - round(options.future_after_s * 1000)
+    late_by = newest - ms - round(rules.late_after_s * 1000)
+    ahead_by = _ahead_by(rules.future_after_s)
     is_future, is_late = ahead_by > 0, (ms >= 0) & (late_by > 0)
     fine = F.col("reason").isNull()
     detail = F.when(fine & is_future, F.format_string("%d ms more than allowed ahead of the clock", ahead_by))
@@ -80,10 +80,26 @@ def timed(rows: DataFrame, options: IngestOptions, times_before: Mapping[str, in
     return rows.withColumns({"reason": F.coalesce("reason", reason), "detail": F.coalesce("detail", detail)})
 
 
-def counted(rows: DataFrame) -> DataFrame:
-    """For each partition of a topic, reason and schema id: `rows`, and the newest time in epoch ms."""
-    return rows.groupBy(F.expr(_SOURCE).alias("source"), "reason", "schema_id").agg(
-        F.count("*").alias("rows"), F.max(F.unix_millis("timestamp")).alias("newest")
+def _ahead_by(future_after_s: float) -> Column:
+    """Milliseconds more than so many seconds ahead of the driver's clock; below 0 where a record is not."""
+    return F.unix_millis("timestamp") - F.unix_millis(BATCH_TIME) - round(future_after_s * 1000)
+
+
+def counted(rows: DataFrame, future_after_s: float) -> DataFrame:
+    """For each partition of a topic and reason: `rows`, and the newest time in epoch ms that is not in the future.
+
+    What lies in the future makes nothing late, whatever else may be wrong with it.
+    """
+    newest = F.max(F.when(_ahead_by(future_after_s) <= 0, F.unix_millis("timestamp")))
+    return rows.groupBy(F.expr(_SOURCE).alias("source"), "reason").agg(
+        F.count("*").alias("rows"), newest.alias("newest")
+    )
+
+
+def unknown_ids(rows: DataFrame, limit: int) -> DataFrame:
+    """The lowest `schema_id`s that nobody knows: garbage may name as many as there are records."""
+    return (
+        rows.where("schema_id is not null").select("schema_id").distinct().orderBy("schema_id").limit(limit)
     )
 
 

@@ -5,26 +5,35 @@ the newest number of each ingest. `ParquetTable` has a log of its own in TABLE/_
 
     TABLE/day=2026-01-31/000000000017-part-00000-5e0f...-c000.zstd.parquet
     TABLE/_barnabas/ingests/1f0c....json                     what fills this table
-    TABLE/_barnabas/commits/1f0c.../000000000017.json        {"staging": "...", "files": ["day=2026-01-31/part-..."]}
+    TABLE/_barnabas/commits/1f0c.../000000000017.json
+        {"staging": "...", "files": ["day=2026-01-31/part-..."], "planned": "{\"orders\":{\"0\":170}}"}
     TABLE/_barnabas/staging/1f0c...-17-8a41.../day=.../part-...
 
 | step | what a crash behind it leaves |
 | --- | --- |
-| 1 Spark writes the batch below staging, in a directory of this attempt | files nobody knows: the next removes them |
+| 1 Spark writes the batch below staging, by itself | files nobody knows; they go when the batch is in |
 | 2 the commit's file appears, whole (`Files.create`) | the batch is in: whoever comes next goes on with 3 |
 | 3 each file is renamed to its place | the same: what is renamed already is found there |
-| 4 staging is removed | nothing |
+| 4 all attempts at this batch and those before are removed | nothing |
 
 So a file in the table is whole, is there for good, and no record is in two of them, whoever lists the directory.
 Spark's own file sink keeps that promise only to readers that know its _spark_metadata: to others what a killed
 attempt leaves is part of the table.
+
+Nothing that another attempt has staged is removed before the batch is in: the driver before this one may be alive, and
+would commit what is left of it. Behind step 2 it cannot commit any more.
+
+`planned` has the offsets up to which Spark has planned the batch. Spark plans it anew where its checkpoint was set back
+or lost the batch's offsets, and then it is another batch by the same number: to leave that out as one that is in would
+lose what it has more. Delta knows only the number, so a `DeltaTable` has commit files as well, each written when Delta
+has the batch.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pipeline.ingest.files import Files, join
@@ -36,6 +45,10 @@ if TYPE_CHECKING:
 PRIVATE: Final = "_barnabas"
 KEPT_COMMITS: Final = 100
 DELTA_TRANSACTIONS: Final = "barnabas-ingest-"
+_MAX_SHOWN: Final = 200  # characters of offsets in a message
+
+Planned = Callable[[int], str | None]
+"""Up to which offsets Spark's checkpoint has a batch; None where it does not say."""
 
 
 class Table(Protocol):
@@ -49,24 +62,38 @@ class Table(Protocol):
 
 
 def claim(files: Files, table: str, ingest_id: str, *, second_ingest: bool, checkpoint: str) -> None:
-    """Notes who fills a table. IngestConflictError where somebody else has: a lost checkpoint would fill it twice."""
-    directory = join(table, PRIVATE, "ingests")
-    others = [name for name in files.names(directory) if name != f"{ingest_id}.json"]
-    if others and not second_ingest:
-        known = json.loads(files.read(join(directory, others[0])) or b"{}")
+    """Notes who fills a table. IngestConflictError where only others have: a lost checkpoint would fill it twice."""
+    directory, own = join(table, PRIVATE, "ingests"), f"{ingest_id}.json"
+    known = _notes(files, directory)
+    if own in known:
+        return
+    if known and not second_ingest:
+        other = json.loads(files.read(join(directory, known[0])) or b"{}")
         raise IngestConflictError(
-            f"{table} was filled with the checkpoint {known.get('checkpoint')}, and {checkpoint} is another one: "
+            f"{table} was filled with the checkpoint {other.get('checkpoint')}, and {checkpoint} is another one: "
             "it would begin anew. Go on with that one, or say that a second ingest is meant"
         )
     note = json.dumps({"checkpoint": checkpoint}, indent=1).encode()
-    files.create(join(directory, f"{ingest_id}.json"), note)
+    files.create(join(directory, own), note)
+
+
+def _notes(files: Files, directory: str) -> list[str]:
+    """The files of a directory, without those that a driver died over before they had their names."""
+    return [name for name in files.names(directory) if name.endswith(".json")]
 
 
 class ParquetTable:
     """Parquet files in directories named after their partition columns."""
 
-    def __init__(self, files: Files, path: str, ingest_id: str, partition_columns: Sequence[str]) -> None:
-        self._commits = CommitLog(files, path, ingest_id)
+    def __init__(
+        self,
+        files: Files,
+        path: str,
+        ingest_id: str,
+        partition_columns: Sequence[str],
+        planned: Planned = lambda _: None,
+    ) -> None:
+        self._commits = CommitLog(files, path, ingest_id, planned)
         self._partition_columns = list(partition_columns)
 
     def has(self, batch_id: int) -> bool:
@@ -78,48 +105,69 @@ class ParquetTable:
         if self.has(batch_id):
             return
         staging = self._commits.new_staging(batch_id)
-        batch.write.partitionBy(*self._partition_columns).parquet(self._commits.staging_path(staging))
+        try:
+            batch.write.partitionBy(*self._partition_columns).parquet(self._commits.place(staging))
+        except BaseException:
+            self._commits.discard(staging)  # a full disk stays full otherwise
+            raise
         self._commits.commit(batch_id, staging)
 
 
 class CommitLog:
     """What makes a directory of files one that takes each batch once; knows nothing of what is in the files."""
 
-    def __init__(self, files: Files, table: str, ingest_id: str) -> None:
+    def __init__(self, files: Files, table: str, ingest_id: str, planned: Planned = lambda _: None) -> None:
         self._files = files
         self._table = table
         self._id = ingest_id
+        self._planned = planned
 
     def finish(self, batch_id: int) -> bool:
-        """True where the batch is committed; what a crash has left of that to do is done then."""
+        """True where the batch is committed; what a crash has left of that to do is done then.
+
+        IngestConflictError where another batch is committed by this number, or the table is far ahead of it.
+        """
         text = self._files.read(self._commit_path(batch_id))
         if text is None:
+            self._refuse_batches_of_the_past(batch_id)
             return False
-        self._publish(batch_id, json.loads(text))
+        manifest = json.loads(text)
+        self._compare(batch_id, manifest.get("planned"))
+        self._publish(batch_id, manifest)
         return True
 
     def new_staging(self, batch_id: int) -> str:
-        """The name of a directory for one attempt at a batch; those of earlier attempts are removed."""
-        for name in self._files.names(join(self._table, PRIVATE, "staging")):
-            if name.startswith(f"{self._id}-"):
-                self._files.remove(self.staging_path(name))
+        """The name of a directory for one attempt at a batch."""
         return f"{self._id}-{batch_id}-{uuid.uuid4().hex[:12]}"
 
     def staging_path(self, name: str) -> str:
         """Where an attempt writes."""
         return join(self._table, PRIVATE, "staging", name)
 
+    def place(self, staging: str) -> str:
+        """The same as Spark is told of it."""
+        return self._files.for_spark(self.staging_path(staging))
+
+    def discard(self, staging: str) -> None:
+        """Removes what this driver has staged and will not commit."""
+        self._files.remove(self.staging_path(staging))
+
     def commit(self, batch_id: int, staging: str) -> None:
         """All that lies there is in the table. IngestConflictError where somebody else was first."""
-        manifest = {"staging": staging, "files": self._files.tree(self.staging_path(staging))}
+        manifest = {
+            "staging": staging,
+            "files": self._files.tree(self.staging_path(staging)),
+            "planned": self._planned(batch_id),
+        }
         if not self._files.create(self._commit_path(batch_id), json.dumps(manifest).encode()):
-            self._files.remove(self.staging_path(staging))
+            self.discard(staging)
             raise IngestConflictError(
                 f"another ingest has committed batch {batch_id} to {self._table} meanwhile"
             )
         self._publish(batch_id, manifest)
-        if batch_id >= KEPT_COMMITS:
-            self._files.remove(self._commit_path(batch_id - KEPT_COMMITS))
+        for number, name in self._committed():
+            if number <= batch_id - KEPT_COMMITS:
+                self._files.remove(join(self._commits_path(), name))
 
     def _publish(self, batch_id: int, manifest: dict[str, Any]) -> None:
         for path in manifest["files"]:
@@ -127,26 +175,72 @@ class CommitLog:
             target = join(self._table, directory, f"{batch_id:012d}-{name}")
             # No such source: a driver before this one has got so far, or the table was tidied up since.
             self._files.rename(join(self.staging_path(manifest["staging"]), path), target)
-        self._files.remove(self.staging_path(manifest["staging"]))
+        for number, name in self._staged():
+            if number <= batch_id:
+                self.discard(name)
+
+    def _staged(self) -> Iterator[tuple[int, str]]:
+        """The attempts of this ingest: numbers of batches, and names."""
+        own = f"{self._id}-"
+        for name in self._files.names(join(self._table, PRIVATE, "staging")):
+            if name.startswith(own):
+                yield int(name.removeprefix(own).partition("-")[0]), name
+
+    def _committed(self) -> Iterator[tuple[int, str]]:
+        """The commits of this ingest that are kept: numbers of batches, and names."""
+        for name in _notes(self._files, self._commits_path()):
+            yield int(name.removesuffix(".json")), name
+
+    def _refuse_batches_of_the_past(self, batch_id: int) -> None:
+        newest = max((number for number, _ in self._committed()), default=-1)
+        if newest > batch_id:
+            raise IngestConflictError(
+                f"{self._table} has batch {newest} of this ingest, and its checkpoint is at batch {batch_id} only: "
+                "it is an older copy, and would bring in again what is there. Go on with the one that got so far"
+            )
+
+    def _compare(self, batch_id: int, committed: str | None) -> None:
+        planned = self._planned(batch_id)
+        if None in (committed, planned) or committed == planned:
+            return
+        raise IngestConflictError(
+            f"{self._table} has batch {batch_id} of this ingest up to the offsets {str(committed)[:_MAX_SHOWN]}, and "
+            f"in its checkpoint the batch goes up to {str(planned)[:_MAX_SHOWN]}: the checkpoint is an older copy, or "
+            f"has lost what Spark had planned. Bring back its file offsets/{batch_id}, or begin a new one as a second "
+            f"ingest that starts at the offsets in {self._commit_path(batch_id)}"
+        )
+
+    def _commits_path(self) -> str:
+        return join(self._table, PRIVATE, "commits", self._id)
 
     def _commit_path(self, batch_id: int) -> str:
-        return join(self._table, PRIVATE, "commits", self._id, f"{batch_id:012d}.json")
+        return join(self._commits_path(), f"{batch_id:012d}.json")
 
 
 class DeltaTable:
     """A table of Delta Lake's, by its path."""
 
-    def __init__(self, path: str, ingest_id: str, partition_columns: Sequence[str]) -> None:
-        self._path = path
+    def __init__(
+        self,
+        files: Files,
+        path: str,
+        ingest_id: str,
+        partition_columns: Sequence[str],
+        planned: Planned = lambda _: None,
+    ) -> None:
+        self._path = files.for_spark(path)
+        self._commits = CommitLog(files, path, ingest_id, planned)
         self._transactions = f"{DELTA_TRANSACTIONS}{ingest_id}"
         self._partition_columns = list(partition_columns)
 
     def has(self, batch_id: int) -> bool:
-        """Only Delta can tell, which it does by reading its log."""
-        return False
+        """By its commit's file. False says nothing: a driver may have died before it wrote that."""
+        return self._commits.finish(batch_id)
 
     def append(self, batch: DataFrame, batch_id: int) -> None:
         """Delta commits nothing for a number that it has seen of this ingest."""
+        if self.has(batch_id):
+            return
         (
             batch.write.format("delta")
             .mode("append")
@@ -156,3 +250,4 @@ class DeltaTable:
             .option("mergeSchema", "true")
             .save(self._path)
         )
+        self._commits.commit(batch_id, self._commits.new_staging(batch_id))

@@ -124,9 +124,68 @@ def test_a_batch_without_rows_is_a_commit_too(tmp_path: Path) -> None:
 
 def test_commits_of_long_ago_are_forgotten(tmp_path: Path) -> None:
     log = CommitLog(LocalFiles(), str(tmp_path), "me")
-    for batch_id in range(KEPT_COMMITS + 1):
+    for batch_id in (0, 7, *range(50, KEPT_COMMITS + 1)):  # a quarantine has not all of them
         log.commit(batch_id, log.new_staging(batch_id))
-    assert [log.finish(batch_id) for batch_id in (0, 1)] == [False, True]
+    assert log.finish(7)
+    log.commit(KEPT_COMMITS + 8, log.new_staging(KEPT_COMMITS + 8))
+    kept = LocalFiles().names(str(tmp_path / "_barnabas" / "commits" / "me"))
+    assert (kept[0], len(kept)) == ("000000000050.json", 52)
+
+
+def test_a_batch_of_the_past_is_refused(tmp_path: Path) -> None:
+    """A checkpoint that was brought back from a copy would bring in again what the table has forgotten that it has."""
+    log = CommitLog(LocalFiles(), str(tmp_path), "me")
+    log.commit(7, log.new_staging(7))
+    with pytest.raises(
+        IngestConflictError, match="has batch 7 of this ingest, and its checkpoint is at batch 6 only"
+    ):
+        log.finish(6)
+
+
+def test_a_batch_that_was_planned_anew_is_another_one(tmp_path: Path) -> None:
+    planned = {3: '{"t":{"0":10}}'}
+    log = CommitLog(LocalFiles(), str(tmp_path), "me", planned.get)
+    log.commit(3, log.new_staging(3))
+    assert log.finish(3)
+    planned[3] = '{"t":{"0":15}}'
+    with pytest.raises(
+        IngestConflictError, match=r'"0":10.*goes up to .*"0":15.*Bring back its file offsets/3'
+    ):
+        log.finish(3)
+    assert CommitLog(LocalFiles(), str(tmp_path), "me").finish(3), "a checkpoint may not say"
+
+
+def stage(log: CommitLog, staging: str, name: str) -> None:
+    """A file of an attempt."""
+    LocalFiles().create(f"{log.staging_path(staging)}/{name}", name.encode())
+
+
+def test_what_a_driver_that_is_alive_stages_is_left_alone(tmp_path: Path) -> None:
+    """It would go on, and commit as the whole batch what it stages after that."""
+    old, new = (CommitLog(LocalFiles(), str(tmp_path), "me") for _ in range(2))
+    begun = old.new_staging(0)
+    stage(old, begun, "part-0")
+    assert not new.finish(0)
+    beside = new.new_staging(0)
+    stage(new, beside, "part-x")
+    stage(old, begun, "part-1")
+    old.commit(0, begun)
+    assert visible(tmp_path) == ["part-0", "part-1"]
+    with pytest.raises(IngestConflictError, match="has committed batch 0"):
+        new.commit(0, beside)
+    assert visible(tmp_path) == ["part-0", "part-1"]
+    assert staged(tmp_path) == []
+
+
+def test_attempts_of_killed_drivers_go_when_the_batch_is_in(tmp_path: Path) -> None:
+    log = CommitLog(LocalFiles(), str(tmp_path), "me")
+    attempts = [log.new_staging(4) for _ in range(3)]
+    for attempt in attempts:
+        stage(log, attempt, "part-0")
+    later = log.new_staging(5)
+    stage(log, later, "part-0")
+    log.commit(4, attempts[1])
+    assert staged(tmp_path) == [later]
 
 
 def test_what_another_ingest_stages_is_left_alone(tmp_path: Path) -> None:
@@ -145,3 +204,15 @@ def test_a_table_that_another_checkpoint_has_filled_is_refused(tmp_path: Path) -
     ):
         claim(LocalFiles(), table, "b", second_ingest=False, checkpoint="/c/b")
     claim(LocalFiles(), table, "b", second_ingest=True, checkpoint="/c/b")
+    for both in "ab":  # that was meant, and need not be said each time
+        claim(LocalFiles(), table, both, second_ingest=False, checkpoint=f"/c/{both}")
+    with pytest.raises(IngestConflictError):
+        claim(LocalFiles(), table, "c", second_ingest=False, checkpoint="/c/c")
+
+
+def test_a_note_that_a_driver_died_over_is_none(tmp_path: Path) -> None:
+    """Local files and Hadoop's have their own names for what is not whole yet."""
+    for torn in (".a.json.1f0c", "a.json.1f0c.tmp"):
+        LocalFiles().create(str(tmp_path / "_barnabas" / "ingests" / torn), b'{"check')
+    claim(LocalFiles(), str(tmp_path), "a", second_ingest=False, checkpoint="/c/a")
+    assert (tmp_path / "_barnabas" / "ingests" / "a.json").exists()

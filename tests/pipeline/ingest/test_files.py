@@ -30,6 +30,7 @@ def test_trees_leave_hidden_files_out(tmp_path: Path) -> None:
         LocalFiles().create(str(tmp_path / path), b"")
     assert LocalFiles().tree(str(tmp_path)) == ["a/b", "c"]
     assert hidden("a/_b/c")
+    assert not hidden("a//b")
     LocalFiles().remove(str(tmp_path / "a"))
     assert LocalFiles().tree(str(tmp_path)) == ["c"]
 
@@ -37,3 +38,7 @@ def test_trees_leave_hidden_files_out(tmp_path: Path) -> None:
 def test_paths_and_uris_are_joined_alike() -> None:
     assert join("/a/", "b", "/c/") == "/a/b/c"
     assert join("s3a://bucket/", "b") == "s3a://bucket/b"
+
+
+def test_spark_is_told_that_a_local_path_is_local() -> None:
+    assert LocalFiles().for_spark("/lake/t") == "file:///lake/t"

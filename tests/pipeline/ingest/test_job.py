@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,7 +15,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import pyarrow as pa
 import pyarrow.dataset as ds
+from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline.decoding.wire_format import join
 from pipeline.export.job import export
@@ -22,7 +25,8 @@ from pipeline.export.options import Delivery, ExportOptions
 from pipeline.ingest.job import ingest
 from pipeline.ingest.ledger import IngestConflictError
 from pipeline.ingest.options import DecodeOptions, IngestOptions, TableFormat
-from pipeline.ingest.tables import DeltaTable, ParquetTable
+from pipeline.ingest.tables import CommitLog, DeltaTable, ParquetTable
+from pipeline.session import ARROW_BATCH_BYTES
 from tests.pipeline import plain
 from tests.pipeline.decoding import samples
 from tests.pipeline.plain import TopicMaker
@@ -104,7 +108,7 @@ def test_a_topic_becomes_files_that_anybody_reads(
         assert (day, int(hour)) == (f"{time:%Y-%m-%d}", time.hour)
     assert ingest(spark, told).rows == 0
     plain.produce(topics.bootstrap, topic, [b"later"])
-    assert ingest(spark, replace(told, trigger="once")).rows == 1
+    assert ingest(spark, replace(told, trigger="once", max_offsets_per_trigger=None)).rows == 1
     assert ds.dataset(told.table, partitioning="hive").count_rows() == 41
 
 
@@ -135,6 +139,54 @@ def test_what_lies_in_the_future_makes_nothing_late(
     assert ingest(spark, told).reasons == {"future": 1}
     plain.produce(topics.bootstrap, topic, [b'{"id": 2}'], timestamps=[T0])
     assert ingest(spark, told).reasons == {}
+    plain.produce(
+        topics.bootstrap, topic, [b"{"], timestamps=[4 * T0]
+    )  # there is something else wrong with it
+    assert ingest(spark, told).reasons == {"malformed": 1}
+    plain.produce(topics.bootstrap, topic, [b'{"id": 3}'], timestamps=[T0])
+    assert ingest(spark, told).reasons == {}
+
+
+def test_a_batch_is_told_apart_by_the_options_it_was_begun_with(
+    spark: SparkSession,
+    topics: TopicMaker,
+    options: Options,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The quarantine has it already, by these."""
+    topic = topics.create()
+    told = options(topic, late_after_s=60)
+    plain.produce(topics.bootstrap, topic, [b"a"], timestamps=[T0])
+    ingest(spark, told)
+    plain.produce(topics.bootstrap, topic, [b"b", b"c"], timestamps=[T0 - 90_000, T0 - 30_000])
+    with monkeypatch.context() as patch:
+        patch.setattr(ParquetTable, "append", _refuse_tables(ParquetTable.append))
+        with pytest.raises(Exception, match="the end"):
+            ingest(spark, told)
+    ingest(spark, replace(told, late_after_s=10))
+    assert rows(spark, told, told.table, "offset") == [(0,), (2,)]
+    assert rows(spark, told, told.quarantine_table, "offset") == [(1,)]
+
+
+@pytest.mark.parametrize("table_format", ["parquet", "delta"])
+def test_a_checkpoint_that_was_brought_back_is_refused(
+    spark: SparkSession, topics: TopicMaker, options: Options, table_format: TableFormat
+) -> None:
+    """Spark gives the number of a batch that the table has to another one, with records that it has not."""
+    topic = topics.create()
+    told = options(topic, table_format)
+    checkpoint, copy = Path(told.checkpoint), Path(told.checkpoint).with_name("copy")
+    plain.produce(topics.bootstrap, topic, [b"a"])
+    ingest(spark, told)
+    shutil.copytree(checkpoint, copy)
+    plain.produce(topics.bootstrap, topic, [b"b"])
+    ingest(spark, told)
+    shutil.rmtree(checkpoint)
+    copy.rename(checkpoint)
+    plain.produce(topics.bootstrap, topic, [b"c"])
+    with pytest.raises(Exception, match="has batch 1 of this ingest up to the offsets"):
+        ingest(spark, told)
+    assert rows(spark, told, told.table, "offset") == [(0,), (1,)]
 
 
 @pytest.mark.parametrize(("table_format", "table"), [("parquet", ParquetTable), ("delta", DeltaTable)])
@@ -172,6 +224,31 @@ def test_a_batch_that_was_cut_short_is_completed(
     assert rows(spark, told, told.quarantine_table, "offset") == [(1,)]
 
 
+@pytest.mark.parametrize("table_format", ["parquet", "delta"])
+def test_a_batch_that_nobody_has_noted_yet(
+    spark: SparkSession,
+    topics: TopicMaker,
+    options: Options,
+    monkeypatch: pytest.MonkeyPatch,
+    table_format: TableFormat,
+) -> None:
+    """Delta has it by then, a Parquet table has not."""
+    topic = topics.create()
+    plain.produce(topics.bootstrap, topic, [b"a", b"b"])
+    told = options(topic, table_format)
+
+    def die(*_: Any) -> None:
+        raise RuntimeError("the end")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CommitLog, "commit", die)
+        with pytest.raises(Exception, match="the end"):
+            ingest(spark, told)
+    ingest(spark, told)
+    assert rows(spark, told, told.table, "offset") == [(0,), (1,)]
+    assert not list(Path(told.table).glob("_barnabas/staging/*"))
+
+
 def test_a_table_and_its_checkpoint_belong_together(
     spark: SparkSession, topics: TopicMaker, options: Options, tmp_path: Path
 ) -> None:
@@ -185,6 +262,7 @@ def test_a_table_and_its_checkpoint_belong_together(
     with pytest.raises(IngestConflictError, match="was filled with the checkpoint"):
         ingest(spark, lost)
     assert ingest(spark, replace(lost, second_ingest=True)).rows == 1
+    assert ingest(spark, told).rows == 0
 
 
 class FakeRegistry(http.server.BaseHTTPRequestHandler):
@@ -194,7 +272,7 @@ class FakeRegistry(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         text = self.schemas.get(self.path.partition("?")[0])
-        body = json.dumps({"schema": text}).encode()
+        body = json.dumps({"error_code": 40403} if text is None else {"schema": text}).encode()
         self.send_response(404 if text is None else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -243,7 +321,8 @@ def test_avro_by_a_registry(
     FakeRegistry.schemas["/schemas/ids/2"] = json.dumps(new)
     assert ingest(spark, told).reasons == {"unknown schema": 1, "malformed": 1}
     plain.produce(topics.bootstrap, topic, values[:2])
-    assert ingest(spark, told).reasons == {}
+    summary = ingest(spark, told)
+    assert (summary.reasons, summary.rows) == ({}, 2)
     found = rows(spark, told, told.table, "offset", "data.a", "data.b")
     assert found == [(0, 1, "?"), (3, 1, "?"), (4, 2, "x")]
     assert rows(spark, told, told.quarantine_table, "offset") == [(1,), (2,)]
@@ -326,3 +405,17 @@ def test_an_export_in_transactions_does_a_batch_once(
             export(spark, back)
     export(spark, back)
     assert sorted(one.value or b"" for one in plain.read(topics.bootstrap, target)) == sorted(values)
+
+
+def test_large_values_are_decoded_a_few_at_a_time(spark: SparkSession) -> None:
+    """Ten thousand values of a megabyte, decoded at once, are more than a worker has memory for."""
+
+    def count(values: pa.Array) -> pa.Array:
+        return pa.array([len(values)] * len(values), pa.int32())
+
+    count.__annotations__ = {"values": pa.Array, "return": pa.Array}
+    values = spark.range(0, 200, numPartitions=1).select(
+        F.expr("cast(repeat('x', 1000000) as binary)").alias("v")
+    )
+    rows_at_once = F.arrow_udf(count, returnType="int")("v")
+    assert values.select(F.max(rows_at_once)).first()[0] <= ARROW_BATCH_BYTES // 1_000_000 + 1

@@ -11,7 +11,12 @@ from pipeline.ingest.files import LocalFiles
 from pipeline.ingest.ledger import KEPT_BATCHES, IngestConflictError, Ledger, Rules
 
 RULES = Rules(
-    DecodingSpec("avro", ("x", "y"), registry_framing=True, writers={3: ("z",)}), (7,), {"t/0": 1}, {"t/0": 2}
+    DecodingSpec("avro", ("x", "y"), registry_framing=True, writers={3: ("z",)}),
+    (7,),
+    {"t/0": 1},
+    {"t/0": 2},
+    late_after_s=60.0,
+    future_after_s=5.0,
 )
 
 
@@ -49,3 +54,10 @@ def test_rules_of_long_ago_are_forgotten(ledger: Ledger) -> None:
     for batch_id in range(KEPT_BATCHES + 2):
         ledger.write(batch_id, Rules())
     assert [ledger.rules(batch_id) is None for batch_id in (0, 1, 2)] == [True, True, False]
+
+
+def test_what_spark_has_planned_is_in_its_offset_log(ledger: Ledger, tmp_path: Path) -> None:
+    assert ledger.planned(3) is None
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "3").write_text('v1\n{"batchTimestampMs":1}\n{"orders":{"0":17}}')
+    assert ledger.planned(3) == '{"orders":{"0":17}}'

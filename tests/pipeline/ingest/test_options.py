@@ -35,11 +35,29 @@ def test_the_usual() -> None:
         ({"keep_value": False}, "lost"),
         ({"quarantine": "/t"}, "cannot be the table itself"),
         ({"starting": "yesterday"}, "starting is 'yesterday'"),
+        ({"late_after_s": float("nan")}, "late_after_s is nan"),
+        ({"every_s": float("inf")}, "every_s is inf"),
+        ({"quarantine": "/t/bad"}, "the quarantine /t/bad lies in the table /t/"),
+        ({"checkpoint": "/t/checkpoint"}, "the checkpoint /t/checkpoint lies in the table /t/"),
+        ({"checkpoint": "/t"}, "the checkpoint /t lies in the table /t/"),
+        ({"quarantine": "/", "table": "/t"}, "the table /t lies in the quarantine /"),
+        ({"trigger": "once", "max_offsets_per_trigger": 5}, "available-now heeds it"),
+        ({"kafka": {"security.protocol": "SSL"}}, "given as kafka.security.protocol"),
+        ({"kafka": {"includeHeaders": "false"}}, "has its own options"),
     ],
 )
 def test_what_does_not_go_together(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         options(**changes)
+
+
+def test_what_readers_do_not_see_may_lie_in_a_table() -> None:
+    assert options(checkpoint="/t/_checkpoint", quarantine="/t/.bad").checkpoint == "/t/_checkpoint"
+
+
+def test_what_goes_to_the_connector() -> None:
+    given = {"kafka.security.protocol": "SSL", "groupIdPrefix": "x", "maxtriggerdelay": "5m"}
+    assert options(kafka=given).kafka == given
 
 
 def test_decoding_needs_to_know_what_and_by_what() -> None:
@@ -49,6 +67,13 @@ def test_decoding_needs_to_know_what_and_by_what() -> None:
         DecodeOptions(schema_file=Path("x"))
     with pytest.raises(ValueError, match="'xml' is not known"):
         DecodeOptions("xml", Path("x"))  # type: ignore[arg-type]
+
+
+def test_what_decoding_would_ignore_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"the subject 's' is for a registry .*: leave it or x out"):
+        DecodeOptions("json", Path("x"), "http://r", subject="s")
+    with pytest.raises(ValueError, match="the message 'm' is for Protobuf, and the values are avro"):
+        DecodeOptions("avro", Path("x"), message="m")
 
 
 def test_several_topics_leave_the_subject_open() -> None:

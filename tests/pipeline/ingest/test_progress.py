@@ -7,6 +7,8 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from pipeline.ingest.progress import Progress, batch_progress
 
 
@@ -73,5 +75,7 @@ def test_over_http() -> None:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{progress.port}/metrics") as response:
             assert b"barnabas_pipeline_running" in response.read()
+        with pytest.raises(OSError, match=f"cannot be served on port {progress.port}: "):
+            Progress("orders").serve(progress.port)
     finally:
         close()
