@@ -72,13 +72,16 @@ def source(spark: SparkSession, options: ExportOptions) -> DataFrame:
         raise ValueError(f"{options.table} has no column value, and the columns {', '.join(rows.columns)}")
     if not options.topic and "topic" not in rows.columns:
         raise ValueError(f"{options.table} has no column topic: say which topic its rows go to")
+    if options.keep_partitions and "partition" not in rows.columns:
+        raise ValueError(f"{options.table} has no column partition: its rows name none that could be kept")
     return rows
 
 
 def _sender(spark: SparkSession, options: ExportOptions) -> Callable[[DataFrame, int], None]:
     files, checkpoint = located(spark, options.checkpoint)
     ledger = Ledger(files, checkpoint)
-    described = {"exported": options.table, "topic": options.topic, "delivery": options.delivery}
+    _, table = located(spark, options.table)
+    described = {"exported": table, "topic": options.topic, "delivery": options.delivery}
     export_id = ledger.identity(described)
     if options.delivery == "at-least-once":
         return partial(_send_by_connector, options)
@@ -95,7 +98,8 @@ def shaped(batch: DataFrame, options: ExportOptions, parts: int | None = None) -
     columns = [name for name in _SENT if name in batch.columns]
     if not options.keep_partitions:
         columns = [name for name in columns if name != "partition"]
-    dealt_by = F.coalesce(F.col("key"), F.col("value")) if "key" in batch.columns else F.col("value")
+    # Bytes of both: one may be text and the other not.
+    dealt_by = F.coalesce(*(F.col(name).cast("binary") for name in ("key", "value") if name in batch.columns))
     order = [F.col(name) for name in ("topic", "partition", "offset") if name in batch.columns]
     if "timestamp" in batch.columns:
         batch = batch.withColumn("timestamp_ms", F.unix_millis("timestamp"))

@@ -19,7 +19,18 @@ from typing import Any, Final
 
 TRANSACTION_TIMEOUT_MS: Final = 300_000
 _LIMIT_S: Final = 300.0
+_ABORT_LIMIT_S: Final = 30.0
+_METADATA_LIMIT_S: Final = 30.0
 _POLL_EVERY: Final = 1000  # records between looks at what became of those before
+_OF_CONNECTIONS: Final = (
+    "sasl.",
+    "ssl.",
+    "security.",
+    "enable.sasl.",
+    "enable.ssl.",
+    "socket.",
+    "broker.address.",
+)
 
 
 @dataclass(frozen=True)
@@ -44,10 +55,14 @@ class SlotWriter:
             if self._next_batch(consumer, slot) > batch_id:
                 return 0
             producer.begin_transaction()
-            sent = self._send(producer, itertools.chain(first, left))
-            note = _place(self.topic, slot, batch_id + 1)
-            producer.send_offsets_to_transaction([note], consumer.consumer_group_metadata(), _LIMIT_S)
-            producer.commit_transaction(_LIMIT_S)
+            try:
+                sent = self._send(producer, itertools.chain(first, left))
+                note = _place(self.topic, slot, batch_id + 1)
+                producer.send_offsets_to_transaction([note], consumer.consumer_group_metadata(), _LIMIT_S)
+                producer.commit_transaction(_LIMIT_S)
+            except BaseException:
+                _abort(producer)
+                raise
             return sent
 
     @property
@@ -93,6 +108,14 @@ class SlotWriter:
         return sent
 
 
+def _abort(producer: Any) -> None:
+    """Readers wait behind a transaction that nobody ends. One that is fenced off is ended already."""
+    from confluent_kafka import KafkaException
+
+    with contextlib.suppress(KafkaException):
+        producer.abort_transaction(_ABORT_LIMIT_S)
+
+
 def records(rows: Iterable[Any], *, keep_partitions: bool) -> Iterator[dict[str, Any]]:
     """The arguments of `produce` for rows of an ingest's table, or of any table with a column `value`."""
     for row in rows:
@@ -100,8 +123,9 @@ def records(rows: Iterable[Any], *, keep_partitions: bool) -> Iterator[dict[str,
         record = {"value": _bytes(fields["value"]), "key": _bytes(fields.get("key"))}
         if fields.get("headers"):
             record["headers"] = [(one["key"], _bytes(one["value"])) for one in fields["headers"]]
-        if fields.get("timestamp_ms", -1) >= 0:
-            record["timestamp"] = fields["timestamp_ms"]
+        time_ms = fields.get("timestamp_ms")
+        if time_ms is not None and time_ms >= 0:
+            record["timestamp"] = time_ms
         if keep_partitions:
             record["partition"] = fields["partition"]
         yield record
@@ -119,17 +143,20 @@ def _place(topic: str, slot: int, offset: int | None = None) -> Any:
 
 def _security(settings: Mapping[str, str]) -> dict[str, str]:
     """What clients other than the producer need of its settings."""
-    return {key: value for key, value in settings.items() if key.startswith(("sasl.", "ssl.", "security."))}
+    return {key: value for key, value in settings.items() if key.startswith(_OF_CONNECTIONS)}
 
 
 def partitions_of(bootstrap: str, topic: str, settings: Mapping[str, str]) -> int:
-    """How many a topic has. ValueError where there is no such topic."""
+    """How many a topic has. ValueError where there is no such topic, ConnectionError where nobody answers."""
+    from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    # All topics are asked for: a question for one by name would make it.
-    topics = (
-        AdminClient({"bootstrap.servers": bootstrap, **_security(settings)}).list_topics(timeout=30).topics
-    )
+    client = AdminClient({"bootstrap.servers": bootstrap, **_security(settings)})
+    try:
+        # All topics are asked for: a question for one by name would make it.
+        topics = client.list_topics(timeout=_METADATA_LIMIT_S).topics
+    except KafkaException as error:
+        raise ConnectionError(f"{bootstrap} does not say how many partitions {topic} has: {error}") from error
     if topic not in topics:
         raise ValueError(f"there is no topic {topic}: make it first")
     return len(topics[topic].partitions)

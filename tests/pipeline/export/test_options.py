@@ -55,6 +55,8 @@ def test_rows_become_records() -> None:
         {"key": b"k", "value": b"v", "headers": [("h", b"x")], "timestamp": 17, "partition": 3}
     ]
     assert list(records(rows[1:], keep_partitions=False)) == [{"key": None, "value": None}]
+    untimed = [SimpleNamespace(asDict=lambda: {"value": b"v", "timestamp_ms": None})]
+    assert list(records(untimed, keep_partitions=False)) == [{"key": None, "value": b"v"}]
 
 
 def test_an_export_has_a_group_of_its_own() -> None:

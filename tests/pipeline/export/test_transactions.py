@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 
+from pipeline.export import transactions
 from pipeline.export.transactions import SlotWriter, partitions_of
 from tests.pipeline import plain
 from tests.pipeline.plain import TopicMaker
@@ -71,6 +72,22 @@ def test_a_task_that_dies_leaves_nothing(topics: TopicMaker, topic: str, writer:
     assert values(topics, topic) == ["a", "b"]
 
 
+def test_readers_do_not_wait_for_a_task_that_died(topics: TopicMaker, topic: str, writer: SlotWriter) -> None:
+    """Nobody comes again to end its transaction, and its timeout is minutes away."""
+
+    def dying() -> Iterator[Any]:
+        yield from rows("a", "b")
+        while not plain.read(topics.bootstrap, topic, isolation="read_uncommitted"):
+            pass  # on their way
+        raise RuntimeError("the end")
+
+    with pytest.raises(RuntimeError, match="the end"):
+        writer(0, 0, dying())
+    for partition in range(2):
+        plain.produce(topics.bootstrap, topic, [b"behind"], partition=partition)
+    assert values(topics, topic) == ["behind", "behind"]
+
+
 def test_a_task_of_a_driver_before_is_fenced_off(topics: TopicMaker, topic: str, writer: SlotWriter) -> None:
     """It is in the middle of its transaction when the next driver's task does the same batch, and goes on then."""
 
@@ -95,3 +112,9 @@ def test_partitions(topics: TopicMaker, topic: str) -> None:
     assert partitions_of(topics.bootstrap, topic, {}) == 2
     with pytest.raises(ValueError, match="there is no topic nowhere: make it first"):
         partitions_of(topics.bootstrap, "nowhere", {})
+
+
+def test_a_broker_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactions, "_METADATA_LIMIT_S", 0.5)
+    with pytest.raises(ConnectionError, match=r"127\.0\.0\.1:1 does not say how many partitions orders has"):
+        partitions_of("127.0.0.1:1", "orders", {})
