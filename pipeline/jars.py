@@ -54,7 +54,9 @@ class JarsMissingError(Exception):
 
 def cache() -> Path:
     """Where they lie."""
-    return Path(os.environ.get("BARNABAS_JARS") or Path.home() / ".cache" / "barnabas" / "jars")
+    named = os.environ.get("BARNABAS_JARS")
+    place = Path(named).expanduser() if named else Path.home() / ".cache" / "barnabas" / "jars"
+    return place.absolute()  # jars are named by URIs
 
 
 def bring(coordinates: Sequence[str]) -> list[Path]:

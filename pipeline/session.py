@@ -28,6 +28,9 @@ EXIT_CODE: Final = 2
 ARROW_UNCHECKED: Final = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 """Arrow's Java library checks bounds and nulls at each cell, a third of what Spark's threads do with a row of ours."""
 
+ARROW_BATCH_BYTES: Final = 64 * 2**20
+"""Of values that a Python worker decodes at a time. Spark's own limit is 10,000 records, however large they are."""
+
 _LOCAL: Final = {
     "spark.driver.extraJavaOptions": ARROW_UNCHECKED,
     "spark.driver.bindAddress": "127.0.0.1",
@@ -40,6 +43,7 @@ _ALWAYS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BATCH_BYTES),
 }
 _DELTA: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -131,9 +135,13 @@ def check() -> None:
 
 def _java() -> str | None:
     home = os.environ.get("JAVA_HOME")
-    if home and os.access(f"{home}/bin/java", os.X_OK):
-        return f"{home}/bin/java"
-    return shutil.which("java")
+    if not home:
+        return shutil.which("java")
+    if not os.access(f"{home}/bin/java", os.X_OK):  # Spark's scripts look nowhere else then
+        raise SparkMissingError(
+            f"Spark needs Java {JAVA_AT_LEAST} or newer, and JAVA_HOME is {home}, where there is no bin/java"
+        )
+    return f"{home}/bin/java"
 
 
 def _java_version(java: str) -> int:

@@ -52,6 +52,16 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         check()
 
 
+def test_a_java_home_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whatever is on the path: Spark's own scripts do not look there then."""
+    monkeypatch.setattr(module, "find_spec", lambda name: THERE)
+    fake_java(tmp_path, 'openjdk version "17.0.15"')
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("JAVA_HOME", "/gone")
+    with pytest.raises(SparkMissingError, match=r"JAVA_HOME is /gone, where there is no bin/java$"):
+        check()
+
+
 @pytest.mark.parametrize(
     ("said", "is_enough"), [("17.0.15", True), ("21", True), ("11.0.2", False), ("1.8.0_1", False)]
 )
@@ -101,6 +111,13 @@ def test_jars_that_are_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     directory.mkdir()
     (directory / "b-1.jar").touch()
     assert jars.bring(["a:b:1"]) == [directory / "b-1.jar"]
+
+
+def test_jars_in_a_relative_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Sessions name them by URIs, which know no directory to start from."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BARNABAS_JARS", "jars")
+    assert jars.cache() == tmp_path / "jars"
 
 
 def test_jars_that_spark_has_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
