@@ -56,12 +56,13 @@ test: $(VENV)/.test ## Proves that it works: units, properties, stock Python cli
 	@! ls *__mypyc*.so > /dev/null 2>&1 || { echo 'Once more as plain Python: the path of a request'; \
 	  BARNABAS_INTERPRETED=1 $(BIN)/python -m pytest -q -m 'not slow and not conformance' $(TWICE); }
 
-spark: $(VENV)/.spark ## Runs what needs Spark (Java 17)
-	$(BIN)/python -m pytest -m spark
+spark: $(VENV)/.spark ## Runs what needs Spark (Java 17; Maven for what is held against Apache Kafka)
+	@! command -v mvn > /dev/null || $(BIN)/python -m tests.conformance.kafka_jars
+	$(BIN)/python -m pytest --durations=15 --durations-min=5 -m spark
 
-conformance: $(VENV)/.spark ## Holds Barnabas against Apache Kafka itself (needs Java 17 and Maven)
+conformance: $(VENV)/.test ## Holds Barnabas against Apache Kafka itself (needs Java 17 and Maven)
 	$(BIN)/python -m tests.conformance.kafka_jars
-	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder --durations=40 --durations-min=5 -m 'slow or conformance or spark'
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder --durations=40 --durations-min=5 -m '(slow or conformance) and not spark'
 
 check: lint types imports ## Lint, types and the import contract
 
