@@ -38,6 +38,7 @@ class ProducersVerifier:
 
     __slots__ = (
         "_aborted",
+        "_directory",
         "_env",
         "_findings",
         "_first_offset",
@@ -60,9 +61,8 @@ class ProducersVerifier:
         self._findings = findings
         self._situation = situation
         self._snapshots = ProducerSnapshotFiles(env, directory, names)
-        self._producers = ProducerStateManager(
-            ProducerSnapshotFiles(env, directory, []), directory, _NEVER_MS
-        )
+        self._directory = directory
+        self._producers = self._nobody()
         self._waiting: dict[int, list[SnapshotEntry]] = {}
         self._first_offset = self._next_offset = 0
         self._aborted: list[Aborted] = []
@@ -70,6 +70,22 @@ class ProducersVerifier:
         self.has_gaps = bool(situation.cleaner_offset)  # what was compacted does not tell all that there was
         self.is_trusted = True  # no batch has been missed
         self.log_path = directory  # of the segment that is being followed
+
+    def _nobody(self) -> ProducerStateManager:
+        """The state before the first batch."""
+        return ProducerStateManager(
+            ProducerSnapshotFiles(self._env, self._directory, []), self._directory, _NEVER_MS
+        )
+
+    def __getstate__(self) -> dict[str, object]:
+        """Of one that has not followed anything yet: the state of producers does not travel, where it is compiled."""
+        assert not self._producers.producers
+        return {name: getattr(self, name) for name in self.__slots__ if name != "_producers"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+        self._producers = self._nobody()
 
     # -- snapshots --
 
