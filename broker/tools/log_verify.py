@@ -60,7 +60,7 @@ def verify(directories: tuple[str, ...], shallow: bool, quiet: bool, as_json: bo
     Exit codes:
       0  no errors; there may be warnings and notes
       1  errors
-      2  the command line is wrong, or something could not be read
+      2  the command line is wrong, or DIR cannot be read
     """
     output = _JsonOutput() if as_json else _TextOutput()
     tally = dict.fromkeys(Severity, 0)
