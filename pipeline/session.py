@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.jars import JarsMissingError, bring
 from pipeline.versions import DELTA_TABLES, JAVA_AT_LEAST, KAFKA_CONNECTOR
@@ -78,12 +78,15 @@ def session(
 
     from pipeline.spark import register
 
+    given = dict(conf or {})
     if not _is_submitted(os.environ):
         os.environ.setdefault(
             "PYSPARK_PYTHON", sys.executable
         )  # the tasks' Python has to have what this one has
+    elif jars:
+        given.setdefault("spark.jars", _reach_the_driver(jars))
     builder = SparkSession.builder.appName(name)
-    for key, value in settings(os.environ, master=master, conf=conf or {}, jars=jars, table=table).items():
+    for key, value in settings(os.environ, master=master, conf=given, jars=jars, table=table).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     register(spark)
@@ -112,6 +115,21 @@ def settings(
             (*filter(None, [found.get("spark.jars")]), *(path.as_uri() for path in jars))
         )
     return found
+
+
+def _reach_the_driver(jars: list[Path]) -> str:
+    """Has the driver load jars where spark-submit has started it already; the jars that its line has told of.
+
+    What a session is told of later reaches its executors only.
+    """
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    jvm: Any = SparkContext._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    for jar in jars:
+        loader.addURL(jvm.java.net.URL(jar.as_uri()))
+    return str(SparkConf().get("spark.jars", ""))
 
 
 def _is_submitted(environment: Mapping[str, str]) -> bool:
