@@ -66,6 +66,8 @@ class Batches:
         self._decoding = decoding
         self._registry = registry
         self.quarantined: Counter[str] = Counter()
+        self.readings: dict[int, int] = {}
+        """How often those batches were read that had to be read again, with schemas that they brought up."""
         self.on_quarantined: Callable[[Counter[str]], None] = lambda counts: None
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -104,6 +106,7 @@ class Batches:
             if not learnt:
                 break
             found.unpersist()
+            self.readings[batch_id] = self.readings.get(batch_id, 1) + 1
             assert rules.decoding is not None
             self._decoding = rules.decoding.with_writers(learnt)
             rules = dataclasses.replace(rules, decoding=self._decoding)

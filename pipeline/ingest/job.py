@@ -54,11 +54,11 @@ def ingest(
         if options.metrics_port is not None:
             stack.callback(progress.serve(options.metrics_port))
         name = f"ingest-{uuid.uuid4().hex[:8]}"
-        events = listener(progress, name, on_progress)
-        spark.streams.addListener(events)
-        stack.callback(spark.streams.removeListener, events)
         batches = batches_of(spark, options)
         batches.on_quarantined = progress.quarantined
+        events = listener(progress, name, on_progress, batches.readings)
+        spark.streams.addListener(events)
+        stack.callback(spark.streams.removeListener, events)
         query = start(source(spark, options), options, batches, name)
         try:
             await_end(query)

@@ -113,13 +113,13 @@ class Progress:
         return close
 
 
-def batch_progress(progress: Any) -> BatchProgress:
-    """From Spark's StreamingQueryProgress."""
+def batch_progress(progress: Any, readings: int = 1) -> BatchProgress:
+    """From Spark's StreamingQueryProgress of a batch that was read so many times: it counts the rows of each."""
     return BatchProgress(
         batch_id=progress.batchId,
-        rows=progress.numInputRows,
+        rows=progress.numInputRows // readings,
         duration_s=progress.durationMs.get("triggerExecution", 0) / 1000,
-        rows_per_s=_number(progress.processedRowsPerSecond),
+        rows_per_s=_number(progress.processedRowsPerSecond) / readings,
         at_s=datetime.fromisoformat(progress.timestamp).timestamp(),
         lag=dict(_lag(progress.sources)),
     )
@@ -150,9 +150,15 @@ def _offsets(text: str | None) -> dict[tuple[str, int], int]:
 
 
 def listener(
-    progress: Progress, query_name: str, on_progress: Callable[[BatchProgress], None] | None = None
+    progress: Progress,
+    query_name: str,
+    on_progress: Callable[[BatchProgress], None] | None = None,
+    readings: dict[int, int] | None = None,
 ) -> StreamingQueryListener:
-    """For `spark.streams.addListener`: tells `progress` of the query with that name."""
+    """For `spark.streams.addListener`: tells `progress` of the query with that name.
+
+    `readings` has the batches that were read more than once; they are taken out when Spark tells of them.
+    """
     from pyspark.sql.streaming import StreamingQueryListener as Base
 
     class Listener(Base):
@@ -169,7 +175,7 @@ def listener(
         def onQueryProgress(self, event: Any) -> None:  # noqa: N802
             if str(event.progress.runId) not in self._runs:
                 return
-            batch = batch_progress(event.progress)
+            batch = batch_progress(event.progress, (readings or {}).pop(event.progress.batchId, 1))
             progress.progressed(batch)
             if on_progress is not None:
                 on_progress(batch)

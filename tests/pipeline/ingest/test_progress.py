@@ -46,6 +46,11 @@ def test_a_batch_of_nothing() -> None:
     assert (batch.rows_per_s, batch.lag, batch.duration_s) == (0.0, {}, 0.0)
 
 
+def test_a_batch_that_was_read_twice_counts_once() -> None:
+    batch = batch_progress(progress_of(), 2)
+    assert (batch.rows, batch.rows_per_s) == (15, 10.0)
+
+
 def test_prometheus_sees_it() -> None:
     progress = Progress("orders")
     progress.started()
