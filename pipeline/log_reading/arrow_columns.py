@@ -44,8 +44,12 @@ COLUMNS: Final = tuple(SCHEMA.names)
 DEFAULT_COLUMNS: Final = COLUMNS[:-1]
 
 ROWS: Final = 32 * 1024
-"""So many rows are a record batch, or so many bytes of values, whichever comes first."""
-BYTES: Final = 16 * 1024 * 1024
+"""So many rows are a record batch, or so many bytes of records, whichever comes first.
+
+Larger ones cost more for each row: they stay in no cache between one copy and the next, and Java does not keep memory
+of that size to use it again.
+"""
+BYTES: Final = 4 * 1024 * 1024
 
 
 class ArrowColumns:
@@ -56,11 +60,12 @@ class ArrowColumns:
         self._partition = partition
         self._schema = pa.schema([SCHEMA.field(name) for name in columns])
         self._byte_capacity = 1024 * 1024
+        self._row_capacity = ROWS + 2048
         self._constants: dict[tuple[str, Any], pa.Array] = {}
         self._begin()
 
     def _begin(self) -> None:
-        self._rows = RecordColumns(ROWS + 2048, self._byte_capacity, _allocate)
+        self._rows = RecordColumns(self._row_capacity, self._byte_capacity, _allocate)
         self._bytes = 0
         self._types: list[tuple[TimestampType, int]] = []  # and up to which row
 
@@ -123,6 +128,7 @@ class ArrowColumns:
             [self._array(name) for name in self._schema.names], schema=self._schema
         )
         self._byte_capacity = min(max(len(self._rows.values.data) * 5 // 4, 1024 * 1024), 2 * BYTES)
+        self._row_capacity = min(max(self.row_count * 5 // 4, 1024), ROWS + 2048)
         self._begin()
         return taken
 
