@@ -58,7 +58,7 @@ test: $(VENV)/.test ## Proves that it works: units, properties, stock Python cli
 
 spark: $(VENV)/.spark ## Runs what needs Spark (Java 17; Maven for what is held against Apache Kafka)
 	@! command -v mvn > /dev/null || $(BIN)/python -m tests.conformance.kafka_jars
-	$(BIN)/python -m pytest --durations=15 --durations-min=5 -m spark
+	$(BIN)/python -m pytest --durations=15 --durations-min=5 -m spark tests/pipeline
 
 conformance: $(VENV)/.test ## Holds Barnabas against Apache Kafka itself (needs Java 17 and Maven)
 	$(BIN)/python -m tests.conformance.kafka_jars
