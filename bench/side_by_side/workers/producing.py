@@ -81,7 +81,8 @@ def _first_message(producer: Producer, job: Job) -> int:
     An idempotent producer that asks for its id before it is connected asks again half a second later, which is longer
     than what is measured takes.
     """
-    producer.produce(job.topic, *values(job.size, 1), partition=0)
+    (value,) = values(job.size, 1)
+    producer.produce(job.topic, value, partition=0)
     assert producer.flush(FLUSH_S) == 0, job.topic
     return 1
 
