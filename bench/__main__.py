@@ -6,6 +6,7 @@ All benchmarks understand --quick, --no-kafka and --results DIR; other options b
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -71,6 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words in (["--help"], ["-h"]):
         print(usage())
         return 0
+    for kind in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(kind, _end)  # so that brokers and clients end with it
     names, rest = chosen(words)
     kept = True
     for name in names:
@@ -78,6 +81,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"\n== {name}: {BENCHMARKS[name].text}", flush=True)
         kept = run(name, rest) and kept
     return 0 if kept else 1
+
+
+def _end(number: int, _: object) -> None:
+    sys.exit(f"ended by signal {number}")
 
 
 def run(name: str, words: Sequence[str]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -76,8 +75,6 @@ def _names() -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measures, prints, stores."""
-    for kind in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(kind, _end)  # so that brokers end with it
     options, rows = options_of(argv)
     plan = Plan(
         options.rounds,
@@ -97,10 +94,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         results.publish(section, options)
     if lost := samples.missing(OURS):
         sys.exit(f"{lost:.0f} acknowledged messages are missing")
-
-
-def _end(number: int, _: object) -> None:
-    sys.exit(f"ended by signal {number}")
 
 
 @contextmanager

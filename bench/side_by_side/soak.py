@@ -151,7 +151,7 @@ def soak(broker: Contestant, seconds: float, peak_s: float) -> Soaked:
 def _missing(broker: Contestant, writers: Sequence[Job], outcomes: Sequence[Outcome]) -> int:
     """What was not acknowledged or received, and what was acknowledged and is behind no end offset."""
     stored = sum(sum(broker.offsets(job.topic, job.partitions)[1]) for job in writers)
-    acknowledged = sum(outcome.done for outcome in outcomes)
+    acknowledged = sum(outcome.done + outcome.beside for outcome in outcomes)
     return max(acknowledged - stored, 0) + sum(outcome.missing for outcome in outcomes)
 
 
