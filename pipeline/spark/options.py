@@ -18,7 +18,7 @@
     minPartitions              at least so many tasks
     rangeBytes                 bytes of .log for a task; 64m, or as much less as makes 16 tasks of 4m and more
     includeHeaders             false
-    columns                    only these, with commas: what is not asked for is not decoded, nor sent to Spark
+    columns                    only these, with commas: what is not asked for is not sent to Spark
     checkCrcs                  true
     timestampDisorder          ms by which a record may be older than the youngest before it: with it, a filter
                                `timestamp < ...` ends the reading early; without it any later record might match
