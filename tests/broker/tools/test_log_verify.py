@@ -61,7 +61,17 @@ def test_json(directory: Path) -> None:
     result = verify(directory, "--json", "--quiet")
     finding, summary = map(json.loads, result.stdout.splitlines())
     assert (finding["type"], finding["severity"], finding["path"]) == ("finding", "error", str(path))
-    assert set(finding) == {"type", "severity", "path", "problem", "expected", "remedy", "position", "offset", "check"}
+    assert set(finding) == {
+        "type",
+        "severity",
+        "path",
+        "problem",
+        "expected",
+        "remedy",
+        "position",
+        "offset",
+        "check",
+    }
     assert (summary["type"], summary["errors"], summary["notes"]) == ("summary", 1, 1)
 
 
