@@ -235,6 +235,7 @@ class Writer(threading.Thread):
         super().__init__()
         self._address = bootstrap
         self.is_over = threading.Event()
+        self.has_begun = threading.Event()
         self.acknowledged = 0
         self.failure: BaseException | None = None
         maker = TopicMaker(bootstrap)
@@ -254,6 +255,7 @@ class Writer(threading.Thread):
                         client.produce(topic, value(offset), b"k%d" % (offset % KEYS), 0)
                 assert client.flush(60) == 0
                 self.acknowledged = 100 * turn + 100
+                self.has_begun.set()
         except BaseException as error:
             self.failure = error
 
@@ -267,6 +269,7 @@ def test_of_a_broker_at_work(spark: Any, broker: Broker) -> None:
     starts: set[int] = set()
     writer.start()
     try:
+        writer.has_begun.wait(60)  # Apache Kafka says that a topic is there before its log is
         until = time.monotonic() + WORK_S
         while time.monotonic() < until or looks < 3 or (len(starts) < 2 and looks < 50):
             known = writer.acknowledged
