@@ -19,14 +19,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(0)]
 
 KILLS = int(os.environ.get("BARNABAS_INGEST_KILLS", "2"))
 
-LONG = pytest.mark.skipif(KILLS <= 2, reason="two of the four are enough for so few kills")
+LONG = pytest.mark.skipif(KILLS <= 2, reason="one of the four is enough for so few kills")
 
 
 @pytest.mark.parametrize(
     ("table_format", "executors"),
     [
         pytest.param("parquet", True, id="parquet-local-cluster"),
-        pytest.param("delta", False, id="delta-local"),
+        pytest.param("delta", False, id="delta-local", marks=LONG),
         pytest.param("parquet", False, id="parquet-local", marks=LONG),
         pytest.param("delta", True, id="delta-local-cluster", marks=LONG),
     ],

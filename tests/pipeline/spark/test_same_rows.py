@@ -279,10 +279,11 @@ def test_of_a_broker_at_work(spark: Any, broker: Broker) -> None:
             assert offsets["work-kept"] == list(range(len(offsets["work-kept"])))
             assert len(offsets["work-kept"]) >= known, "what was acknowledged is there"
             retained = offsets["work-retained"]
-            assert retained == list(range(retained[0], retained[-1] + 1)) if retained else known == 0
+            # Of what was planned all may be gone when it is read: 4,000 bytes are a moment of the writer.
+            assert not retained or retained == list(range(retained[0], retained[-1] + 1))
             compacted = offsets["work-compacted"]
             assert len(set(compacted)) == len(compacted)
-            starts.add(retained[0] if retained else 0)
+            starts.update(retained[:1])
             looks += 1
     finally:
         writer.is_over.set()
