@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pipeline.commands.common import failures, print_rows, spark_options
+from pipeline.commands.options import directories_argument, here_option, report_option, tables_option
 from storage.verify import Severity
 
 if TYPE_CHECKING:
@@ -20,19 +21,9 @@ SHOWN: Final = 20
 
 
 @click.command(short_help="Verify log directories, and say what is in them.")
-@click.argument("directories", nargs=-1, required=True, metavar="DIR...")
-@click.option(
-    "--report",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default=Path("barnabas-audit.html"),
-    show_default=True,
-    help="The report: one HTML file.",
-)
-@click.option(
-    "--tables",
-    metavar="DIR",
-    help="Add rows to the tables findings, segments and partitions there (Parquet).",
-)
+@directories_argument
+@report_option("barnabas-audit.html")
+@tables_option
 @click.option(
     "--shallow", is_flag=True, help="Check batches as a whole, by their CRC, and not their records."
 )
@@ -42,7 +33,7 @@ SHOWN: Final = 20
     help="Do not count keys and what compaction would save, which is much of the work.",
 )
 @click.option("--strict", is_flag=True, help="Let warnings count as errors do.")
-@click.option("--here", is_flag=True, help="Without Spark, one segment after the other.")
+@here_option
 @spark_options
 def audit(
     *,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pipeline.commands.common import failures, spark_options
+from pipeline.commands.options import directories_argument, here_option, report_option, tables_option
 from storage.verify import Severity
 
 if TYPE_CHECKING:
@@ -16,20 +17,10 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Say what compaction would save, by topic, partition and segment.")
-@click.argument("directories", nargs=-1, required=True, metavar="DIR...")
-@click.option(
-    "--report",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default=Path("barnabas-compaction.html"),
-    show_default=True,
-    help="The report: one HTML file.",
-)
-@click.option(
-    "--tables",
-    metavar="DIR",
-    help="Add rows to the tables findings, segments and partitions there (Parquet).",
-)
-@click.option("--here", is_flag=True, help="Without Spark, one segment after the other.")
+@directories_argument
+@report_option("barnabas-compaction.html")
+@tables_option
+@here_option
 @spark_options
 def compact_report(
     *,

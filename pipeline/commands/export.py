@@ -7,29 +7,15 @@ from typing import Any, get_args
 import click
 
 from pipeline.commands.common import KeyValue, failures, print_rows, spark_options, spark_session
-from pipeline.commands.ingest import DEFAULT_BOOTSTRAP, tell
+from pipeline.commands.ingest import tell
+from pipeline.commands.options import bootstrap_option, every_option, table_format_option, trigger_option
 from pipeline.export.options import MAX_FILES, Delivery, ExportOptions
-from pipeline.ingest.options import TableFormat, Trigger
 
 
 @click.command(short_help="A table to a topic, incrementally.")
-@click.option(
-    "--bootstrap-server",
-    "bootstrap",
-    default=DEFAULT_BOOTSTRAP,
-    show_default=True,
-    envvar="BARNABAS_BOOTSTRAP_SERVER",
-    metavar="HOST:PORT,...",
-    help="The brokers.",
-)
+@bootstrap_option
 @click.option("--table", required=True, help="The table: a path or a URI.")
-@click.option(
-    "--table-format",
-    type=click.Choice(get_args(TableFormat)),
-    default="parquet",
-    show_default=True,
-    help="Of the table.",
-)
+@table_format_option("Of the table.")
 @click.option(
     "--checkpoint", required=True, help="Where the progress is kept: a directory of this export alone."
 )
@@ -42,22 +28,8 @@ from pipeline.ingest.options import TableFormat, Trigger
     help="Exactly once: in transactions, to one topic.",
 )
 @click.option("--keep-partitions", is_flag=True, help="Send each record to the partition that its row names.")
-@click.option(
-    "--trigger",
-    type=click.Choice(get_args(Trigger)),
-    default="available-now",
-    show_default=True,
-    help="Once, in bounded batches up to now, or on and on.",
-)
-@click.option(
-    "--every",
-    "every_s",
-    type=float,
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="From batch to batch of --trigger continuous.",
-)
+@trigger_option
+@every_option
 @click.option(
     "--max-files",
     type=int,

@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from pipeline.commands.common import KeyValue, failures, print_rows, spark_options, spark_session
+from pipeline.commands.options import bootstrap_option, every_option, table_format_option, trigger_option
 from pipeline.decoding.spec import FORMATS
 from pipeline.ingest.options import (
     DecodeOptions,
     IngestOptions,
     Isolation,
     PartitionBy,
-    TableFormat,
-    Trigger,
 )
 
 if TYPE_CHECKING:
     from pipeline.ingest.progress import BatchProgress
 
-DEFAULT_BOOTSTRAP: Final = "localhost:9092"
-
 
 @click.command(short_help="Topics to a table, incrementally, each record once.")
-@click.option(
-    "--bootstrap-server",
-    "bootstrap",
-    default=DEFAULT_BOOTSTRAP,
-    show_default=True,
-    envvar="BARNABAS_BOOTSTRAP_SERVER",
-    metavar="HOST:PORT,...",
-    help="The brokers.",
-)
+@bootstrap_option
 @click.option("--topic", "topics", multiple=True, help="A topic; may be repeated.")
 @click.option(
     "--topic-pattern", default="", help="All topics that this regular expression (Java's) matches, instead."
@@ -42,13 +31,7 @@ DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 @click.option(
     "--checkpoint", required=True, help="Where the progress is kept: a directory of this ingest alone."
 )
-@click.option(
-    "--table-format",
-    type=click.Choice(get_args(TableFormat)),
-    default="parquet",
-    show_default=True,
-    help="Of both tables.",
-)
+@table_format_option("Of both tables.")
 @click.option(
     "--partition-by",
     type=click.Choice(get_args(PartitionBy)),
@@ -95,21 +78,8 @@ DEFAULT_BOOTSTRAP: Final = "localhost:9092"
     metavar="SECONDS",
     help="Records that are older than the newest before this batch by more are late.",
 )
-@click.option(
-    "--trigger",
-    type=click.Choice(get_args(Trigger)),
-    default="available-now",
-    show_default=True,
-    help="Once, in bounded batches up to now, or on and on.",
-)
-@click.option(
-    "--every",
-    type=float,
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="From batch to batch of --trigger continuous.",
-)
+@trigger_option
+@every_option
 @click.option("--metrics-port", type=int, help="Progress and lag for Prometheus, on this port.")
 @click.option(
     "--second-ingest", is_flag=True, help="Let a new checkpoint write into a table that another has filled."
@@ -179,7 +149,7 @@ def options_of(given: dict[str, Any]) -> IngestOptions:
         keep_value=not given["drop_value"],
         late_after_s=given["late_after"],
         trigger=given["trigger"],
-        every_s=given["every"],
+        every_s=given["every_s"],
         metrics_port=given["metrics_port"],
         second_ingest=given["second_ingest"],
         kafka=dict(given["kafka"]),

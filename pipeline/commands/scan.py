@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pipeline.commands.common import KeyValue, failures, print_rows, spark_options, spark_session
+from pipeline.commands.options import directories_argument
 from pipeline.commands.progress import spark_tasks
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ COUNTED: Final = "topic,partition,offset,timestamp"
 
 
 @click.command(short_help="Read log directories without a broker: count, show, or write a table.")
-@click.argument("directories", nargs=-1, required=True, metavar="DIR...")
+@directories_argument
 @click.option(
     "--topic", "topics", multiple=True, help="A topic; may be repeated. Default: all but internal ones."
 )
