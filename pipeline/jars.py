@@ -23,7 +23,7 @@ _POM: Final = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>barnabas</groupId>
-  <artifactId>pipeline</artifactId>
+  <artifactId>jars</artifactId>
   <version>1</version>
   <packaging>pom</packaging>
   <dependencyManagement>
@@ -89,6 +89,15 @@ def _folder(coordinates: Sequence[str]) -> str:
     return f"{coordinates[0].split(':')[1]}-{coordinates[0].split(':')[2]}-{digest[:12]}"
 
 
+def pom_of(coordinates: Sequence[str], *, are_versions_final: bool = False) -> str:
+    """A project for Maven that depends on these artifacts, and does nothing else.
+
+    With final versions they are also the versions of what others of them depend on.
+    """
+    wanted = "".join(_DEPENDENCY.format(*each.split(":")) for each in coordinates)
+    return _POM.format(managed=wanted if are_versions_final else "", dependencies=wanted)
+
+
 def _install(directory: Path, coordinates: Sequence[str]) -> None:
     """Has Maven copy the jars beside their final place, and moves them there in one step."""
     if shutil.which("mvn") is None:
@@ -99,8 +108,7 @@ def _install(directory: Path, coordinates: Sequence[str]) -> None:
     directory.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix="jars-") as temporary:
         pom, jars = Path(temporary) / "pom.xml", Path(temporary) / "jars"
-        wanted = "".join(_DEPENDENCY.format(*each.split(":")) for each in coordinates)
-        pom.write_text(_POM.format(managed=wanted, dependencies=wanted))
+        pom.write_text(pom_of(coordinates, are_versions_final=True))
         _run_maven(pom, jars)
         try:
             jars.rename(directory)

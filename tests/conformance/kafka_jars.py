@@ -20,6 +20,7 @@ from typing import NoReturn
 
 import pytest
 
+from pipeline.jars import pom_of
 from tests.support.apache_kafka import archive_classes
 
 KAFKA_VERSION = "4.3.1"
@@ -44,31 +45,6 @@ _BESIDE_THE_BROKER = {
     ),
 }
 """What else of Kafka's some tests need, each in a folder of its own."""
-
-_DEPENDENCY = """\
-    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>
-"""
-
-_POM = """\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>barnabas</groupId>
-  <artifactId>conformance</artifactId>
-  <version>1</version>
-  <packaging>pom</packaging>
-  <dependencies>
-{dependencies}  </dependencies>
-  <build>
-    <plugins>
-      <plugin>
-        <groupId>org.apache.maven.plugins</groupId>
-        <artifactId>maven-dependency-plugin</artifactId>
-        <version>3.8.1</version>
-      </plugin>
-    </plugins>
-  </build>
-</project>
-"""
 
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "alone")
 """Which of pytest's workers this is: classes that one compiles are not to change under another that runs them."""
@@ -191,8 +167,7 @@ def _install(directory: Path, wanted: tuple[str, ...]) -> None:
     BUILD.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILD, prefix="jars-") as temporary:
         pom, jars = Path(temporary) / "pom.xml", Path(temporary) / "jars"
-        dependencies = "".join(_DEPENDENCY.format(*artifact.split(":")) for artifact in wanted)
-        pom.write_text(_POM.format(dependencies=dependencies))
+        pom.write_text(pom_of(wanted))
         goal = "dependency:copy-dependencies"
         _run(["mvn", "-B", "-q", "-f", str(pom), "-DincludeScope=runtime", f"-DoutputDirectory={jars}", goal])
         try:
