@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 PROPERTIES ?= config/server.properties
 # The plain kind of editable install: the other puts an import hook before everything, which costs each start 30 ms.
 EDITABLE := --config-settings editable_mode=compat --editable
-# How many tests of `make conformance` run side by side: they wait for processes much of the time.
-WORKERS ?= 2
+# How many tests of `make conformance` run side by side: they wait for processes much of the time, even on two cores.
+WORKERS ?= 3
 # What `make test` runs a second time with everything compiled hidden (a minute).
 TWICE := tests/broker/network tests/broker/handlers $(addprefix tests/broker/test_,$(addsuffix .py,delayed_operations \
   fetch_session garbage kafka_apis partition probes purgatory replica_manager resting_partitions timer)) \
