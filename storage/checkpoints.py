@@ -27,9 +27,14 @@ LOCK: Final = ".lock"
 
 def _read_lines(env: Env, path: str) -> list[str] | None:
     try:
-        return env.read_file(path).decode().splitlines()
+        return _lines(path, env.read_file(path))
     except FileNotFoundError:
         return None
+
+
+def _lines(path: str, data: bytes) -> list[str]:
+    try:
+        return data.decode().splitlines()
     except UnicodeDecodeError as error:
         raise CorruptCheckpointError(f"{path} is not text") from error
 
@@ -53,6 +58,18 @@ def _parse_checkpoint(path: str, lines: list[str]) -> list[list[str]]:
 def _format_checkpoint(entries: Iterable[str]) -> bytes:
     rows = list(entries)
     return "".join(f"{row}\n" for row in ("0", str(len(rows)), *rows)).encode()
+
+
+def parse_offset_checkpoint(path: str, data: bytes) -> dict[TopicPartition, int]:
+    """What an `OffsetCheckpointFile` at a path has in it. Raises CorruptCheckpointError, which names the path."""
+    offsets: dict[TopicPartition, int] = {}
+    for entry in _parse_checkpoint(path, _lines(path, data)):
+        try:
+            topic, partition, offset = entry
+            offsets[topic, int(partition)] = int(offset)
+        except ValueError as error:
+            raise CorruptCheckpointError(f"{path}: {' '.join(entry)!r} is no entry") from error
+    return offsets
 
 
 class OffsetCheckpointFile:
@@ -80,15 +97,10 @@ class OffsetCheckpointFile:
 
     def read(self) -> dict[TopicPartition, int]:
         """The offsets; empty when there is no file. Raises CorruptCheckpointError."""
-        lines = _read_lines(self._env, self.path)
-        offsets: dict[TopicPartition, int] = {}
-        for entry in _parse_checkpoint(self.path, lines or []):
-            try:
-                topic, partition, offset = entry
-                offsets[topic, int(partition)] = int(offset)
-            except ValueError as error:
-                raise CorruptCheckpointError(f"{self.path}: {' '.join(entry)!r} is no entry") from error
-        return offsets
+        try:
+            return parse_offset_checkpoint(self.path, self._env.read_file(self.path))
+        except FileNotFoundError:
+            return {}
 
     def prepare(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], None]:
         """The writing of these offsets, for any thread. It raises OSError.

@@ -6,23 +6,25 @@ together at some instant; what of it is gone when it is opened, the caller lists
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from pipeline.log_reading.errors import BusyDirectoryError, LogReadingError, NoSuchLogError
 from storage.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
-    OffsetCheckpointFile,
     PartitionMetadataFile,
+    TopicPartition,
+    parse_offset_checkpoint,
 )
 from storage.env import Env
 from storage.errors import CorruptCheckpointError
+from storage.log_loading import parse_partition_dir
 from storage.segment_files import LOG_SUFFIX, segment_path
 from storage.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX
 
 MAX_LOOKS: Final = 1000
-_PARTITION: Final = re.compile(r"(.+)-(\d+)")
 _SEGMENT: Final = re.compile(r"\d{20}\.log")
 _RELEVANT: Final = re.compile(r"\d{20}\.log(\.swap|\.cleaned)?")
 
@@ -81,15 +83,17 @@ def _partitions_at(env: Env, path: str) -> list[PartitionDirectory]:
         raise NoSuchLogError(f"{path} is no directory")
     entries = env.scan_dir(path)
     if any(name == PARTITION_METADATA or _SEGMENT.fullmatch(name) for name, _ in entries):
-        parsed = _PARTITION.fullmatch(path.rpartition("/")[2])
-        if parsed is None:
+        own = parse_partition_dir(path.rpartition("/")[2])
+        if own is None or own.suffix:
             raise NoSuchLogError(
                 f"{path} has segments, and its name is not that of a partition, such as orders-0"
             )
-        return [PartitionDirectory(parsed[1], int(parsed[2]), path)]
-    matches = [(_PARTITION.fullmatch(name), name) for name, is_dir in entries if is_dir]
+        return [PartitionDirectory(own.topic, own.partition, path)]
+    named = [(parse_partition_dir(name), name) for name, is_dir in entries if is_dir]
     found = [
-        PartitionDirectory(parsed[1], int(parsed[2]), f"{path}/{name}") for parsed, name in matches if parsed
+        PartitionDirectory(parsed.topic, parsed.partition, f"{path}/{name}")
+        for parsed, name in named
+        if parsed is not None and not parsed.suffix
     ]
     if not found and not any(name == LOG_START_OFFSET_CHECKPOINT for name, _ in entries):
         raise NoSuchLogError(f"{path} is no log directory: there are no partitions in it")
@@ -99,11 +103,18 @@ def _partitions_at(env: Env, path: str) -> list[PartitionDirectory]:
 def checkpointed_start(env: Env, partition: PartitionDirectory) -> int:
     """Where the log starts by the checkpoint beside it, which brokers write once a minute; 0 where that is silent."""
     parent = partition.path.rpartition("/")[0] or "."
+    path = f"{parent}/{LOG_START_OFFSET_CHECKPOINT}"
     try:
-        offsets = OffsetCheckpointFile(env, f"{parent}/{LOG_START_OFFSET_CHECKPOINT}").read()
-    except CorruptCheckpointError:
+        starts = _parsed_starts(path, env.read_file(path))
+    except (FileNotFoundError, CorruptCheckpointError):
         return 0  # as a start of the broker would have it
-    return offsets.get((partition.topic, partition.partition), 0)
+    return starts.get((partition.topic, partition.partition), 0)
+
+
+@lru_cache(maxsize=16)
+def _parsed_starts(path: str, data: bytes) -> Mapping[TopicPartition, int]:
+    """Each partition of a log directory asks for the same file: it is parsed once for what is in it."""
+    return parse_offset_checkpoint(path, data)
 
 
 def topic_id_of(env: Env, directory: str) -> bytes:
