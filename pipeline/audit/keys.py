@@ -19,8 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from xxhash import xxh3_128_digest
 
-from protocol.records.batch import CorruptRecordError, InvalidRecordError, RecordBatch, TimestampType
-from protocol.records.columns import Binary, RecordColumns
+from pipeline.log_reading.batch_columns import add_batch, binary_array
+from pipeline.log_reading.transactions import Aborted, AbortedTransactions
+from protocol.records.batch import CorruptRecordError, InvalidRecordError, RecordBatch
+from protocol.records.columns import RecordColumns
 from protocol.records.errors import UnsupportedCompressionError
 
 if TYPE_CHECKING:
@@ -88,9 +90,7 @@ class KeyCounter:
 
     def __init__(self, aborted: Iterable[AbortedTxn] = ()) -> None:
         """`aborted`: the transactions that overlap the segment."""
-        self._aborted: dict[int, list[tuple[int, int]]] = {}
-        for each in aborted:
-            self._aborted.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
+        self._aborted = AbortedTransactions(map(Aborted.of, aborted))
         self._columns = RecordColumns()
         self._scales = array("d")
         self._parts: list[pa.Table] = []
@@ -100,14 +100,14 @@ class KeyCounter:
         """A whole batch; one whose records cannot be read is left out."""
         if batch.is_control:
             return
-        if isinstance(batch, RecordBatch) and self._is_aborted(batch):
+        if isinstance(batch, RecordBatch) and self._aborted.has(batch):
             self._sums[4] += batch.record_count
             self._sums[5] += batch.size_in_bytes
             return
         before = self._columns.row_count
         size = self._size()
         try:
-            self._add(batch)
+            add_batch(self._columns, batch)
         except (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError):
             return
         rows = self._columns.row_count - before
@@ -121,39 +121,13 @@ class KeyCounter:
         columns = self._columns
         return len(columns.keys.data) + len(columns.values.data) + len(columns.headers.data)
 
-    def _is_aborted(self, batch: RecordBatch) -> bool:
-        if not batch.is_transactional or not self._aborted:
-            return False
-        ranges = self._aborted.get(batch.producer_id, ())
-        return any(first <= batch.base_offset <= last for first, last in ranges)
-
-    def _add(self, batch: Batch) -> None:
-        if isinstance(batch, RecordBatch):
-            appended = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
-            self._columns.add(
-                batch.uncompressed_payload(),
-                batch.record_count,
-                batch.base_offset,
-                batch.base_timestamp,
-                batch.max_timestamp if appended else None,
-            )
-            return
-        # The older formats have no columns: what is in them goes through a batch of today.
-        from protocol.records.builder import build_batch
-
-        records: list[tuple[bytes | None, bytes | None, int, list[Any]]] = [
-            (each.key, each.value, max(each.timestamp, 0), []) for each in batch.records()
-        ]
-        again = RecordBatch(build_batch(records, base_offset=0))
-        self._columns.add(again.payload(), again.record_count, batch.last_offset, again.base_timestamp)
-
     def _flush(self) -> None:
         """Puts the rows so far together: of each key the last one."""
         columns, rows = self._columns, self._columns.row_count
         if not rows:
             return
         keys, values, headers = (
-            _as_arrow(each, rows) for each in (columns.keys, columns.values, columns.headers)
+            binary_array(each, rows) for each in (columns.keys, columns.values, columns.headers)
         )
         sizes = pc.add(pc.binary_length(headers), _RECORD_BYTES)
         for each in (keys, values):
@@ -181,11 +155,6 @@ class KeyCounter:
         if len(self._parts) <= 1:
             return stats, self._parts[0] if self._parts else KEYS.empty_table()
         return stats, _last_by(pa.concat_tables(self._parts), "hash").select(KEYS.names).cast(KEYS)
-
-
-def _as_arrow(column: Binary, rows: int) -> pa.Array:
-    buffers = [pa.py_buffer(each) for each in (column.validity, column.ends, column.data)]
-    return pa.Array.from_buffers(pa.binary(), rows, buffers, column.null_count)
 
 
 def _last_by(table: pa.Table, column: str) -> pa.Table:

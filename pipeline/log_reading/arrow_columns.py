@@ -18,12 +18,12 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.log_reading.batch_columns import add_batch, binary_array
 from protocol.records.batch import RecordBatch
 from protocol.records.columns import Binary, RecordColumns
-from protocol.records.compression import unpacked
-from protocol.records.layout import DEFAULT_MAX_DECOMPRESSED_BYTES, TimestampType
+from protocol.records.layout import TimestampType
 from protocol.records.legacy import LegacyEntry
-from protocol.records.record import decode_headers, encode_records
+from protocol.records.record import decode_headers
 
 HEADERS: Final = pa.list_(
     pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -84,36 +84,8 @@ class ArrowColumns:
 
         Raises CorruptRecordError, InvalidRecordError and UnsupportedCompressionError.
         """
-        if isinstance(batch, LegacyEntry):
-            self._add_legacy(batch, first_offset, end_offset)
-        elif batch.is_compressed:
-            payload = batch.payload()
-            with unpacked(batch.compression_type, payload, DEFAULT_MAX_DECOMPRESSED_BYTES) as plain:
-                self._add(batch, plain, first_offset, end_offset)
-        else:
-            self._add(batch, batch.payload(), first_offset, end_offset)
+        self._bytes += add_batch(self._rows, batch, first_offset, end_offset)
         self._note(batch.timestamp_type)
-
-    def _add(
-        self, batch: RecordBatch, payload: memoryview | bytes, first_offset: int, end_offset: int
-    ) -> None:
-        self._bytes += len(payload)
-        self._rows.add(
-            payload,
-            batch.record_count,
-            batch.base_offset,
-            batch.base_timestamp,
-            batch.max_timestamp if batch.timestamp_type is TimestampType.LOG_APPEND_TIME else None,
-            first_offset,
-            end_offset,
-        )
-
-    def _add_legacy(self, entry: LegacyEntry, first_offset: int, end_offset: int) -> None:
-        records = [it for it in entry.records() if first_offset <= it.offset < end_offset]
-        if records:
-            payload = encode_records(records, records[0].offset, 0)
-            self._bytes += len(payload)
-            self._rows.add(payload, len(records), records[0].offset, 0)
 
     def _note(self, timestamp_type: TimestampType) -> None:
         rows = self._rows.row_count
@@ -136,9 +108,9 @@ class ArrowColumns:
         rows = self._rows
         match name:
             case "key":
-                return _binary(rows.keys, rows.row_count)
+                return binary_array(rows.keys, rows.row_count)
             case "value":
-                return _binary(rows.values, rows.row_count)
+                return binary_array(rows.values, rows.row_count)
             case "topic":
                 return self._constant(self._topic, pa.string())
             case "partition":
@@ -185,12 +157,6 @@ class ArrowColumns:
 def _allocate(size: int) -> memoryview:
     """Memory of Arrow's pool, which is used again when the record batch that it went into is gone."""
     return memoryview(pa.allocate_buffer(max(size, 1))).cast("B")
-
-
-def _binary(column: Binary, row_count: int) -> pa.Array:
-    validity = pa.py_buffer(column.validity) if column.null_count else None
-    buffers = [validity, pa.py_buffer(column.ends), pa.py_buffer(column.data)]
-    return pa.Array.from_buffers(pa.binary(), row_count, buffers, column.null_count)
 
 
 def _decoded(headers: Binary, counts: memoryview) -> pa.Array:

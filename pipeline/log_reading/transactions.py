@@ -15,11 +15,12 @@ from protocol.records.batch import RecordBatch
 from protocol.records.scanning import SegmentScanner
 from storage.env import Env
 from storage.errors import CorruptIndexError, CorruptSnapshotError
+from storage.producer_entry import CompletedTxn
 from storage.producer_state import ProducerStateManager
 from storage.segment_files import TXN_INDEX_SUFFIX
 from storage.segment_pass import SegmentPass
 from storage.snapshots import ProducerSnapshotFiles
-from storage.txn_index import TransactionIndex
+from storage.txn_index import AbortedTxn, TransactionIndex
 
 _NEVER_MS: Final = 1 << 62
 
@@ -30,6 +31,11 @@ class Aborted(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
+
+    @classmethod
+    def of(cls, transaction: AbortedTxn | CompletedTxn) -> "Aborted":
+        """What an index or a marker says, without the last stable offset."""
+        return cls(transaction.producer_id, transaction.first_offset, transaction.last_offset)
 
 
 class AbortedTransactions:
@@ -117,9 +123,7 @@ class _Replay:
     def _read_index(self, segment: ListedSegment) -> None:
         """What a segment before the snapshot says, and one that the snapshot lies within."""
         index = TransactionIndex(self._env, segment.path(TXN_INDEX_SUFFIX), segment.base_offset)
-        self._aborted += [
-            Aborted(it.producer_id, it.first_offset, it.last_offset) for it in index.transactions
-        ]
+        self._aborted += map(Aborted.of, index.transactions)
 
     def _follow(self, listed: ListedSegment, most_bytes: int | None) -> None:
         segment = open_segment(self._env, listed, most_bytes)
@@ -148,6 +152,4 @@ class _Replay:
         self._producers.complete_txn(completed)
         self._producers.on_high_watermark_updated(completed.last_offset + 1)
         if completed.is_aborted:
-            self._aborted.append(
-                Aborted(completed.producer_id, completed.first_offset, completed.last_offset)
-            )
+            self._aborted.append(Aborted.of(completed))

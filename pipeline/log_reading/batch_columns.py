@@ -1,0 +1,64 @@
+"""Batches of every format into columns, and these as Arrow's, for all who read records by the million."""
+
+from typing import Final
+
+import pyarrow as pa
+
+from protocol.records.batch import RecordBatch
+from protocol.records.columns import Binary, RecordColumns
+from protocol.records.compression import unpacked
+from protocol.records.layout import DEFAULT_MAX_DECOMPRESSED_BYTES, TimestampType
+from protocol.records.legacy import LegacyEntry
+from protocol.records.record import encode_records
+
+_MAX_OFFSET: Final = (1 << 63) - 1
+
+
+def add_batch(
+    rows: RecordColumns,
+    batch: RecordBatch | LegacyEntry,
+    first_offset: int = 0,
+    end_offset: int = _MAX_OFFSET,
+) -> int:
+    """Adds the records with offsets from the first on and below the end; returns how many bytes were unpacked for it.
+
+    Raises CorruptRecordError, InvalidRecordError and UnsupportedCompressionError.
+    """
+    if isinstance(batch, LegacyEntry):
+        return _add_legacy(rows, batch, first_offset, end_offset)
+    if not batch.is_compressed:
+        return _add(rows, batch, batch.payload(), first_offset, end_offset)
+    with unpacked(batch.compression_type, batch.payload(), DEFAULT_MAX_DECOMPRESSED_BYTES) as plain:
+        return _add(rows, batch, plain, first_offset, end_offset)
+
+
+def _add(
+    rows: RecordColumns, batch: RecordBatch, payload: memoryview | bytes, first_offset: int, end_offset: int
+) -> int:
+    rows.add(
+        payload,
+        batch.record_count,
+        batch.base_offset,
+        batch.base_timestamp,
+        batch.max_timestamp if batch.timestamp_type is TimestampType.LOG_APPEND_TIME else None,
+        first_offset,
+        end_offset,
+    )
+    return len(payload)
+
+
+def _add_legacy(rows: RecordColumns, entry: LegacyEntry, first_offset: int, end_offset: int) -> int:
+    """The older formats have no columns: what is in them goes through records of today."""
+    records = [it for it in entry.records() if first_offset <= it.offset < end_offset]
+    if not records:
+        return 0
+    payload = encode_records(records, records[0].offset, 0)
+    rows.add(payload, len(records), records[0].offset, 0)
+    return len(payload)
+
+
+def binary_array(column: Binary, row_count: int) -> pa.Array:
+    """Keys, values or headers, in the buffers that they are in."""
+    validity = pa.py_buffer(column.validity) if column.null_count else None
+    buffers = [validity, pa.py_buffer(column.ends), pa.py_buffer(column.data)]
+    return pa.Array.from_buffers(pa.binary(), row_count, buffers, column.null_count)
