@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("pyspark")
+
 from pipeline.export.job import source
 from pipeline.export.options import ExportOptions
 
