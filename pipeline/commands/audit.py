@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from pipeline.commands.common import failures, print_rows, spark_options
+from pipeline.commands.common import print_rows, spark_options
 from pipeline.commands.options import directories_argument, here_option, report_option, tables_option
 from storage.verify import Severity
 
@@ -65,19 +66,12 @@ def audit(
       2  the command line is wrong, DIR cannot be read, or Spark or Java is missing
     """
     from pipeline.audit.plan import AuditOptions
-    from pipeline.commands.auditing import Where, audited, check, write_tables
+    from pipeline.commands.auditing import Where, carry_out
     from pipeline.report.audit_report import page_of
-    from pipeline.report.page import write
 
     options = AuditOptions(not shallow, not no_keys, time.time_ns() // 1_000_000)
-    where = Where(here, master, conf)
-    with failures():
-        check(report, tables, where)
-    with failures(), audited("barnabas audit", directories, options, where) as (result, spark):
-        tell(result)
-        if tables is not None:
-            write_tables(result, tables, spark)
-        write(page_of(result, tables=tables or ""), report)
+    where, page = Where(here, master, conf), partial(page_of, tables=tables or "")
+    result = carry_out("barnabas audit", directories, options, where, report, tables, tell, page)
     print_rows([("report", str(report)), *([("tables", tables)] if tables else [])])
     tally = result.tally()
     sys.exit(EXIT_FOUND if tally[Severity.ERROR] or (strict and tally[Severity.WARNING]) else 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from pipeline.commands.common import WITH_SPARK, fail, spark_session
+from pipeline.commands.common import WITH_SPARK, fail, failures, spark_session
 from pipeline.commands.progress import bytes_read, spark_tasks
 from storage.env import RealEnv
 from storage.segment_files import LOG_SUFFIX
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pipeline.audit.audit import AuditResult
     from pipeline.audit.engines import Engine
     from pipeline.audit.plan import AuditOptions
+    from pipeline.report.page import Page
 
 EXIT_UNREADABLE: Final = 2
 NEEDED: Final = ("pyarrow", "jinja2", "matplotlib")
@@ -79,6 +80,29 @@ def audited(
         with spark_tasks(spark):
             result = _look(paths, options, SparkEngine(spark))
         yield result, spark
+
+
+def carry_out(  # noqa: PLR0917 (what the two commands were given)
+    name: str,
+    paths: Sequence[str],
+    options: AuditOptions,
+    where: Where,
+    report: Path,
+    tables: str | None,
+    tell: Callable[[AuditResult], None],
+    page_of: Callable[[AuditResult], Page],
+) -> AuditResult:
+    """Looks at the directories, tells what there is to say, and writes the tables that are wanted and the report."""
+    from pipeline.report.page import write
+
+    with failures():
+        check(report, tables, where)
+    with failures(), audited(name, paths, options, where) as (result, spark):
+        tell(result)
+        if tables is not None:
+            write_tables(result, tables, spark)
+        write(page_of(result), report)
+    return result
 
 
 def _look(paths: Sequence[str], options: AuditOptions, engine: Engine) -> AuditResult:

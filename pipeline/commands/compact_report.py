@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipeline.commands.common import failures, spark_options
+from pipeline.commands.common import spark_options
 from pipeline.commands.options import directories_argument, here_option, report_option, tables_option
 from storage.verify import Severity
 
@@ -46,19 +46,12 @@ def compact_report(
       2  the command line is wrong, DIR cannot be read, or Spark or Java is missing
     """
     from pipeline.audit.plan import AuditOptions
-    from pipeline.commands.auditing import Where, audited, check, write_tables
+    from pipeline.commands.auditing import Where, carry_out
     from pipeline.report.compact_report import page_of
-    from pipeline.report.page import write
 
     options = AuditOptions(is_deep=False, counts_keys=True, now_ms=time.time_ns() // 1_000_000)
     where = Where(here, master, conf)
-    with failures():
-        check(report, tables, where)
-    with failures(), audited("barnabas compact-report", directories, options, where) as (result, spark):
-        tell(result)
-        if tables is not None:
-            write_tables(result, tables, spark)
-        write(page_of(result), report)
+    carry_out("barnabas compact-report", directories, options, where, report, tables, tell, page_of)
     click.echo(f"report  {report}")
 
 

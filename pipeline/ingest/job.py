@@ -108,9 +108,7 @@ def batches_of(spark: SparkSession, options: IngestOptions) -> Batches:
     )
     for files, path in (table, quarantine):
         claim(files, path, ingest_id, second_ingest=options.second_ingest, checkpoint=checkpoint)
-    kind: type[DeltaTable] | type[ParquetTable] = (
-        DeltaTable if options.table_format == "delta" else ParquetTable
-    )
+    kind = DeltaTable if options.table_format == "delta" else ParquetTable
     columns = partition_columns(options.partition_by)
     return Batches(
         options,

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -82,8 +83,8 @@ def _notes(files: Files, directory: str) -> list[str]:
     return [name for name in files.names(directory) if name.endswith(".json")]
 
 
-class ParquetTable:
-    """Parquet files in directories named after their partition columns."""
+class CommittedTable(ABC):
+    """What the tables have in common: a batch is in when its commit's file is there."""
 
     def __init__(
         self,
@@ -93,24 +94,55 @@ class ParquetTable:
         partition_columns: Sequence[str],
         planned: Planned = lambda _: None,
     ) -> None:
-        self._commits = CommitLog(files, path, ingest_id, planned)
+        self._path = files.for_spark(path)
+        self._ingest_id = ingest_id
         self._partition_columns = list(partition_columns)
+        self._commits = CommitLog(files, path, ingest_id, planned)
 
     def has(self, batch_id: int) -> bool:
-        """By its commit's file; completes what a crash has left to do of it."""
+        """By its commit's file; completes what a crash has left to do of it.
+
+        False says nothing of a Delta table: a driver may have died before it wrote that file.
+        """
         return self._commits.finish(batch_id)
 
     def append(self, batch: DataFrame, batch_id: int) -> None:
         """See the module."""
-        if self.has(batch_id):
-            return
+        if not self.has(batch_id):
+            self._commits.commit(batch_id, self._write(batch, batch_id))
+
+    @abstractmethod
+    def _write(self, batch: DataFrame, batch_id: int) -> str:
+        """Has Spark write the batch; the name of the staging directory whose files are to be published."""
+
+
+class ParquetTable(CommittedTable):
+    """Parquet files in directories named after their partition columns."""
+
+    def _write(self, batch: DataFrame, batch_id: int) -> str:
         staging = self._commits.new_staging(batch_id)
         try:
             batch.write.partitionBy(*self._partition_columns).parquet(self._commits.place(staging))
         except BaseException:
             self._commits.discard(staging)  # a full disk stays full otherwise
             raise
-        self._commits.commit(batch_id, staging)
+        return staging
+
+
+class DeltaTable(CommittedTable):
+    """A table of Delta Lake's, by its path. Delta commits nothing for a number that it has seen of this ingest."""
+
+    def _write(self, batch: DataFrame, batch_id: int) -> str:
+        (
+            batch.write.format("delta")
+            .mode("append")
+            .partitionBy(*self._partition_columns)
+            .option("txnAppId", f"{DELTA_TRANSACTIONS}{self._ingest_id}")
+            .option("txnVersion", batch_id)
+            .option("mergeSchema", "true")
+            .save(self._path)
+        )
+        return self._commits.new_staging(batch_id)  # with nothing in it: the files are Delta's
 
 
 class CommitLog:
@@ -215,39 +247,3 @@ class CommitLog:
 
     def _commit_path(self, batch_id: int) -> str:
         return join(self._commits_path(), f"{batch_id:012d}.json")
-
-
-class DeltaTable:
-    """A table of Delta Lake's, by its path."""
-
-    def __init__(
-        self,
-        files: Files,
-        path: str,
-        ingest_id: str,
-        partition_columns: Sequence[str],
-        planned: Planned = lambda _: None,
-    ) -> None:
-        self._path = files.for_spark(path)
-        self._commits = CommitLog(files, path, ingest_id, planned)
-        self._transactions = f"{DELTA_TRANSACTIONS}{ingest_id}"
-        self._partition_columns = list(partition_columns)
-
-    def has(self, batch_id: int) -> bool:
-        """By its commit's file. False says nothing: a driver may have died before it wrote that."""
-        return self._commits.finish(batch_id)
-
-    def append(self, batch: DataFrame, batch_id: int) -> None:
-        """Delta commits nothing for a number that it has seen of this ingest."""
-        if self.has(batch_id):
-            return
-        (
-            batch.write.format("delta")
-            .mode("append")
-            .partitionBy(*self._partition_columns)
-            .option("txnAppId", self._transactions)
-            .option("txnVersion", batch_id)
-            .option("mergeSchema", "true")
-            .save(self._path)
-        )
-        self._commits.commit(batch_id, self._commits.new_staging(batch_id))
