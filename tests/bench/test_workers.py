@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+from confluent_kafka import KafkaError
 
 from bench import __main__ as bench
 from bench.side_by_side import rounds
@@ -12,6 +16,7 @@ from bench.side_by_side.crew import Crew, Measured, WorkerError
 from bench.side_by_side.job import Job, Outcome, values
 from bench.side_by_side.rounds import Plan, figures_of, lost, turns
 from bench.side_by_side.workers.java import parse_consumed, parse_produced
+from bench.side_by_side.workers.producing import first_message
 from bench.side_by_side.workloads import WORKLOADS
 
 PRODUCED = """\
@@ -156,3 +161,34 @@ def test_benchmarks_are_named_and_the_rest_is_theirs() -> None:
     assert bench.chosen(["lookup", "--quick", "codec"]) == (["lookup", "codec"], ["--quick"])
     assert bench.chosen(["all"])[0] == list(bench.BENCHMARKS)
     assert all(name in bench.usage() for name in bench.BENCHMARKS)
+
+
+class OneMessage:
+    """A producer whose one message meets with an error, or does not."""
+
+    def __init__(self, error: KafkaError | None = None) -> None:
+        self._error = error
+        self.sent: list[dict[str, Any]] = []
+        self._told: Callable[[KafkaError | None, None], None] = lambda *_: None
+
+    def produce(
+        self, topic: str, *, on_delivery: Callable[[KafkaError | None, None], None], **message: Any
+    ) -> None:
+        self.sent.append({"topic": topic, **message})
+        self._told = on_delivery
+
+    def flush(self, _: float) -> int:
+        self._told(self._error, None)
+        return 0
+
+
+def test_the_first_message_is_one_that_the_topic_takes() -> None:
+    """A compacted topic wants keys, and says so to whoever listens."""
+    producer: Any = OneMessage()
+    assert first_message(producer, "t", {"key": b"k", "value": b"v"}) == 1
+    assert producer.sent == [{"topic": "t", "partition": 0, "key": b"k", "value": b"v"}]
+    assert first_message(producer, "t", {"value": b"v", "partition": 3}) == 1
+    assert producer.sent[-1]["partition"] == 3
+    refusing: Any = OneMessage(KafkaError(KafkaError.INVALID_RECORD))
+    with pytest.raises(AssertionError, match="INVALID_RECORD"):
+        first_message(refusing, "t", {"value": b"v"})

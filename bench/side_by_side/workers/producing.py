@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator
 from typing import Any, Final
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 
 from bench.side_by_side.job import Job, Outcome, values
 
@@ -50,7 +50,7 @@ def produce(job: Job) -> Generator[None, None, Outcome]:
             {**message, "partition": n % job.partitions} for n, message in enumerate(messages * rounds)
         ]
     room = max(2 * len(messages), min(100_000, _QUEUE_BYTES // job.size)) - len(messages)
-    beside = 0 if job.transaction_s else _first_message(producer, job)
+    beside = 0 if job.transaction_s else first_message(producer, job.topic, messages[0])
     yield
     began, sent, commits = time.monotonic(), 0, 0
     while sent < job.count and time.monotonic() - began < job.cap_s:
@@ -75,15 +75,20 @@ def produce(job: Job) -> Generator[None, None, Outcome]:
     )
 
 
-def _first_message(producer: Producer, job: Job) -> int:
+def first_message(producer: Producer, topic: str, message: dict[str, Any]) -> int:
     """Sends one message and waits; returns 1. Only then is there a connection to the leader, and a producer id.
 
     An idempotent producer that asks for its id before it is connected asks again half a second later, which is longer
     than what is measured takes.
     """
-    (value,) = values(job.size, 1)
-    producer.produce(job.topic, value, partition=0)
-    assert producer.flush(FLUSH_S) == 0, job.topic
+    errors: list[KafkaError] = []
+    producer.produce(
+        topic,
+        **{"partition": 0, **message},
+        on_delivery=lambda error, _: errors.append(error) if error else None,
+    )
+    assert producer.flush(FLUSH_S) == 0, topic
+    assert not errors, errors
     return 1
 
 
