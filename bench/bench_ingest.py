@@ -19,33 +19,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from bench import results
 from bench.brokers import Broker, Factory, cpu_s, factories
 from bench.results import Section, Table, number
+from bench.spark_loads import CORES, PARTITIONS, Load, add_arguments, fill, loads_of
 from pipeline.ingest.job import ingest
 from pipeline.ingest.options import IngestOptions
 from pipeline.session import SparkMissingError, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-CORES = 2
-PARTITIONS = 4
-CODECS = ("none", "lz4", "zstd")
-SIZES = (100, 1024)
-
-
-class Load(NamedTuple):
-    """A topic's content."""
-
-    size: int
-    codec: str
-    records: int
-
-    @property
-    def topic(self) -> str:
-        """Its name."""
-        return f"load-{self.size}-{self.codec}"
-
-    def __str__(self) -> str:
-        return f"{self.size} B, {'uncompressed' if self.codec == 'none' else self.codec}"
 
 
 class Measured(NamedTuple):
@@ -59,35 +39,16 @@ Samples = dict[tuple[str, str, str], list[Measured]]
 """By what is read with what, and of whom."""
 
 
-def fill(broker: Broker, load: Load) -> None:
-    """Values that compress about as well as JSON does."""
-    from tests.pipeline.plain import TopicMaker, produce
-
-    TopicMaker(broker.bootstrap).create(PARTITIONS, name=load.topic)
-    for partition in range(PARTITIONS):
-        values = (
-            (
-                f'{{"id": {one}, "user": "user-{one * 7919 % 10007}", "amount": {one % 997}.25, "note": "'.encode()
-                * 16
-            )[: load.size]
-            for one in range(partition, load.records, PARTITIONS)
-        )
-        produce(
-            broker.bootstrap,
-            load.topic,
-            values,
-            partition=partition,
-            compression_type=load.codec,
-            linger_ms=50,
-        )
-
-
 def by_connector(spark: SparkSession, broker: Broker, load: Load, _: Path) -> int:
-    """The connector alone."""
+    """The connector alone; the rows are counted on their way."""
+    from pyspark.sql import Observation
+    from pyspark.sql.functions import count, lit
+
+    counted = Observation()
     reader = spark.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
     rows = reader.option("subscribe", load.topic).option("includeHeaders", "true").load()
-    rows.write.format("noop").mode("overwrite").save()
-    return load.records
+    rows.observe(counted, count(lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
+    return int(counted.get["rows"])
 
 
 def ingested(spark: SparkSession, broker: Broker, load: Load, directory: Path) -> int:
@@ -182,17 +143,9 @@ def report(samples: Samples, loads: Sequence[Load], options: argparse.Namespace)
 def main(argv: Sequence[str] | None = None) -> None:
     """Publishes the figures."""
     parser = results.arguments(__doc__)
-    parser.add_argument(
-        "--mib", type=int, default=400, help="of values in a topic, 1,000,000 records at most"
-    )
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--directory", help="where to work, by default the place for temporary files")
+    add_arguments(parser, mib=400, records=1_000_000)
     options = parser.parse_args(argv)
-    if options.quick:
-        options.mib, options.rounds = 4, 1
-    loads = [
-        Load(size, codec, min(options.mib * 2**20 // size, 1_000_000)) for size in SIZES for codec in CODECS
-    ]
+    loads = loads_of(options)
     try:
         samples = measure(factories(with_kafka=not options.no_kafka), loads, options)
     except SparkMissingError as error:

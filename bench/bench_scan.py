@@ -24,33 +24,14 @@ from bench import accounting, results
 from bench.brokers import Broker, cpu_s, factories
 from bench.results import Section, Table, number
 from bench.scan_week import Hour, fill_week, hour_ways
+from bench.spark_loads import CORES, PARTITIONS, Load, add_arguments, fill, loads_of
 from pipeline.session import SparkMissingError, session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-CORES = 2
-PARTITIONS = 4
-CODECS = ("none", "lz4", "zstd")
-SIZES = (100, 1024)
 COLUMNS = ("key", "value", "partition", "offset", "timestamp")
 SOURCE, CONNECTOR = "source", "connector"
-
-
-class Load(NamedTuple):
-    """A topic's content."""
-
-    size: int
-    codec: str
-    rows: int
-
-    @property
-    def topic(self) -> str:
-        """Its name."""
-        return f"load-{self.size}-{self.codec}"
-
-    def __str__(self) -> str:
-        return f"{self.size} B, {'uncompressed' if self.codec == 'none' else self.codec}"
 
 
 class Measured(NamedTuple):
@@ -63,29 +44,6 @@ class Measured(NamedTuple):
 
 Samples = dict[tuple[Load, str, str], list[Measured]]
 """By what was read, what became of it, and the way."""
-
-
-def fill(broker: Broker, load: Load) -> None:
-    """Values that compress about as well as JSON does, each with a key."""
-    from tests.pipeline.plain import TopicMaker, produce
-
-    TopicMaker(broker.bootstrap).create(PARTITIONS, name=load.topic)
-    for partition in range(PARTITIONS):
-        numbers = range(partition, load.rows, PARTITIONS)
-        produce(
-            broker.bootstrap,
-            load.topic,
-            (_value(one, load.size) for one in numbers),
-            keys=[b"user-%d" % (one * 7919 % 10007) for one in numbers],
-            partition=partition,
-            compression_type=load.codec,
-            linger_ms=50,
-        )
-
-
-def _value(one: int, size: int) -> bytes:
-    text = f'{{"id": {one}, "user": "user-{one * 7919 % 10007}", "amount": {one % 997}.25, "note": "'
-    return (text.encode() * 16)[:size]
 
 
 # -- what is measured --
@@ -135,11 +93,11 @@ def timed(spark: SparkSession, broker: Broker, load: Load, action: str, way: str
     everybody, brokers, start = accounting.cpu_s(os.getpid()), cpu_s(broker), time.perf_counter()
     found = ACTIONS[action](WAYS[way](spark, broker, load.topic))
     seconds = time.perf_counter() - start
-    assert found in (None, load.rows), (found, load)
+    assert found in (None, load.records), (found, load)
     of_broker = cpu_s(broker) - brokers
     of_spark = accounting.cpu_s(os.getpid()) - everybody - of_broker
-    millions = load.rows / 1e6
-    return Measured(load.rows / seconds, of_spark / millions, of_broker / millions)
+    millions = load.records / 1e6
+    return Measured(load.records / seconds, of_spark / millions, of_broker / millions)
 
 
 def measure(spark: SparkSession, broker: Broker, loads: Sequence[Load], rounds: int) -> Samples:
@@ -223,7 +181,7 @@ def report(
         name="scan",
         title="Spark reads a log directory",
         prose=[
-            f"{loads[0].rows:,} records of {loads[0].size} B and {loads[-1].rows:,} of {loads[-1].size} B in "
+            f"{loads[0].records:,} records of {loads[0].size} B and {loads[-1].records:,} of {loads[-1].size} B in "
             f"{PARTITIONS} partitions of {broker}, on two ways into one Spark session with {CORES} cores: the source "
             "`barnabas` in the log directory, and Spark's Kafka connector through the broker. Both give key, value, "
             f"partition, offset and timestamp. Medians of {rounds} rounds, in turns, after one that does not count.",
@@ -238,11 +196,7 @@ def report(
 def run(options: argparse.Namespace) -> Section:
     """Everything, with one broker and one session."""
     broker_name, factory = list(factories(with_kafka=not options.no_kafka).items())[-1]
-    loads = [
-        Load(size, codec, min(options.mib * 2**20 // size, options.records))
-        for size in SIZES
-        for codec in CODECS
-    ]
+    loads = loads_of(options)
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(tempfile.TemporaryDirectory(dir=options.directory, prefix="bench-scan-"))
         broker = factory(Path(place)).start()
@@ -259,14 +213,11 @@ def run(options: argparse.Namespace) -> Section:
 def main(argv: Sequence[str] | None = None) -> None:
     """Publishes the figures."""
     parser = results.arguments(__doc__)
-    parser.add_argument("--mib", type=int, default=1000, help="of values in a topic")
-    parser.add_argument("--records", type=int, default=5_000_000, help="in a topic, at most")
+    add_arguments(parser, mib=1000, records=5_000_000)
     parser.add_argument("--week-records", type=int, default=1_000_000, help="of 1 KiB, in the week")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--directory", help="where to work, by default the place for temporary files")
     options = parser.parse_args(argv)
     if options.quick:
-        options.mib, options.rounds, options.week_records = 4, 1, 20_000
+        options.week_records = 20_000
     try:
         section = run(options)
     except SparkMissingError as error:

