@@ -33,9 +33,7 @@ from pipeline.export.options import MAX_FILES, Delivery, ExportOptions
 @click.option(
     "--max-files",
     type=int,
-    default=MAX_FILES,
-    show_default=True,
-    help="Files of the table in a batch, at most.",
+    help=f"Files of the table in a batch, at most. Default: {MAX_FILES}, or all of them with --trigger once.",
 )
 @click.option("--metrics-port", type=int, help="Progress for Prometheus, on this port.")
 @click.option(

@@ -63,7 +63,7 @@ def export(
 
 def source(spark: SparkSession, options: ExportOptions) -> DataFrame:
     """The table's rows, a bounded number of files at a time, those written first coming first. ValueError."""
-    reader = spark.readStream.option("maxFilesPerTrigger", options.max_files)
+    reader = spark.readStream.option("maxFilesPerTrigger", options.files_per_batch)
     if options.table_format == "delta":
         rows = reader.format("delta").load(options.table)
     else:

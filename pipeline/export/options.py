@@ -16,10 +16,11 @@ MAX_FILES: Final = 100
 class ExportOptions:
     """One export: this table into this topic, with its progress in this checkpoint.
 
-    The table has a column `value` (binary or string), and may have `key`, `headers`, `topic`, `partition`, `offset` and
-    `timestamp` as ingests make them. Without `topic` records go to the one that their row names. `max_files` bounds a
-    batch, which is what an interrupted run repeats with at-least-once. `keep_partitions` sends each record to the
-    partition that its row names. `kafka` goes to the producers: names of Kafka's clients, with or without "kafka.".
+    The table has a column `value` (binary or string), and may have `key`, `headers`, `topic`, `partition`, `offset`
+    and `timestamp` as ingests make them. Without `topic` records go to the one that their row names. `max_files`
+    bounds a batch (MAX_FILES where nothing is said), which is what an interrupted run repeats with at-least-once; the
+    trigger once has a single batch, of all there is. `keep_partitions` sends each record to the partition that its row
+    names. `kafka` goes to the producers: names of Kafka's clients, with or without "kafka.".
     """
 
     bootstrap: str
@@ -30,7 +31,7 @@ class ExportOptions:
     delivery: Delivery = "at-least-once"
     trigger: Trigger = "available-now"
     every_s: float = 10.0
-    max_files: int = MAX_FILES
+    max_files: int | None = None
     keep_partitions: bool = False
     metrics_port: int | None = None
     kafka: Mapping[str, str] = field(default_factory=dict)
@@ -45,8 +46,19 @@ class ExportOptions:
         if self.delivery == "exactly-once" and not self.topic:
             raise ValueError("an export in transactions goes to one topic: name it")
         for name in ("every_s", "max_files"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} is {getattr(self, name)}, and has to be more than 0")
+            given = getattr(self, name)
+            if given is not None and given <= 0:
+                raise ValueError(f"{name} is {given}, and has to be more than 0")
+        if self.trigger == "once" and self.max_files is not None:
+            raise ValueError(
+                f"max_files is {self.max_files}, and the trigger once takes all there is in one batch: available-now "
+                "has batches that are bounded"
+            )
+
+    @property
+    def files_per_batch(self) -> int:
+        """At most. Spark does not ask with the trigger once."""
+        return self.max_files or MAX_FILES
 
     def client_settings(self) -> dict[str, str]:
         """For Kafka's clients, without the connector's prefix."""

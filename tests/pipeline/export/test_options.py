@@ -25,6 +25,7 @@ def options(**changes: Any) -> ExportOptions:
         ({"delivery": "twice"}, "at-least-once, exactly-once are known"),
         ({"delivery": "exactly-once", "topic": ""}, "goes to one topic"),
         ({"max_files": 0}, "max_files is 0"),
+        ({"trigger": "once", "max_files": 7}, "max_files is 7, and the trigger once takes all there is"),
     ],
 )
 def test_what_does_not_go_together(changes: dict[str, Any], words: str) -> None:
