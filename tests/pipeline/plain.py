@@ -58,8 +58,8 @@ class TopicMaker:
 
 
 def producer(bootstrap: str, **settings: Any) -> Producer:
-    """Idempotent."""
-    usual = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5}
+    """Idempotent, and quiet about brokers that a test has killed."""
+    usual = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 2}
     return Producer({**usual, **{name.replace("_", "."): value for name, value in settings.items()}})
 
 
