@@ -27,7 +27,7 @@ class TopicMaker:
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
-        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
 
     def create(
         self, partitions: int = 1, *, name: str = "", settings: Mapping[str, str] | None = None
