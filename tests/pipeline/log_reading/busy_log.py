@@ -106,8 +106,9 @@ class Busy:
     def keep_house(self) -> None:
         for log in (self.plain, self.txn):
             log.delete_old_segments()
-        if self.compacted.log.segment_count > 3:
-            self.compacted.compact()
+        found = self.compacted.cleaner.grab_filthiest_log() if self.compacted.log.segment_count > 3 else None
+        if found is not None:  # often the last compaction has left nothing that is dirty enough
+            self.compacted.swap(found, self.compacted.clean(found))
         for manager in (self.manager, self.compacted.manager):
             for deletion in manager.take_due_deletions():
                 deletion.run()
