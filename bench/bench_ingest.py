@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bench import results
 from bench.brokers import Broker, Factory, cpu_s, factories
 from bench.results import Section, Table, number
-from bench.spark_loads import CORES, PARTITIONS, Load, add_arguments, fill, loads_of
+from bench.spark_loads import CORES, PARTITIONS, Load, add_arguments, fill, hasten, loads_of
 from pipeline.ingest.job import ingest
 from pipeline.ingest.options import IngestOptions
 from pipeline.session import SparkMissingError, session
@@ -145,6 +145,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = results.arguments(__doc__)
     add_arguments(parser, mib=400, records=1_000_000)
     options = parser.parse_args(argv)
+    hasten(options)
     loads = loads_of(options)
     try:
         samples = measure(factories(with_kafka=not options.no_kafka), loads, options)

@@ -24,7 +24,7 @@ from bench import accounting, results
 from bench.brokers import Broker, cpu_s, factories
 from bench.results import Section, Table, number
 from bench.scan_week import Hour, fill_week, hour_ways
-from bench.spark_loads import CORES, PARTITIONS, Load, add_arguments, fill, loads_of
+from bench.spark_loads import CORES, PARTITIONS, Load, add_arguments, fill, hasten, loads_of
 from pipeline.session import SparkMissingError, session
 
 if TYPE_CHECKING:
@@ -216,6 +216,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add_arguments(parser, mib=1000, records=5_000_000)
     parser.add_argument("--week-records", type=int, default=1_000_000, help="of 1 KiB, in the week")
     options = parser.parse_args(argv)
+    hasten(options)
     if options.quick:
         options.week_records = 20_000
     try:

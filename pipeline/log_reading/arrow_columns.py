@@ -65,7 +65,14 @@ class ArrowColumns:
         self._begin()
 
     def _begin(self) -> None:
-        self._rows = RecordColumns(self._row_capacity, self._byte_capacity, _allocate)
+        self._rows = RecordColumns(
+            self._row_capacity,
+            self._byte_capacity,
+            _allocate,
+            keys="key" in self._schema.names,
+            values="value" in self._schema.names,
+            headers="headers" in self._schema.names,
+        )
         self._bytes = 0
         self._types: list[tuple[TimestampType, int]] = []  # and up to which row
 
@@ -99,7 +106,7 @@ class ArrowColumns:
         taken = pa.RecordBatch.from_arrays(
             [self._array(name) for name in self._schema.names], schema=self._schema
         )
-        self._byte_capacity = min(max(len(self._rows.values.data) * 5 // 4, 1024 * 1024), 2 * BYTES)
+        self._byte_capacity = min(max(self._bytes * 5 // 4, 1024 * 1024), 2 * BYTES)
         self._row_capacity = min(max(self.row_count * 5 // 4, 1024), ROWS + 2048)
         self._begin()
         return taken

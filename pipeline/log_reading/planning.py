@@ -15,7 +15,8 @@ from pipeline.log_reading.transactions import Aborted
 from protocol.records.batch import CorruptRecordError
 from storage.env import Env
 
-DEFAULT_RANGE_BYTES: Final = 64 * 1024 * 1024
+DEFAULT_RANGE_BYTES: Final = 128 * 1024 * 1024
+"""As much as Spark gives a task of other files (`spark.sql.files.maxPartitionBytes`)."""
 MIN_TIMESTAMP: Final = -(1 << 63)
 MAX_TIMESTAMP: Final = (1 << 63) - 1
 
@@ -202,16 +203,21 @@ def _cut(
 def _cuts(
     segment: OpenedSegment, position: int, end_position: int, range_bytes: int
 ) -> Iterator[tuple[int, int]]:
-    """(first offset, position) of batches that lie `range_bytes` and more apart; they confirm what the index says.
+    """(first offset, position) of batches that lie about `range_bytes` apart, evenly; they confirm what the index says.
 
     An entry is of one batch, or of all that were appended at once, as compaction and older brokers write it: it has
     the last offset of the last of them, and the position of the first.
     """
     index = segment.offset_index
-    while (slot := segment.slot_from(position + range_bytes)) < index.entries:
+    start, span = position, end_position - position
+    count = -(-span // range_bytes)
+    while (number := (position - start) * count // max(span, 1) + 1) < count:
+        slot = segment.slot_from(max(start + number * span // count, position + 1))
+        if slot >= index.entries:
+            return
         last_offset, cut_position = index.entry(slot)
-        if cut_position + range_bytes // 2 > end_position:
-            return  # what is left is not worth a range of its own
+        if cut_position >= end_position:
+            return
         try:
             batch = segment.batch_at(cut_position)
             first_offset = batch.base_offset

@@ -12,22 +12,17 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from pipeline.log_reading.directories import ListedSegment
-from protocol.records.batch import CorruptRecordError, RecordBatch
-from protocol.records.legacy import LegacyEntry
+from pipeline.log_reading.pieces import Batch, Pieces
+from protocol.records.batch import CorruptRecordError
 from protocol.records.scanning import SegmentScanner
 from protocol.records.searching import ANY_TIME
 from storage.env import Env, File
 from storage.errors import CorruptIndexError
 from storage.index import OffsetIndex, TimeIndex
-from storage.replay import read_batches
 from storage.scan import seek_batch
 from storage.segment_files import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from storage.segment_pass import SegmentPass
 
-Batch = RecordBatch | LegacyEntry
-
-PIECE_BYTES: Final = 256 * 1024
-"""That are read of a segment at a time: what stays in a core's own cache until it has been decoded, a tenth faster."""
 _ONE_BATCH_BYTES: Final = 4096
 _NO_ENTRIES: Final = 1 << 30
 _TRIED: Final = 2
@@ -115,12 +110,15 @@ class OpenedSegment:
         return found
 
     def batches(self, position: int) -> Iterator[Batch]:
-        """Those from a position on, where one begins. Raises CorruptRecordError for what is cut off at the end, too."""
-        return read_batches(self.file, position, self.size, PIECE_BYTES)
+        """Those from a position on, where one begins, each good until the next is asked for.
+
+        Raises CorruptRecordError for what is cut off at the end, too.
+        """
+        return Pieces().batches(self.file, position, self.size)
 
     def batch_at(self, position: int) -> Batch:
         """The one that begins at a position. Raises CorruptRecordError."""
-        return next(read_batches(self.file, position, self.size, _ONE_BATCH_BYTES))
+        return next(Pieces(_ONE_BATCH_BYTES).batches(self.file, position, self.size))
 
     def find_end(self, *, check_crc: bool = True) -> End:
         """Where the last batch ends that is whole; what a crash or an append under way has left after it is not read.

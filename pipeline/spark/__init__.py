@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 
 def register(spark: "SparkSession") -> None:
-    """Makes the source known to a session, and has Spark tell it of filters, which it skips segments by."""
-    from pipeline.spark.source import BarnabasDataSource
+    """Makes the source known to a session, and has Spark tell it of filters, which it skips segments by.
+
+    The session's cores, as they are now, are what tasks are made for.
+    """
+    from pipeline.spark.source import for_cores
 
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    spark.dataSource.register(BarnabasDataSource)
+    spark.dataSource.register(for_cores(spark.sparkContext.defaultParallelism))

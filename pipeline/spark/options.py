@@ -16,7 +16,8 @@
     maxOffsetsPerTrigger       so many offsets for a micro-batch at most, over all partitions
     minOffsetsPerTrigger       a micro-batch waits for so many, but no longer than maxTriggerDelay, 15m
     minPartitions              at least so many tasks
-    rangeBytes                 bytes of .log for a task; 64m, or as much less as makes 16 tasks of 4m and more
+    rangeBytes                 bytes of .log for a task; 128m, or as much less as makes three tasks of 4m and more for
+                               each core of the session
     includeHeaders             false
     columns                    only these, with commas: what is not asked for is not sent to Spark
     checkCrcs                  true
@@ -38,6 +39,9 @@ from pipeline.log_reading.planning import DEFAULT_RANGE_BYTES
 
 EARLIEST: Final = -2
 LATEST: Final = -1
+
+USUAL_TASKS: Final = 16
+"""Where nobody knows how many cores there are."""
 
 OffsetsByPartition = Mapping[str, Mapping[int, int]]
 
@@ -110,6 +114,7 @@ class SourceOptions:
     min_partitions: int | None = None
     range_bytes: int = DEFAULT_RANGE_BYTES
     is_range_fixed: bool = False
+    usual_tasks: int = USUAL_TASKS
     columns: tuple[str, ...] = DEFAULT_COLUMNS
     check_crc: bool = True
     disorder_ms: int | None = None

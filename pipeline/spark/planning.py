@@ -16,7 +16,6 @@ from storage.env import Env
 
 logger = logging.getLogger("barnabas.pipeline")
 
-USUAL_TASKS: Final = 16
 LEAST_TASK_BYTES: Final = 4 * 1024 * 1024
 _LEAST_BYTES: Final = 64 * 1024
 
@@ -41,14 +40,14 @@ def plan_batch(env: Env, options: SourceOptions, wanted: Wanted) -> list[list[Lo
 def as_tasks(ranges: list[LogRange], options: SourceOptions, plan_again: PlanAgain) -> list[list[LogRange]]:
     """Ranges by task, those of a partition together; one that is too large for a task is planned in smaller ones.
 
-    A log that is small, or small because it is compressed, is cut up, too: nobody knows here how many cores there are.
+    A log that is small, or small because it is compressed, is cut up, too, so that each core has some.
     """
     total = sum(piece.size_bytes for piece in ranges)
     size, least = options.range_bytes, options.min_partitions
     if least is not None:
         size = min(size, max(total // least, _LEAST_BYTES))
     elif not options.is_range_fixed:
-        size = min(size, max(total // USUAL_TASKS, LEAST_TASK_BYTES))
+        size = min(size, max(total // options.usual_tasks, LEAST_TASK_BYTES))
     if size < options.range_bytes:
         ranges = list(_cut_up(ranges, size, plan_again))
     return list(_together(ranges, size))

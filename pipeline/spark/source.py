@@ -2,8 +2,9 @@
 
 import gc
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import (
@@ -21,13 +22,16 @@ from pyspark.sql.types import (
 from pipeline.log_reading.planning import LogRange
 from pipeline.log_reading.range_reader import Reading, read_range
 from pipeline.spark.filters import Wanted, narrowed
-from pipeline.spark.options import SourceOptions, parse_options
+from pipeline.spark.options import USUAL_TASKS, SourceOptions, parse_options
 from pipeline.spark.planning import plan_batch
 from storage.env import RealEnv
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import DataSourceStreamReader, Filter
+
+TASKS_A_CORE: Final = 3
+"""So that a core which was given less, or is faster, has more to do; each task costs some 10 ms."""
 
 _TYPES: dict[str, DataType] = {
     "key": BinaryType(),
@@ -57,6 +61,12 @@ class LogRanges(InputPartition):
 class BarnabasDataSource(DataSource):
     """`spark.read.format("barnabas")`: log directories of Barnabas and Apache Kafka; see `pipeline.spark.options`."""
 
+    usual_tasks = USUAL_TASKS
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        _leave_modules_to_themselves()
+
     @classmethod
     def name(cls) -> str:
         return "barnabas"
@@ -68,20 +78,32 @@ class BarnabasDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Raises OptionError."""
-        return BarnabasReader(parse_options(self.options))
+        return BarnabasReader(self._parsed())
 
     def streamReader(self, schema: StructType) -> "DataSourceStreamReader":  # noqa: N802 (Spark's name)
         """Raises OptionError."""
         from pipeline.spark.streaming import BarnabasStreamReader
 
-        return BarnabasStreamReader(parse_options(self.options, is_stream=True))
+        return BarnabasStreamReader(self._parsed(is_stream=True))
+
+    def _parsed(self, *, is_stream: bool = False) -> SourceOptions:
+        return replace(parse_options(self.options, is_stream=is_stream), usual_tasks=self.usual_tasks)
+
+
+def for_cores(cores: int) -> type[BarnabasDataSource]:
+    """The source for sessions with so many cores: what Spark takes along to its Python processes is the class."""
+
+    class OfSession(BarnabasDataSource):
+        usual_tasks = TASKS_A_CORE * max(cores, 1)
+
+    return OfSession
 
 
 class BarnabasReader(DataSourceReader):
     """A batch query."""
 
     def __init__(self, options: SourceOptions) -> None:
-        self._options = options
+        self.options = options
         self._wanted = Wanted()
 
     def pushFilters(self, filters: "list[Filter]") -> "Iterable[Filter]":  # noqa: N802 (Spark's name)
@@ -91,14 +113,14 @@ class BarnabasReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Raises LogReadingError, OptionError."""
-        return [LogRanges(ranges) for ranges in plan_batch(RealEnv(), self._options, self._wanted)] or [
+        return [LogRanges(ranges) for ranges in plan_batch(RealEnv(), self.options, self._wanted)] or [
             LogRanges(())
         ]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Raises LogReadingError."""
         assert isinstance(partition, LogRanges)
-        return read_ranges(self._options, partition.ranges)
+        return read_ranges(self.options, partition.ranges)
 
 
 def read_ranges(options: SourceOptions, ranges: Iterable[LogRange]) -> "Iterator[pa.RecordBatch]":

@@ -43,6 +43,7 @@ cdef inline object find_in(
 cdef class BinaryBuilder:
     cdef Py_ssize_t size
     cdef Py_ssize_t null_count
+    cdef bint is_wanted
     cdef object _allocate
     cdef int[::1] _ends
     cdef unsigned char[::1] _validity

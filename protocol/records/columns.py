@@ -60,11 +60,14 @@ class Binary(NamedTuple):
 
 
 class BinaryBuilder:
-    """A `Binary` that grows."""
+    """A `Binary` that grows, or nothing at all where nobody wants it."""
 
-    def __init__(self, row_capacity: int, byte_capacity: int, allocate: Allocate = bytearray) -> None:
+    def __init__(
+        self, row_capacity: int, byte_capacity: int, allocate: Allocate = bytearray, *, is_wanted: bool = True
+    ) -> None:
         self.size: int = 0
         self.null_count: int = 0
+        self.is_wanted: bool = is_wanted
         self._allocate: Allocate = allocate
         self._ends = memoryview(array("i", bytes(4 * (row_capacity + 1))))
         self._validity = memoryview(bytearray(row_capacity + 7 >> 3))
@@ -79,6 +82,8 @@ class BinaryBuilder:
 
     def _make_room(self, size: int) -> None:
         """Raises ValueError where int32 has no room for the ends."""
+        if not self.is_wanted:
+            return
         if self.size + size > _MAX_INT32:
             raise ValueError(f"{self.size + size} bytes are too many for one column")
         if self.size + size > len(self._data):
@@ -88,6 +93,8 @@ class BinaryBuilder:
 
     def _add(self, row: int, source: bytes, start: int, length: int) -> None:
         """Adds one row, null where the length is below 0; for the bytes there must be room."""
+        if not self.is_wanted:
+            return
         if length < 0:
             self.null_count += 1
         else:
@@ -101,7 +108,9 @@ class BinaryBuilder:
         self._ends[row + 1] = self.size
 
     def column(self, rows: int) -> Binary:
-        """What there is of it, not copied."""
+        """What there is of it, not copied. Raises ValueError where nobody wanted it."""
+        if not self.is_wanted:
+            raise ValueError("this column was left out")
         return Binary(
             memoryview(self._ends)[: rows + 1],
             memoryview(self._data)[: self.size],
@@ -114,9 +123,18 @@ class RecordColumns:
     """Rows of records, of one batch or many. What its properties give is good until the next `add`."""
 
     def __init__(
-        self, row_capacity: int = 4096, byte_capacity: int = 1 << 20, allocate: Allocate = bytearray
+        self,
+        row_capacity: int = 4096,
+        byte_capacity: int = 1 << 20,
+        allocate: Allocate = bytearray,
+        *,
+        keys: bool = True,
+        values: bool = True,
+        headers: bool = True,
     ) -> None:
         """With room for so many rows, and so many bytes of values; more is made as it is needed.
+
+        Of keys, values and headers those that are False are checked and left out: nobody may ask for them.
 
         `allocate` gives the memory for keys, values and headers, writable and with whatever in it: who makes one column
         after the other has pages that were used already, where new ones cost more than what is written into them.
@@ -126,9 +144,11 @@ class RecordColumns:
         self._offsets = memoryview(array("q", bytes(8 * self._row_capacity)))
         self._timestamps = memoryview(array("q", bytes(8 * self._row_capacity)))
         self._header_counts = memoryview(array("i", bytes(4 * self._row_capacity)))
-        self._keys: BinaryBuilder = BinaryBuilder(self._row_capacity, 1024, allocate)
-        self._values: BinaryBuilder = BinaryBuilder(self._row_capacity, byte_capacity, allocate)
-        self._headers: BinaryBuilder = BinaryBuilder(self._row_capacity, 1024, allocate)
+        self._keys: BinaryBuilder = BinaryBuilder(self._row_capacity, 1024, allocate, is_wanted=keys)
+        self._values: BinaryBuilder = BinaryBuilder(
+            self._row_capacity, byte_capacity if values else 1, allocate, is_wanted=values
+        )
+        self._headers: BinaryBuilder = BinaryBuilder(self._row_capacity, 1024, allocate, is_wanted=headers)
 
     @property
     def offsets(self) -> memoryview:

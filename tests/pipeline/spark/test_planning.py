@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,10 +14,9 @@ from pipeline.log_reading.planning import LogRange
 from pipeline.log_reading.range_reader import Reading
 from pipeline.spark.filters import Wanted
 from pipeline.spark.offsets import Offsets, limited, merged
-from pipeline.spark.options import OptionError, parse_options
+from pipeline.spark.options import USUAL_TASKS, OptionError, parse_options
 from pipeline.spark.planning import (
     LEAST_TASK_BYTES,
-    USUAL_TASKS,
     PlanAgain,
     as_tasks,
     plan_batch,
@@ -148,9 +148,16 @@ def test_small_logs_are_cut_up_too() -> None:
     assert len(as_tasks(ranges, parse_options({"path": "/x"}), plan_again)) == 8
     assert asked == [(number, LEAST_TASK_BYTES) for number in range(4)]
     assert len(as_tasks(ranges, parse_options({"path": "/x", "rangeBytes": "64m"}), plan_again)) == 1
-    large = of_sizes(*[64] * USUAL_TASKS)
+    large = of_sizes(*[128] * USUAL_TASKS)
     assert as_tasks(large, parse_options({"path": "/x"}), plan_again) == [[piece] for piece in large]
     assert len(asked) == 4
+
+
+def test_there_is_something_to_do_for_each_core() -> None:
+    """As many tasks as are usual for a session, where there is enough for that."""
+    ranges = of_sizes(*[120] * 4)
+    options = replace(parse_options({"path": "/x"}), usual_tasks=12)
+    assert len(as_tasks(ranges, options, cutting(ranges, []))) == 12
 
 
 def test_one_large_partition_among_many_small_ones_is_cut_up() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.log_reading.arrow_columns import SCHEMA
+from pipeline.spark.options import USUAL_TASKS
 from protocol.records.compression import CompressionType
 from storage.log_manager import LogManager
 from storage.offsets import AppendOrigin
@@ -156,3 +157,15 @@ def test_a_stream_says_what_is_lost(spark: Any, logs: Logs, tmp_path: Path) -> N
     with pytest.raises(Exception, match=f"offsets 1 to {start - 1} of orders-0 are gone"):
         run(spark, logs, tmp_path)
     assert run(spark, logs, tmp_path, failOnDataLoss="false") == [list(range(start, 41))]
+
+
+def test_a_session_has_tasks_made_for_its_cores() -> None:
+    """And a source that nobody has told of a session has some."""
+    from pyspark.sql.types import StructType
+
+    from pipeline.spark.source import BarnabasDataSource, BarnabasReader, for_cores
+
+    for source, tasks in ((for_cores(4), 12), (BarnabasDataSource, USUAL_TASKS)):
+        reader = source({"path": "/x"}).reader(StructType())
+        assert isinstance(reader, BarnabasReader)
+        assert reader.options.usual_tasks == tasks

@@ -164,3 +164,25 @@ def test_memory_comes_from_where_it_is_said(columns: Any) -> None:
     assert contents(found) == [(offset, 5, None, b"x" * 20, []) for offset in range(4)]
     assert given[:3] == [1024, 10, 1024]
     assert max(given) >= 80
+
+
+@same_module
+@given(rows=ROWS, left_out=st.sets(st.sampled_from(["keys", "values", "headers"])))
+def test_what_nobody_wants_is_checked_and_left_out(columns: Any, rows: list[Any], left_out: set[str]) -> None:
+    payload = encoded(rows, 0)
+    found = columns.RecordColumns(1, 1, **dict.fromkeys(left_out, False))
+    complete = columns.RecordColumns()
+    for one in (found, complete):
+        one.add(payload, len(rows), 0, 1000)
+    assert list(found.offsets) == list(complete.offsets)
+    assert list(found.timestamps) == list(complete.timestamps)
+    assert list(found.header_counts) == list(complete.header_counts)
+    for name in ("keys", "values", "headers"):
+        if name in left_out:
+            with pytest.raises(ValueError, match="left out"):
+                getattr(found, name)
+        else:
+            for row in range(len(rows)):
+                assert getattr(found, name).row(row) == getattr(complete, name).row(row)
+    with pytest.raises(InvalidRecordError):
+        found.add(payload, len(rows) + 1, 0, 1000)

@@ -1,0 +1,64 @@
+"""Batches read from a file in pieces, into memory that is used again: new pages cost as much as what goes into them."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from protocol.records.batch import CorruptRecordError, RecordBatch, batches, entry_header
+from protocol.records.legacy import LegacyEntry
+from storage.env import File
+
+Batch = RecordBatch | LegacyEntry
+
+PIECE_BYTES: Final = 256 * 1024
+"""That are read at a time: what stays in a core's own cache until it has been decoded, a tenth faster."""
+_ENTRY_HEADER_BYTES: Final = 17
+
+
+class Pieces:
+    """One piece, and the file's next when that has been gone through. A larger batch has more room made for it."""
+
+    def __init__(self, piece_bytes: int = PIECE_BYTES) -> None:
+        self._piece_bytes = max(piece_bytes, _ENTRY_HEADER_BYTES)
+        self._view = memoryview(bytearray(self._piece_bytes))
+
+    def batches(self, file: File, position: int, end: int) -> Iterator[Batch]:
+        """Those from `position`, where one begins, to `end`; each is good until the next is asked for.
+
+        Their checksums are not looked at. Raises CorruptRecordError at the first bytes that are no batch, cut-off ones
+        at the end included.
+        """
+        while position < end:
+            length = self._read(file, position, 0, min(self._piece_bytes, end - position))
+            if length < _ENTRY_HEADER_BYTES:
+                raise CorruptRecordError(
+                    f"{end - position} bytes at position {position} are too few for a batch"
+                )
+            _, size, _ = entry_header(self._view)
+            if size > length:
+                length = self._complete(file, position, length, size, end)
+            for batch in batches(self._view[:length]):
+                yield batch
+                position += batch.size_in_bytes
+
+    def _complete(self, file: File, position: int, length: int, size: int, end: int) -> int:
+        """Reads what is missing of a batch that is larger than a piece."""
+        if size <= end - position:
+            if size > len(self._view):
+                view = memoryview(bytearray(size))
+                view[:length] = self._view[:length]
+                self._view = view
+            length = self._read(file, position, length, size)
+        if length < size:
+            raise CorruptRecordError(
+                f"a batch at position {position} claims {size} of {min(length, end - position)} bytes"
+            )
+        return length
+
+    def _read(self, file: File, position: int, length: int, wanted: int) -> int:
+        """Fills the piece from its `length`-th byte to `wanted`; how long it is then, less where the file ends."""
+        while length < wanted:
+            count = file.pread_into(self._view[length:wanted], position + length)
+            if not count:
+                break
+            length += count
+        return length
