@@ -49,7 +49,7 @@ ROWS: Final = 32 * 1024
 Larger ones cost more for each row: they stay in no cache between one copy and the next, and Java does not keep memory
 of that size to use it again.
 """
-BYTES: Final = 4 * 1024 * 1024
+BYTES: Final = 1024 * 1024
 
 
 class ArrowColumns:
@@ -102,7 +102,7 @@ class ArrowColumns:
             self._types.append((timestamp_type, rows))
 
     def take(self) -> pa.RecordBatch:
-        """The rows that wait, as a record batch. Raises pyarrow.ArrowInvalid for a time that no timestamp can be."""
+        """The rows that wait, as a record batch. Raises OverflowError for a time that no timestamp can be."""
         taken = pa.RecordBatch.from_arrays(
             [self._array(name) for name in self._schema.names], schema=self._schema
         )
@@ -131,9 +131,8 @@ class ArrowColumns:
         return self._headers()
 
     def _timestamps(self) -> pa.Array:
-        buffers = [None, pa.py_buffer(self._rows.timestamps)]
-        in_ms = pa.Array.from_buffers(pa.int64(), self.row_count, buffers)
-        return pc.multiply_checked(in_ms, 1000).cast(SCHEMA.field("timestamp").type)
+        buffers = [None, pa.py_buffer(self._rows.timestamps_in_us())]
+        return pa.Array.from_buffers(SCHEMA.field("timestamp").type, self.row_count, buffers)
 
     def _timestamp_types(self) -> pa.Array:
         if len(self._types) <= 1:

@@ -74,7 +74,7 @@ def read_range(env: Env, wanted: LogRange, reading: Reading = Reading()) -> Iter
 def _taken(columns: ArrowColumns, path: str) -> pa.RecordBatch:
     try:
         return columns.take()
-    except pa.ArrowInvalid as error:
+    except OverflowError as error:
         raise LogReadingError(
             f"{path}: a record has a time beyond those that Spark knows, perhaps in nanoseconds where milliseconds "
             f"are due: the option columns can leave it out ({error})"

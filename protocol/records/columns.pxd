@@ -5,7 +5,7 @@ from libc.string cimport memcpy
 
 cdef bint _COMPILED
 cdef unsigned long long _MASK64, _MASK32
-cdef long long _MAX_INT32
+cdef long long _MAX_INT32, _MOST_MS, _LEAST_MS
 
 cdef inline void copy_bytes(
     unsigned char[::1] out, Py_ssize_t at, const unsigned char* source, Py_ssize_t start, Py_ssize_t length
@@ -78,6 +78,9 @@ cdef class RecordColumns:
         self, const unsigned char* data, long long record_count, long long base_offset, long long base_timestamp,
         bint appended, long long first_offset, long long end_offset
     ) noexcept
+
+@cython.locals(row=Py_ssize_t, timestamp=cython.longlong)
+cdef int _in_us(long long[::1] scaled, long long[::1] timestamps, Py_ssize_t count) except -1
 
 @cython.locals(
     position=Py_ssize_t, stop=Py_ssize_t, length=cython.longlong, timestamp_delta=cython.longlong,

@@ -37,6 +37,8 @@ COMPILED: bool = not __file__.endswith((".py", ".pyc"))
 _COMPILED = COMPILED
 _MAX_INT64 = (1 << 63) - 1
 _MAX_INT32 = (1 << 31) - 1
+_MOST_MS = _MAX_INT64 // 1000
+_LEAST_MS = -_MOST_MS
 _MASK32 = (1 << 32) - 1
 _MASK64 = (1 << 64) - 1
 
@@ -160,6 +162,12 @@ class RecordColumns:
         """int64, ms; -1 for none."""
         return memoryview(self._timestamps)[: self.row_count]
 
+    def timestamps_in_us(self) -> memoryview:
+        """int64, microseconds; -1,000 for none. Raises OverflowError for a time that has no such number."""
+        scaled = memoryview(array("q", bytes(8 * self.row_count)))
+        _in_us(scaled, self._timestamps, self.row_count)
+        return scaled
+
     @property
     def header_counts(self) -> memoryview:
         """int32."""
@@ -252,6 +260,15 @@ class RecordColumns:
                 row += 1
             position = stop
         self.row_count = row
+
+
+def _in_us(scaled: memoryview, timestamps: memoryview, count: int) -> int:
+    for row in range(count):
+        timestamp = timestamps[row]
+        if not _LEAST_MS <= timestamp <= _MOST_MS:
+            raise OverflowError(f"{timestamp} ms are too many for 64 bits of microseconds")
+        scaled[row] = timestamp * 1000
+    return 0
 
 
 def find_record(  # noqa: PLR0917

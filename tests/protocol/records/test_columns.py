@@ -166,6 +166,25 @@ def test_memory_comes_from_where_it_is_said(columns: Any) -> None:
     assert max(given) >= 80
 
 
+@pytest.mark.parametrize("timestamp", [0, -1, 1_700_000_000_000, MAX_INT64 // 1000, -(MAX_INT64 // 1000)])
+def test_timestamps_in_microseconds(columns: Any, timestamp: int) -> None:
+    found = columns.RecordColumns()
+    found.add(encode_records([Record(b"k", b"v", 0, [], 0)], 0, 0), 1, 0, 0, timestamp)
+    assert list(found.timestamps_in_us()) == [1000 * timestamp]
+    assert found.timestamps_in_us().format == "q"
+
+
+@pytest.mark.parametrize(
+    "timestamp", [MAX_INT64 // 1000 + 1, MAX_INT64, -(MAX_INT64 // 1000) - 1, -MAX_INT64]
+)
+def test_times_that_have_no_microseconds(columns: Any, timestamp: int) -> None:
+    found = columns.RecordColumns()
+    found.add(encode_records([Record(b"k", b"v", 0, [], 0)], 0, 0), 1, 0, 0, timestamp)
+    assert list(found.timestamps) == [timestamp]
+    with pytest.raises(OverflowError, match=f"{timestamp} ms"):
+        found.timestamps_in_us()
+
+
 @same_module
 @given(rows=ROWS, left_out=st.sets(st.sampled_from(["keys", "values", "headers"])))
 def test_what_nobody_wants_is_checked_and_left_out(columns: Any, rows: list[Any], left_out: set[str]) -> None:
