@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 def register(spark: "SparkSession") -> None:
     """Makes the source known to a session, and has Spark tell it of filters, which it skips segments by.
 
-    The session's cores, as they are now, are what tasks are made for.
+    The session's cores, as they are now, are what tasks are made for; one of Spark Connect does not tell of any.
     """
-    from pipeline.spark.source import for_cores
+    from pyspark.sql.utils import is_remote
 
+    from pipeline.spark.source import BarnabasDataSource, for_cores
+
+    source = BarnabasDataSource if is_remote() else for_cores(spark.sparkContext.defaultParallelism)
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    spark.dataSource.register(for_cores(spark.sparkContext.defaultParallelism))
+    spark.dataSource.register(source)

@@ -1,9 +1,9 @@
 """The data source: what Spark asks for, answered by `pipeline.log_reading`."""
 
 import gc
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamReader, Filter
 
 TASKS_A_CORE: Final = 3
-"""So that a core which was given less, or is faster, has more to do; each task costs some 10 ms."""
+"""So that a core which was given less, or is faster, has more to do; more than that cost more than they bring."""
+_FROZEN_TASKS: Final = 2
+_tasks_begun = itertools.count()
 
 _TYPES: dict[str, DataType] = {
     "key": BinaryType(),
@@ -132,10 +134,11 @@ def read_ranges(options: SourceOptions, ranges: Iterable[LogRange]) -> "Iterator
         yield from read_range(env, wanted, reading)
 
 
-@cache
 def _leave_modules_to_themselves() -> None:
-    """Once in each of Spark's workers: these look through all that was imported for garbage after every task.
+    """Has Python look through nothing for garbage that is there now, in the first two tasks of each of Spark's workers.
 
-    That took longer than many a task (`gc.collect` in pyspark/daemon.py).
+    The second has what the first imported on its way. After every task a worker looks through all there is
+    (`gc.collect` in pyspark/daemon.py), which took longer than many a task; what a task leaves is no more than before.
     """
-    gc.freeze()
+    if next(_tasks_begun) < _FROZEN_TASKS:
+        gc.freeze()
