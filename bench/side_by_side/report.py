@@ -72,7 +72,8 @@ _CPU: Final = (
 )
 _OF_PART: Final = {
     Part.PRODUCE: "Values look like lines of a log in JSON: lz4 has about half of them left.",
-    Part.CONSUME: "What is read lies in the page cache. Several consumers read everything each. A request for metadata "
+    Part.CONSUME: "What is read lies in the page cache. Several consumers read everything each; 16 and more "
+    "have read it once, for nothing, before the first of the two brokers is measured. A request for metadata "
     "counts as a message, and its answer as the bytes.",
     Part.LATENCY: "100 B a message, linger 0. The age of a message when the consumer's application has it. "
     "Beside a consumer that catches up, CPU is told a message that it reads.",

@@ -14,6 +14,7 @@ READERS: Final = frozenset({"consume", "java-consume"})
 """They read the topic that was filled for them, and write nothing."""
 _LEAST_S: Final = 0.3
 _LEAST_COUNT: Final = 1000
+_LARGE_BYTES: Final = 512 * 2**20
 
 
 class Part(StrEnum):
@@ -46,6 +47,12 @@ class Workload:
     lasting: bool = False
     """Whether the topic stays for all rounds, since making it costs too much; such rows come last."""
     needs_java: bool = False
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the clients hold so much that memory which nobody has used for minutes is what they wait for."""
+        held = self.team[0].clients * self.fill.count * self.fill.size if self.fill else 0
+        return held >= _LARGE_BYTES
 
     @property
     def unit(self) -> str:
