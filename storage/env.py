@@ -337,6 +337,17 @@ def read_fully(file: File, length: int, position: int) -> bytes:
     return b"".join(parts)
 
 
+def read_into(file: File, buffer: memoryview, position: int) -> int:
+    """Fills the buffer with the bytes from `position` on; how many they are, fewer when the file ends before."""
+    length = file.pread_into(buffer, position)
+    while 0 < length < len(buffer):
+        count = file.pread_into(buffer[length:], position + length)
+        if not count:
+            break
+        length += count
+    return length
+
+
 def write_atomically(env: Env, path: str, data: bytes) -> None:
     """Replaces a small file so that a crash at any instant leaves the old or the new contents, never a mixture.
 

@@ -1,57 +1,19 @@
-"""Batches read back from segments, and producer states followed through them.
+"""Producer states, followed through the batches of segments.
 
 The same `apply_batch` takes a batch into the producer state when it is appended, when a segment is recovered and when
 the state is rebuilt from a snapshot.
 """
 
 import logging
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
 
-from protocol.records.batch import (
-    CorruptRecordError,
-    RecordBatch,
-    batches,
-    entry_header,
-)
+from protocol.records.batch import CorruptRecordError, RecordBatch
 from protocol.records.scanning import SegmentScanner
-from storage.env import File, read_fully
 from storage.errors import CorruptSnapshotError
 from storage.local_log import LogSegments
 from storage.producer_state import ProducerStateManager
 from storage.segment import LogSegment
 from storage.segment_pass import SegmentPass
 from storage.txn_index import AbortedTxn
-
-if TYPE_CHECKING:
-    from protocol.records.legacy import LegacyEntry
-
-READ_CHUNK_BYTES: Final = 1024 * 1024
-_ENTRY_HEADER_BYTES: Final = 17
-
-
-def read_batches(
-    file: File, position: int, end: int, chunk_bytes: int = READ_CHUNK_BYTES
-) -> Iterator["RecordBatch | LegacyEntry"]:
-    """Every batch from `position` to `end`, whole, read in big chunks. Their CRCs are not checked.
-
-    Raises CorruptRecordError at the first bytes that are no batch, cut-off ones at the end included.
-    """
-    while position < end:
-        chunk = read_fully(file, min(chunk_bytes, end - position), position)
-        if len(chunk) < _ENTRY_HEADER_BYTES:
-            raise CorruptRecordError(f"{end - position} bytes at position {position} are too few for a batch")
-        _, size, _ = entry_header(chunk)
-        if size > len(chunk):
-            if size > end - position:
-                raise CorruptRecordError(
-                    f"a batch at position {position} claims {size} of {end - position} bytes"
-                )
-            chunk = read_fully(file, size, position)
-        for batch in batches(chunk):
-            yield batch
-            position += batch.size_in_bytes
-
 
 logger = logging.getLogger("barnabas.storage")
 

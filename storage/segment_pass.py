@@ -17,7 +17,7 @@ from protocol.records.batch import (
 from protocol.records.checksum import crc32c
 from protocol.records.layout import CRC_START, MAGIC_V2
 from protocol.records.scanning import CONTROL, DAMAGED, LEGACY, SegmentScanner
-from storage.env import File, read_fully
+from storage.env import File, read_fully, read_into
 
 if TYPE_CHECKING:
     from protocol.records.legacy import LegacyEntry
@@ -71,14 +71,7 @@ class SegmentPass:
         self._report(scanner.position, 1)
 
     def _fill(self, file: File, position: int, end: int) -> int:
-        wanted = min(len(self._piece), end - position)
-        length = file.pread_into(self._view[:wanted], position)
-        while 0 < length < wanted:
-            count = file.pread_into(self._view[length:wanted], position + length)
-            if not count:
-                break
-            length += count
-        return length
+        return read_into(file, self._view[: min(len(self._piece), end - position)], position)
 
     def _report(self, position: int, least: int) -> None:
         if self._on_progress is not None and position - self._reported >= least:

@@ -10,8 +10,8 @@ from protocol.records.batch import (
     UnsupportedCompressionError,
 )
 from protocol.records.control import ControlRecordType, control_record_type
+from storage.batch_reading import Pieces
 from storage.env import Env
-from storage.replay import read_batches
 from storage.verify import Counts, Finding, Findings, Severity
 from storage.verify_segment import Batch
 
@@ -37,7 +37,7 @@ def _verify(env: Env, path: str, counts: Counts, findings: Findings) -> None:
     size, position, next_offset = file.size(), 0, 0
     kinds: list[ControlRecordType] = []
     try:
-        for batch in read_batches(file, 0, size):
+        for batch in Pieces().batches(file, 0, size):
             batch.ensure_valid()
             if not isinstance(batch, RecordBatch) or batch.base_offset < next_offset:
                 raise CorruptRecordError(f"offset {batch.last_offset} where {next_offset} is due")

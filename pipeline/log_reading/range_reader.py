@@ -26,12 +26,12 @@ from pipeline.log_reading.directories import (
 )
 from pipeline.log_reading.errors import BusyDirectoryError, DataLossError, LogReadingError, NoSuchLogError
 from pipeline.log_reading.log_view import MAX_TRIES
-from pipeline.log_reading.pieces import Batch
 from pipeline.log_reading.planning import LogRange
 from pipeline.log_reading.segments import OpenedSegment, open_segment
 from pipeline.log_reading.transactions import AbortedTransactions
 from protocol.records.batch import CorruptRecordError, RecordBatch
 from protocol.records.errors import InvalidRecordError, UnsupportedCompressionError
+from storage.batch_reading import Batch
 from storage.env import Env
 
 logger = logging.getLogger("barnabas.pipeline")

@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from pipeline.log_reading.directories import ListedSegment
-from pipeline.log_reading.pieces import Batch, Pieces
 from protocol.records.batch import CorruptRecordError
 from protocol.records.scanning import SegmentScanner
 from protocol.records.searching import ANY_TIME
+from storage.batch_reading import Batch, Pieces
 from storage.env import Env, File
 from storage.errors import CorruptIndexError
 from storage.index import OffsetIndex, TimeIndex

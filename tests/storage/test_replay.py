@@ -1,46 +1,16 @@
-"""Batches read back in big chunks, and producers followed through them."""
+"""Producers followed through the batches of segments."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from protocol.records.batch import CorruptRecordError, RecordBatch
+from protocol.records.batch import RecordBatch
 from storage.errors import CorruptIndexError
 from storage.offsets import AppendOrigin
 from storage.producer_state import ProducerStateManager
-from storage.replay import apply_batch, read_batches, rebuild_producer_state
+from storage.replay import apply_batch, rebuild_producer_state
 from storage.snapshots import ProducerSnapshotFiles
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, end_txn, fill, make_batch, new_log
-from tests.storage.test_scan import MIXED, file_of
 from tests.storage.test_segment import new_segment
-
-
-@given(st.integers(17, 700))
-def test_chunks_do_not_matter(chunk_bytes: int) -> None:
-    data = b"".join(MIXED)
-    found = list(read_batches(file_of(data), 0, len(data), chunk_bytes))
-    assert [batch.last_offset for batch in found] == [0, 1, 3, 7, 9]
-    for batch in found:
-        batch.ensure_valid()
-
-
-def test_a_walk_may_begin_and_end_anywhere_between_batches() -> None:
-    data = b"".join(MIXED)
-    start, end = len(MIXED[0]), len(data) - len(MIXED[-1])
-    assert [batch.last_offset for batch in read_batches(file_of(data), start, end)] == [1, 3, 7]
-
-
-@given(st.integers(1, 490))
-def test_what_is_cut_off_at_the_end_is_damage(cut: int) -> None:
-    data = b"".join(MIXED)
-    boundaries = {sum(map(len, MIXED[:index])) for index in range(len(MIXED) + 1)}
-    end = len(data) - cut
-    if end in boundaries:
-        list(read_batches(file_of(data[:end]), 0, end))
-    else:
-        with pytest.raises(CorruptRecordError):
-            list(read_batches(file_of(data[:end]), 0, end))
 
 
 def test_an_aborted_transaction_goes_into_the_index_of_its_marker() -> None:

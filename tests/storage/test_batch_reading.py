@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.log_reading.pieces import Pieces
 from protocol.records.batch import CorruptRecordError
+from storage.batch_reading import Pieces
 from tests.storage.test_scan import MIXED, file_of
 
 DATA = b"".join(MIXED)
@@ -24,6 +24,11 @@ def test_the_size_of_pieces_does_not_matter(piece_bytes: int, other_bytes: int) 
             batch.ensure_valid()
             last_offsets.append(batch.last_offset)
         assert last_offsets == [0, 1, 3, 7, 9]
+
+
+def test_a_walk_may_begin_and_end_anywhere_between_batches() -> None:
+    batches = Pieces().batches(file_of(DATA), ENDS[0], ENDS[-2])
+    assert [batch.last_offset for batch in batches] == [1, 3, 7]
 
 
 @given(st.integers(1, 700), st.integers(1, len(DATA) - 1))

@@ -5,7 +5,7 @@ from typing import Final
 
 from protocol.records.batch import CorruptRecordError, RecordBatch, batches, entry_header
 from protocol.records.legacy import LegacyEntry
-from storage.env import File
+from storage.env import File, read_into
 
 Batch = RecordBatch | LegacyEntry
 
@@ -28,7 +28,8 @@ class Pieces:
         at the end included.
         """
         while position < end:
-            length = self._read(file, position, 0, min(self._piece_bytes, end - position))
+            wanted = min(self._piece_bytes, end - position)
+            length = read_into(file, self._view[:wanted], position)
             if length < _ENTRY_HEADER_BYTES:
                 raise CorruptRecordError(
                     f"{end - position} bytes at position {position} are too few for a batch"
@@ -47,18 +48,9 @@ class Pieces:
                 view = memoryview(bytearray(size))
                 view[:length] = self._view[:length]
                 self._view = view
-            length = self._read(file, position, length, size)
+            length += read_into(file, self._view[length:size], position + length)
         if length < size:
             raise CorruptRecordError(
                 f"a batch at position {position} claims {size} of {min(length, end - position)} bytes"
             )
-        return length
-
-    def _read(self, file: File, position: int, length: int, wanted: int) -> int:
-        """Fills the piece from its `length`-th byte to `wanted`; how long it is then, less where the file ends."""
-        while length < wanted:
-            count = file.pread_into(self._view[length:wanted], position + length)
-            if not count:
-                break
-            length += count
         return length
