@@ -1,9 +1,11 @@
 """Spark over a topic: our source in the log directory, against Spark's Kafka connector through the broker.
 
 Apache Kafka holds the topics, and writes the directory that the source reads. One Spark session with two cores reads
-the same records both ways in turns, after a round that does not count. Both give key, value, partition, offset and
+the same records both ways in turns, after two rounds that do not count. Both give key, value, partition, offset and
 timestamp: once into a sink that drops rows, once into sums and maxima of all of them. What is shown is rows a second by
 the clock, and the processor's time of all processes: Spark's JVM, its Python workers, and the broker where it is asked.
+
+The largest records are read from larger topics besides: what a query costs apart from its rows weighs less there.
 
 Then an hour of a topic that has a week in it: which of the segments were opened to read records, and how many bytes.
 """
@@ -24,7 +26,7 @@ from bench import accounting, results
 from bench.brokers import Broker, cpu_s, factories
 from bench.results import Section, Table, number
 from bench.scan_week import Hour, fill_week, hour_ways
-from bench.spark_loads import CORES, PARTITIONS, Load, add_arguments, fill, hasten, loads_of
+from bench.spark_loads import CORES, PARTITIONS, SIZES, Load, add_arguments, fill, hasten, loads_of
 from pipeline.session import SparkMissingError, session
 
 if TYPE_CHECKING:
@@ -100,16 +102,16 @@ def timed(spark: SparkSession, broker: Broker, load: Load, action: str, way: str
     return Measured(load.records / seconds, of_spark / millions, of_broker / millions)
 
 
-def measure(spark: SparkSession, broker: Broker, loads: Sequence[Load], rounds: int) -> Samples:
-    """All ways in turns."""
+def measure(spark: SparkSession, broker: Broker, loads: Sequence[Load], rounds: range) -> Samples:
+    """All ways in turns; rounds before 1 do not count."""
     samples: Samples = {}
     for load in loads:
         fill(broker, load)
-        for turn in range(rounds + 1):
+        for turn in rounds:
             for action in ACTIONS:
                 for way in list(WAYS)[:: 1 if turn % 2 else -1]:
                     found = timed(spark, broker, load, action, way)
-                    if turn:
+                    if turn > 0:
                         samples.setdefault((load, action, way), []).append(found)
     return samples
 
@@ -170,7 +172,7 @@ def an_hour(hours: Mapping[str, Hour]) -> Table:
 
 
 def report(
-    samples: Samples, hours: Mapping[str, Hour], loads: Sequence[Load], broker: str, rounds: int
+    samples: Samples, hours: Mapping[str, Hour], loads: Sequence[Load], broker: str, rounds: range
 ) -> Section:
     """As it stands in the document."""
     figures = {
@@ -181,10 +183,13 @@ def report(
         name="scan",
         title="Spark reads a log directory",
         prose=[
-            f"{loads[0].records:,} records of {loads[0].size} B and {loads[-1].records:,} of {loads[-1].size} B in "
-            f"{PARTITIONS} partitions of {broker}, on two ways into one Spark session with {CORES} cores: the source "
-            "`barnabas` in the log directory, and Spark's Kafka connector through the broker. Both give key, value, "
-            f"partition, offset and timestamp. Medians of {rounds} rounds, in turns, after one that does not count.",
+            f"Records in {PARTITIONS} partitions of {broker}, on two ways into one Spark session with {CORES} cores: "
+            "the source `barnabas` in the log directory, and Spark's Kafka connector through the broker. Both give "
+            f"key, value, partition, offset and timestamp. Medians of {rounds[-1]} rounds, in turns, after "
+            f"{1 - rounds[0]} that do not count.",
+            "A task of the connector that reads to the end of a log takes half a second (`fetch.max.wait.ms`) more "
+            "than its records do: it asks where the log ends, behind a fetch that waits there for more. So the more "
+            "there is to read, the more rows the connector has in a second.",
             "The connector's share of the broker is the broker's own processor time; the source asks nobody. Bytes "
             "read are those of `.log` files and indexes, planning included.",
         ],
@@ -196,29 +201,38 @@ def report(
 def run(options: argparse.Namespace) -> Section:
     """Everything, with one broker and one session."""
     broker_name, factory = list(factories(with_kafka=not options.no_kafka).items())[-1]
-    loads = loads_of(options)
+    loads = [*loads_of(options), *larger_loads(options)]
+    rounds = range(1 - options.warm_ups, options.rounds + 1)
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(tempfile.TemporaryDirectory(dir=options.directory, prefix="bench-scan-"))
         broker = factory(Path(place)).start()
         stack.callback(broker.kill)
         spark = session("bench", master=f"local[{CORES}]", connector=True)
         stack.callback(spark.stop)
-        samples = measure(spark, broker, loads, options.rounds)
+        samples = measure(spark, broker, loads, rounds)
         fill_week(broker, options.week_records)
         for _ in range(2):  # the first time does not count
             hours = {name: ask(spark, broker) for name, ask in hour_ways().items()}
-        return report(samples, hours, loads, broker_name, options.rounds)
+        return report(samples, hours, loads, broker_name, rounds)
+
+
+def larger_loads(options: argparse.Namespace) -> list[Load]:
+    """The largest records once more, in topics so many times as large."""
+    loads = loads_of(options) if options.larger > 1 else []
+    return [it._replace(records=it.records * options.larger) for it in loads if it.size == max(SIZES)]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Publishes the figures."""
     parser = results.arguments(__doc__)
     add_arguments(parser, mib=1000, records=5_000_000)
+    parser.add_argument("--warm-ups", type=int, default=2, help="rounds that do not count, first")
+    parser.add_argument("--larger", type=int, default=4, metavar="TIMES", help="the larger topics; 0: none")
     parser.add_argument("--week-records", type=int, default=1_000_000, help="of 1 KiB, in the week")
     options = parser.parse_args(argv)
     hasten(options)
     if options.quick:
-        options.week_records = 20_000
+        options.week_records, options.warm_ups, options.larger = 20_000, 0, 0
     try:
         section = run(options)
     except SparkMissingError as error:

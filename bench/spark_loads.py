@@ -25,10 +25,10 @@ class Load(NamedTuple):
     @property
     def topic(self) -> str:
         """Its name."""
-        return f"load-{self.size}-{self.codec}"
+        return f"load-{self.size}-{self.codec}-{self.records}"
 
     def __str__(self) -> str:
-        return f"{self.size} B, {'uncompressed' if self.codec == 'none' else self.codec}"
+        return f"{self.records:,} of {self.size} B, {'uncompressed' if self.codec == 'none' else self.codec}"
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, mib: int, records: int) -> None:
