@@ -123,8 +123,8 @@ class EpochsVerifier:
         remedy = "a start takes it from the batches" if is_read_again else "a start takes it as it is"
         self._findings.add(severity, self._path, problem, expected, remedy)
 
-    def end(self, end_offset: int, *, is_trusted: bool) -> None:
-        """The log ends at `end_offset`; `is_trusted`: every batch of it has been taken."""
+    def end(self, end_offset: int, *, is_read: bool) -> None:
+        """The log ends at `end_offset`, if all of its last segment could be read."""
         if not self._is_there:
             if self._latest_epoch >= 0 and self._situation.is_clean:
                 remedy = "a start knows epochs from the next append on only"
@@ -133,7 +133,7 @@ class EpochsVerifier:
                 )
             return
         for epoch, start in self._epochs or []:
-            if start > end_offset and is_trusted:
+            if start > end_offset and is_read:
                 self._findings.add(
                     Severity.ERROR if self._situation.is_clean else Severity.WARNING,
                     self._path,

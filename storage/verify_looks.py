@@ -5,8 +5,9 @@
 a producer or a leader epoch is followed by the look has the header, of each marker all of it.
 
     a look's `followed`:  one entry after the other
-    GAP    (1)  int64      offsets are missing before or within the batch that begins there; the first time only
-    BATCH  (2)  header     61 bytes; a control batch is there as a whole, since its record tells commit from abort
+    GAP     (1)  int64     offsets are missing before or within the batch that begins there; the first time only
+    BATCH   (2)  header    61 bytes; a control batch is there as a whole, since its record tells commit from abort
+    MISSED  (3)  int64     batches could not be read before the one that begins there
 """
 
 import struct
@@ -19,11 +20,12 @@ from storage.offsets import NO_LEADER_EPOCH
 from storage.segment_files import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_path
 from storage.verify import Counts, Finding, Findings, OnProgress, Situation
 from storage.verify_producers import ProducersVerifier, TransactionIndexFile
-from storage.verify_segment import Batch, OnBatch, SegmentOutcome, SegmentVerifier, is_dense
+from storage.verify_segment import Batch, OnBatch, OnMissed, SegmentOutcome, SegmentVerifier, is_dense
 
 TRIES: Final = 3
 _GAP: Final = 1
 _BATCH: Final = 2
+_MISSED: Final = 3
 _OFFSET: Final = struct.Struct(">q")
 _HEADER_BYTES: Final = 61
 
@@ -52,6 +54,7 @@ def verify_segment(
     is_active: bool,
     is_deep: bool,
     on_batch: OnBatch,
+    on_missed: OnMissed,
     on_progress: OnProgress,
 ) -> tuple[SegmentOutcome | None, TransactionIndexFile]:
     """Reads a segment: its .txnindex first, which can only be behind the .log.
@@ -73,6 +76,7 @@ def verify_segment(
             is_active=is_active,
             is_deep=is_deep,
             on_batch=on_batch,
+            on_missed=on_missed,
             on_progress=on_progress,
         )
         try:
@@ -84,7 +88,8 @@ def verify_segment(
             return None, nothing
         except OSError as error:
             findings.unreadable(error, path)
-            return verifier.outcome._replace(is_whole=False, is_read_through=False), nothing
+            cut_off = verifier.outcome._replace(is_whole=False, is_read_through=False, is_end_read=False)
+            return cut_off, nothing
         return verifier.outcome, TransactionIndexFile(directory, base_offset, txn_index, is_active=is_active)
     return None, nothing
 
@@ -117,6 +122,7 @@ def look_at_segment(
         is_active=is_active,
         is_deep=is_deep,
         on_batch=each,
+        on_missed=followed.missed,
         on_progress=on_progress,
     )
     found = tuple(findings.all)
@@ -135,17 +141,24 @@ def _txn_index(env: Env, directory: str, base_offset: int, counts: Counts) -> by
 class _Followed:
     """Notes what has to be followed from segment to segment."""
 
-    __slots__ = ("_epoch", "_has_gaps", "_next_offset", "data")
+    __slots__ = ("_epoch", "_has_gaps", "_has_missed", "_next_offset", "data")
 
     def __init__(self, base_offset: int) -> None:
         self._next_offset = base_offset
-        self._has_gaps = False
+        self._has_gaps = self._has_missed = False
         self._epoch = NO_LEADER_EPOCH
         self.data = bytearray()
+
+    def missed(self) -> None:
+        self._has_missed = True
 
     def take(self, batch: Batch) -> None:
         is_v2 = isinstance(batch, RecordBatch)
         first = batch.base_offset if is_v2 else batch.last_offset
+        if self._has_missed:
+            self._has_missed = False
+            self._next_offset = first
+            self.data += bytes((_MISSED,)) + _OFFSET.pack(first)
         if not self._has_gaps and (first > self._next_offset or not is_dense(batch)):
             self._has_gaps = True
             self.data += bytes((_GAP,)) + _OFFSET.pack(first)
@@ -159,21 +172,29 @@ class _Followed:
             self.data += memoryview(batch.buffer)[batch.position : batch.position + size]
 
 
-def replay(look: SegmentLook, producers: ProducersVerifier, on_batch: Callable[[RecordBatch], None]) -> None:
-    """Has the producers and `on_batch` follow a segment that was looked at, as if its batches were read now."""
+def replay(
+    look: SegmentLook,
+    producers: ProducersVerifier,
+    on_batch: Callable[[RecordBatch], None],
+    begin_again: Callable[[int], None],
+) -> None:
+    """Has the producers and `on_batch` follow a segment that was looked at, as if its batches were read now.
+
+    `begin_again` hears where what is followed begins anew, since batches before it could not be read.
+    """
     assert look.outcome is not None
     data, at = look.followed, 0
     while at < len(data):
         kind = data[at]
         at += 1
-        if kind == _GAP:
+        if kind in {_GAP, _MISSED}:
             (offset,) = _OFFSET.unpack_from(data, at)
-            producers.gap_before(offset)
+            (producers.gap_before if kind == _GAP else begin_again)(offset)
             at += _OFFSET.size
             continue
         batch = RecordBatch(data, at, header_only=True)
         producers.reached(batch.base_offset)  # gaps are told apart
         on_batch(batch)
         at += batch.size_in_bytes if batch.is_control else _HEADER_BYTES
-    if look.outcome.is_whole:
+    if look.outcome.is_end_read:
         producers.reached(look.outcome.next_offset)

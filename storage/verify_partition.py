@@ -130,8 +130,10 @@ class PartitionVerifier:
         "_env",
         "_epochs",
         "_has_inner_gaps",
+        "_has_missed",
         "_is_deep",
         "_is_end_unknown",
+        "_is_missing_before",
         "_log_path",
         "_names",
         "_on_progress",
@@ -156,6 +158,8 @@ class PartitionVerifier:
         self._log_path = directory
         self._has_inner_gaps = bool(situation.cleaner_offset)
         self._is_end_unknown = False  # the segment before could not be read to its end, which has been told
+        self._is_missing_before = False  # batches could not be read, before the one that comes next
+        self._has_missed = False  # the same, before any that has been taken
         self.findings = Findings(directory)
         self._epochs = EpochsVerifier(env, directory, self._names, self.findings, situation)
         self._producers = ProducersVerifier(env, directory, self._names, self.findings, situation)
@@ -164,7 +168,8 @@ class PartitionVerifier:
     @property
     def range(self) -> LogRange:
         """Where the log is."""
-        return LogRange(self.start_offset, self.end_offset, self._producers.has_gaps)
+        has_gaps = self._producers.has_gaps or self._has_missed or self._is_missing_before
+        return LogRange(self.start_offset, self.end_offset, has_gaps)
 
     def run(self) -> None:
         """Looks at everything, in one go. Raises OSError."""
@@ -198,8 +203,9 @@ class PartitionVerifier:
     def end(self) -> None:
         """All segments have been taken."""
         if self.base_offsets:
-            self._producers.end(self.end_offset)
-            self._epochs.end(self.end_offset, is_trusted=self._producers.is_trusted)
+            is_read = not self._is_missing_before
+            self._producers.end(self.end_offset, is_read=is_read)
+            self._epochs.end(self.end_offset, is_read=is_read)
 
     def is_active(self, base_offset: int) -> bool:
         """Whether it is the segment that is appended to."""
@@ -284,6 +290,7 @@ class PartitionVerifier:
             is_active=self.is_active(base_offset),
             is_deep=self._is_deep,
             on_batch=self._batch,
+            on_missed=self._missed,
             on_progress=self._on_progress,
         )
         self._close(base_offset, segment, transactions)
@@ -293,10 +300,8 @@ class PartitionVerifier:
         self._go_to(look.base_offset)
         self.findings.all += look.findings
         self.findings.counts.add(look.counts)
-        if look.outcome is not None and self._producers.is_trusted:
-            if look.base_offset > self.end_offset:
-                self._producers.gap_before(look.base_offset)
-            replay(look, self._producers, self._batch)
+        if look.outcome is not None:
+            replay(look, self._producers, self._batch, self._begin_again)
         transactions = TransactionIndexFile(
             self._directory, look.base_offset, look.txn_index, is_active=self.is_active(look.base_offset)
         )
@@ -304,22 +309,24 @@ class PartitionVerifier:
 
     def _go_to(self, base_offset: int) -> None:
         self._log_path = self._producers.log_path = segment_path(self._directory, base_offset, LOG_SUFFIX)
+        if self._is_missing_before:
+            self._begin_again(base_offset)
+        elif base_offset > self.end_offset:
+            self._producers.gap_before(base_offset)
 
     def _close(
         self, base_offset: int, segment: SegmentOutcome | None, transactions: TransactionIndexFile
     ) -> None:
         """Holds a segment whose batches were followed against those before it; None: it has been deleted."""
+        self._is_missing_before = segment is None or not segment.is_end_read
         if segment is None:
-            self._producers.is_trusted = False  # retention or compaction took it since the names were read
-            return
+            return  # retention or compaction took it since the names were read
         self._check_place(base_offset, segment)
-        if not segment.is_whole:
-            self._producers.is_trusted = False
         # Compaction may leave a segment of nothing, whose records were all overwritten later.
         is_emptied = segment.first_offset is None and not self.is_active(base_offset)
         self._has_inner_gaps = self._has_inner_gaps or segment.has_gaps or is_emptied
         transactions.end_offset = segment.next_offset
-        self._producers.check_segment(transactions)
+        self._producers.check_segment(transactions, is_read=segment.is_whole)
         self.end_offset = max(self.end_offset, segment.next_offset)
         self._is_end_unknown = not segment.is_read_through
 
@@ -347,8 +354,18 @@ class PartitionVerifier:
             )
 
     def _batch(self, batch: Batch) -> None:
-        if not self._producers.is_trusted:
-            return
+        if self._is_missing_before:
+            self._begin_again(batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset)
         self._producers.take(batch)
         if isinstance(batch, RecordBatch):
-            self._epochs.take(batch, self._log_path, has_gaps=self._producers.has_gaps)
+            has_gaps = self._producers.has_gaps or self._has_missed
+            self._epochs.take(batch, self._log_path, has_gaps=has_gaps)
+
+    def _missed(self) -> None:
+        self._is_missing_before = True
+
+    def _begin_again(self, first_offset: int) -> None:
+        """What comes from `first_offset` on is followed as if the log began there."""
+        self._is_missing_before = False
+        self._has_missed = True
+        self._producers.begin_again(first_offset)

@@ -49,7 +49,6 @@ class ProducersVerifier:
         "_snapshots",
         "_waiting",
         "has_gaps",
-        "is_trusted",
         "log_path",
     )
 
@@ -68,7 +67,6 @@ class ProducersVerifier:
         self._aborted: list[Aborted] = []
         self._markers: set[tuple[int, int]] = set()  # (producer id, offset) of each abort in this segment
         self.has_gaps = bool(situation.cleaner_offset)  # what was compacted does not tell all that there was
-        self.is_trusted = True  # no batch has been missed
         self.log_path = directory  # of the segment that is being followed
 
     def _nobody(self) -> ProducerStateManager:
@@ -110,6 +108,13 @@ class ProducersVerifier:
     def begin(self, first_offset: int) -> None:
         """The log begins at `first_offset`."""
         self._first_offset = self._next_offset = first_offset
+
+    def begin_again(self, first_offset: int) -> None:
+        """Batches before `first_offset` could not be read: what producers did up to there is as good as deleted."""
+        self._producers = self._nobody()
+        self._aborted, self._markers = [], set()
+        self._waiting = {offset: saved for offset, saved in self._waiting.items() if offset > first_offset}
+        self.begin(first_offset)
 
     def reached(self, offset: int) -> None:
         """All there is up to an offset has been seen, without gaps, and none of it was a producer's."""
@@ -193,7 +198,7 @@ class ProducersVerifier:
         """Those of `first_offset` and before: all that they can know has been read."""
         while self._waiting and (offset := next(iter(self._waiting))) <= first_offset:
             entries = self._waiting.pop(offset)
-            if self.is_trusted and offset >= self._first_offset:
+            if offset >= self._first_offset:
                 for entry in entries:
                     self._check_entry(entry, offset)
 
@@ -247,12 +252,12 @@ class ProducersVerifier:
                 return f"producer {saved.producer_id}: {text} {said}", f"{found}, by its batches"
         return "", ""
 
-    def end(self, end_offset: int) -> None:
-        """The log ends at `end_offset`."""
+    def end(self, end_offset: int, *, is_read: bool) -> None:
+        """The log ends at `end_offset`, if all of its last segment could be read."""
         self.has_gaps = self.has_gaps or end_offset > self._next_offset
-        self._check_snapshots(end_offset)
-        if not self.is_trusted:
+        if not is_read:
             return
+        self._check_snapshots(end_offset)
         for offset in self._waiting:
             path = self._snapshots.path(offset)
             expected = f"at most {end_offset}, where the log ends"
@@ -261,8 +266,8 @@ class ProducersVerifier:
 
     # -- .txnindex --
 
-    def check_segment(self, segment: "TransactionIndexFile") -> None:
-        """Holds the aborted transactions of a segment against its .txnindex.
+    def check_segment(self, segment: "TransactionIndexFile", *, is_read: bool) -> None:
+        """Holds the aborted transactions of a segment against its .txnindex, if all of it could be read.
 
         With gaps in the offsets the log was compacted, and what a transaction had written may be gone: then only what
         can be seen has to agree.
@@ -270,7 +275,7 @@ class ProducersVerifier:
         replayed, markers = self._aborted, self._markers
         self._aborted, self._markers = [], set()
         problems = segment.problems
-        if self.is_trusted and segment.entries is not None:
+        if is_read and segment.entries is not None:
             problems = _txn_problems(segment, replayed, markers, self.has_gaps, self._first_offset)
         is_rebuilt = self._situation.is_recovered(segment.end_offset, is_active=segment.is_active)
         severity = Severity.WARNING if is_rebuilt else Severity.ERROR

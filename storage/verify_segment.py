@@ -34,6 +34,9 @@ Batch = RecordBatch | LegacyEntry
 OnBatch = Callable[[Batch], None]
 """Told of each batch that is whole, in order."""
 
+OnMissed = Callable[[], None]
+"""Told of a batch that is not as it was written."""
+
 
 class SegmentOutcome(NamedTuple):
     """What a segment has come to: where its batches begin (None without any) and end, and what is missing."""
@@ -44,6 +47,8 @@ class SegmentOutcome(NamedTuple):
     is_whole: bool
     is_read_through: bool
     """False where something in it is no batch: nobody knows what was behind it."""
+    is_end_read: bool
+    """Whether the last batch, and all that is behind it, is as it was written."""
 
 
 class SegmentVerifier:
@@ -59,11 +64,13 @@ class SegmentVerifier:
         "_is_active",
         "_is_deep",
         "_on_batch",
+        "_on_missed",
         "_on_progress",
         "_path",
         "_situation",
         "first_offset",
         "has_gaps",
+        "is_end_read",
         "is_read_through",
         "is_whole",
         "next_offset",
@@ -80,6 +87,7 @@ class SegmentVerifier:
         is_active: bool,
         is_deep: bool,
         on_batch: OnBatch,
+        on_missed: OnMissed,
         on_progress: OnProgress,
     ) -> None:
         self._env = env
@@ -90,18 +98,24 @@ class SegmentVerifier:
         self._is_active = is_active
         self._is_deep = is_deep
         self._on_batch = on_batch
+        self._on_missed = on_missed
         self._on_progress = on_progress
         self._end = 0
         self._indexes: list[OffsetIndexCheck | TimeIndexCheck] = []
         self.next_offset = base_offset
         self.first_offset: int | None = None
         self.has_gaps = False
-        self.is_whole = self.is_read_through = True
+        self.is_whole = self.is_read_through = self.is_end_read = True
 
     @property
     def outcome(self) -> SegmentOutcome:
         return SegmentOutcome(
-            self.first_offset, self.next_offset, self.has_gaps, self.is_whole, self.is_read_through
+            self.first_offset,
+            self.next_offset,
+            self.has_gaps,
+            self.is_whole,
+            self.is_read_through,
+            self.is_end_read,
         )
 
     def run(self) -> None:
@@ -175,7 +189,7 @@ class SegmentVerifier:
                 offset=self.next_offset,
             )
             return
-        self.is_whole = self.is_read_through = False
+        self.is_whole = self.is_read_through = self.is_end_read = False
         for index in self._indexes:
             index.is_told_all = False
         if self._is_unflushed_tail():
@@ -228,7 +242,7 @@ class SegmentVerifier:
             self._go_on_behind(batch)
             return
         first = batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
-        self._check_offsets(first, batch.last_offset, position)
+        is_in_order = self._check_offsets(first, batch.last_offset, position)
         if self._is_deep:
             self._check_records(batch, position)
         if first > self.next_offset or not is_dense(batch):
@@ -243,6 +257,9 @@ class SegmentVerifier:
         for index in self._indexes:
             index.take(first, batch.last_offset, batch.max_timestamp, position)
         self._on_batch(batch)
+        self.is_end_read = is_in_order
+        if not is_in_order:
+            self._on_missed()
 
     def _is_right(self, batch: Batch, position: int) -> bool:
         """Whether the checksum is; one that is wrong at the very end may be an append that was cut off."""
@@ -277,8 +294,11 @@ class SegmentVerifier:
             self.next_offset = batch.last_offset + 1
         for index in self._indexes:
             index.is_told_all = False
+        self.is_end_read = False
+        self._on_missed()
 
-    def _check_offsets(self, first: int, last: int, position: int) -> None:
+    def _check_offsets(self, first: int, last: int, position: int) -> bool:
+        """Whether they follow those before."""
         if first < self.next_offset or last < first:
             self.is_whole = False
             self._damage(
@@ -291,6 +311,7 @@ class SegmentVerifier:
         elif last - self._base_offset > MAX_RELATIVE_OFFSET:
             expected = f"at most {self._base_offset + MAX_RELATIVE_OFFSET}, or the indexes cannot point to it"
             self._damage(Check.OFFSETS, f"the batch ends with offset {last}", expected, position, last)
+        return self.next_offset <= first <= last
 
     def _check_records(self, batch: Batch, position: int) -> None:
         try:

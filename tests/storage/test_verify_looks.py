@@ -19,7 +19,7 @@ from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import TOPIC_ID, make_batch, small_config
 from tests.storage.log_life import LogLife
 from tests.storage.test_log_model import WEIGHTS
-from tests.storage.test_verify import DAMAGES, files, flip
+from tests.storage.test_verify import DAMAGES, files, flip, positions
 from tests.storage.verified import LOG_DIR, TOPIC, graver, written
 
 
@@ -206,3 +206,14 @@ def test_who_begins_anew_may_have_been_forgotten() -> None:
 def test_what_was_compacted_may_have_gaps() -> None:
     env = log_of(batch(0, (7, 0, 0)), batch(3, (7, 0, 3)), batch(4, (7, 0, 9)))
     assert sequences(env) == []
+
+
+@pytest.mark.parametrize("damaged", range(6))
+def test_behind_damage_sequences_are_followed_anew(damaged: int) -> None:
+    """In the same segment and in later ones; of a producer's first batch there nobody knows what was due."""
+    env = log_of(*(batch(number, (7, 0, number)) for number in range(6)), batch(6, (7, 0, 9)))
+    places = [(path, position) for path in files(env, ".log") for position in positions(env, path)]
+    path, position = places[damaged]
+    flip(env, path, position + 100)
+    found = [(one.check, one.offset) for one in assert_same(env, TOPIC)]
+    assert found == [(Check.CRC, damaged), (Check.SEQUENCES, 6)][: 1 if damaged == 5 else 2]
