@@ -20,6 +20,12 @@ with warnings.catch_warnings():
 
 BOOTSTRAP = sys.argv[1] if len(sys.argv) > 1 else ""
 
+POLL_MS = 2000
+"""Longer than a rebalance: a join that is answered just when a poll's time is over is lost (kafka-python 3.0.12).
+
+It takes itself for a member then and never hears what it was assigned, nor does it send heartbeats.
+"""
+
 
 class Owned(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
     """Tells what the consumer owns after each change."""
@@ -58,7 +64,7 @@ def play(member: Member, leave: threading.Event) -> None:
     chain = Chain(member, consumer) if member.target else None
     try:
         while not leave.is_set():
-            fetched = consumer.poll(timeout_ms=100)
+            fetched = consumer.poll(timeout_ms=POLL_MS)
             offsets = {
                 part: [record.offset for record in records] for part, records in fetched.items() if records
             }
