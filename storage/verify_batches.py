@@ -10,10 +10,9 @@ from protocol.records.batch import (
     UnsupportedCompressionError,
 )
 from protocol.records.control import ControlRecordType, control_record_type
-from storage.batch_reading import Pieces
+from storage.batch_reading import Batch, Pieces
 from storage.env import Env
 from storage.verify import Counts, Finding, Findings, Severity
-from storage.verify_segment import Batch
 
 SNAPSHOT_FILE: Final = re.compile(r"\d{20}-\d{10}\.checkpoint")
 _BAD: Final = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError)

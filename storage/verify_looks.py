@@ -7,7 +7,8 @@ a producer or a leader epoch is followed by the look has the header, of each mar
     a look's `followed`:  one entry after the other
     GAP     (1)  int64     offsets are missing before or within the batch that begins there; the first time only
     BATCH   (2)  header    61 bytes; a control batch is there as a whole, since its record tells commit from abort
-    MISSED  (3)  int64     batches could not be read before the one that begins there
+    MISSED  (3)  int64     what comes next could not be read; all there is up to that offset could
+    AGAIN   (4)  int64     after that the next batch that could be read begins there
 """
 
 import struct
@@ -15,17 +16,19 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from protocol.records.batch import RecordBatch
+from storage.batch_reading import Batch
 from storage.env import Env
 from storage.offsets import NO_LEADER_EPOCH
 from storage.segment_files import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_path
 from storage.verify import Counts, Finding, Findings, OnProgress, Situation
 from storage.verify_producers import ProducersVerifier, TransactionIndexFile
-from storage.verify_segment import Batch, OnBatch, OnMissed, SegmentOutcome, SegmentVerifier, is_dense
+from storage.verify_segment import OnBatch, OnMissed, SegmentOutcome, SegmentVerifier, is_dense
 
 TRIES: Final = 3
 _GAP: Final = 1
 _BATCH: Final = 2
 _MISSED: Final = 3
+_AGAIN: Final = 4
 _OFFSET: Final = struct.Struct(">q")
 _HEADER_BYTES: Final = 61
 
@@ -88,8 +91,7 @@ def verify_segment(
             return None, nothing
         except OSError as error:
             findings.unreadable(error, path)
-            cut_off = verifier.outcome._replace(is_whole=False, is_read_through=False, is_end_read=False)
-            return cut_off, nothing
+            return verifier.outcome._replace(is_whole=False, is_read_through=False), nothing
         return verifier.outcome, TransactionIndexFile(directory, base_offset, txn_index, is_active=is_active)
     return None, nothing
 
@@ -150,7 +152,9 @@ class _Followed:
         self.data = bytearray()
 
     def missed(self) -> None:
-        self._has_missed = True
+        if not self._has_missed:
+            self._has_missed = True
+            self.data += bytes((_MISSED,)) + _OFFSET.pack(self._next_offset)
 
     def take(self, batch: Batch) -> None:
         is_v2 = isinstance(batch, RecordBatch)
@@ -158,7 +162,7 @@ class _Followed:
         if self._has_missed:
             self._has_missed = False
             self._next_offset = first
-            self.data += bytes((_MISSED,)) + _OFFSET.pack(first)
+            self.data += bytes((_AGAIN,)) + _OFFSET.pack(first)
         if not self._has_gaps and (first > self._next_offset or not is_dense(batch)):
             self._has_gaps = True
             self.data += bytes((_GAP,)) + _OFFSET.pack(first)
@@ -172,29 +176,33 @@ class _Followed:
             self.data += memoryview(batch.buffer)[batch.position : batch.position + size]
 
 
-def replay(
-    look: SegmentLook,
-    producers: ProducersVerifier,
-    on_batch: Callable[[RecordBatch], None],
-    begin_again: Callable[[int], None],
-) -> None:
-    """Has the producers and `on_batch` follow a segment that was looked at, as if its batches were read now.
-
-    `begin_again` hears where what is followed begins anew, since batches before it could not be read.
-    """
+def replay(look: SegmentLook, producers: ProducersVerifier, on_batch: Callable[[RecordBatch], None]) -> None:
+    """Has the producers and `on_batch` follow a segment that was looked at, as if its batches were read now."""
     assert look.outcome is not None
     data, at = look.followed, 0
     while at < len(data):
         kind = data[at]
         at += 1
-        if kind in {_GAP, _MISSED}:
+        if kind != _BATCH:
             (offset,) = _OFFSET.unpack_from(data, at)
-            (producers.gap_before if kind == _GAP else begin_again)(offset)
+            _NOTED[kind](producers, offset)
             at += _OFFSET.size
             continue
         batch = RecordBatch(data, at, header_only=True)
         producers.reached(batch.base_offset)  # gaps are told apart
         on_batch(batch)
         at += batch.size_in_bytes if batch.is_control else _HEADER_BYTES
-    if look.outcome.is_end_read:
+    if not producers.is_missing:
         producers.reached(look.outcome.next_offset)
+
+
+def _missed(producers: ProducersVerifier, offset: int) -> None:
+    producers.reached(offset)
+    producers.missed()
+
+
+_NOTED: Final = {
+    _GAP: ProducersVerifier.gap_before,
+    _MISSED: _missed,
+    _AGAIN: ProducersVerifier.begin_again,
+}

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from protocol.records.batch import RecordBatch
+from storage.batch_reading import Batch
 from storage.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
@@ -35,7 +36,7 @@ from storage.verify import (
 from storage.verify_epochs import EpochsVerifier
 from storage.verify_looks import SegmentLook, replay, verify_segment
 from storage.verify_producers import ProducersVerifier, TransactionIndexFile
-from storage.verify_segment import Batch, SegmentOutcome
+from storage.verify_segment import SegmentOutcome
 
 LOOKS: Final = 3
 _INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
@@ -130,10 +131,8 @@ class PartitionVerifier:
         "_env",
         "_epochs",
         "_has_inner_gaps",
-        "_has_missed",
         "_is_deep",
         "_is_end_unknown",
-        "_is_missing_before",
         "_log_path",
         "_names",
         "_on_progress",
@@ -158,8 +157,6 @@ class PartitionVerifier:
         self._log_path = directory
         self._has_inner_gaps = bool(situation.cleaner_offset)
         self._is_end_unknown = False  # the segment before could not be read to its end, which has been told
-        self._is_missing_before = False  # batches could not be read, before the one that comes next
-        self._has_missed = False  # the same, before any that has been taken
         self.findings = Findings(directory)
         self._epochs = EpochsVerifier(env, directory, self._names, self.findings, situation)
         self._producers = ProducersVerifier(env, directory, self._names, self.findings, situation)
@@ -168,7 +165,7 @@ class PartitionVerifier:
     @property
     def range(self) -> LogRange:
         """Where the log is."""
-        has_gaps = self._producers.has_gaps or self._has_missed or self._is_missing_before
+        has_gaps = self._producers.has_gaps or self._producers.has_missed
         return LogRange(self.start_offset, self.end_offset, has_gaps)
 
     def run(self) -> None:
@@ -203,9 +200,8 @@ class PartitionVerifier:
     def end(self) -> None:
         """All segments have been taken."""
         if self.base_offsets:
-            is_read = not self._is_missing_before
-            self._producers.end(self.end_offset, is_read=is_read)
-            self._epochs.end(self.end_offset, is_read=is_read)
+            self._producers.end(self.end_offset)
+            self._epochs.end(self.end_offset, is_read=not self._producers.is_missing)
 
     def is_active(self, base_offset: int) -> bool:
         """Whether it is the segment that is appended to."""
@@ -290,7 +286,7 @@ class PartitionVerifier:
             is_active=self.is_active(base_offset),
             is_deep=self._is_deep,
             on_batch=self._batch,
-            on_missed=self._missed,
+            on_missed=self._producers.missed,
             on_progress=self._on_progress,
         )
         self._close(base_offset, segment, transactions)
@@ -301,24 +297,22 @@ class PartitionVerifier:
         self.findings.all += look.findings
         self.findings.counts.add(look.counts)
         if look.outcome is not None:
-            replay(look, self._producers, self._batch, self._begin_again)
+            replay(look, self._producers, self._batch)
         transactions = TransactionIndexFile(
             self._directory, look.base_offset, look.txn_index, is_active=self.is_active(look.base_offset)
         )
         self._close(look.base_offset, look.outcome, transactions)
 
     def _go_to(self, base_offset: int) -> None:
-        self._log_path = self._producers.log_path = segment_path(self._directory, base_offset, LOG_SUFFIX)
-        if self._is_missing_before:
-            self._begin_again(base_offset)
-        elif base_offset > self.end_offset:
-            self._producers.gap_before(base_offset)
+        self._log_path = segment_path(self._directory, base_offset, LOG_SUFFIX)
+        self._producers.go_to(base_offset, self._log_path)
 
     def _close(
         self, base_offset: int, segment: SegmentOutcome | None, transactions: TransactionIndexFile
     ) -> None:
         """Holds a segment whose batches were followed against those before it; None: it has been deleted."""
-        self._is_missing_before = segment is None or not segment.is_end_read
+        if segment is None or not segment.is_read_through:
+            self._producers.missed()
         if segment is None:
             return  # retention or compaction took it since the names were read
         self._check_place(base_offset, segment)
@@ -354,18 +348,7 @@ class PartitionVerifier:
             )
 
     def _batch(self, batch: Batch) -> None:
-        if self._is_missing_before:
-            self._begin_again(batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset)
         self._producers.take(batch)
         if isinstance(batch, RecordBatch):
-            has_gaps = self._producers.has_gaps or self._has_missed
+            has_gaps = self._producers.has_gaps or self._producers.has_missed
             self._epochs.take(batch, self._log_path, has_gaps=has_gaps)
-
-    def _missed(self) -> None:
-        self._is_missing_before = True
-
-    def _begin_again(self, first_offset: int) -> None:
-        """What comes from `first_offset` on is followed as if the log began there."""
-        self._is_missing_before = False
-        self._has_missed = True
-        self._producers.begin_again(first_offset)

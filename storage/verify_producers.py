@@ -6,6 +6,7 @@ from typing import Final
 from protocol.records.batch import MAGIC_V2, InvalidRecordError, RecordBatch
 from protocol.records.control import ControlRecordType, control_record_type
 from protocol.records.layout import MAX_SEQUENCE
+from storage.batch_reading import Batch
 from storage.env import Env
 from storage.errors import CorruptSnapshotError
 from storage.producer_entry import ProducerStateEntry
@@ -13,7 +14,7 @@ from storage.producer_state import ProducerStateManager
 from storage.segment_files import TXN_INDEX_SUFFIX, segment_path
 from storage.snapshots import ProducerSnapshotFiles, SnapshotEntry
 from storage.verify import REBUILT, REMOVED, Check, Findings, Severity, Situation
-from storage.verify_segment import Batch, is_dense
+from storage.verify_segment import is_dense
 
 _TXN_ENTRY: Final = struct.Struct(">hqqqq")
 _SEQUENCE_REMEDY: Final = "a start takes it as it is; records of this producer are missing, or there twice"
@@ -42,6 +43,7 @@ class ProducersVerifier:
         "_env",
         "_findings",
         "_first_offset",
+        "_log_path",
         "_markers",
         "_next_offset",
         "_producers",
@@ -49,7 +51,8 @@ class ProducersVerifier:
         "_snapshots",
         "_waiting",
         "has_gaps",
-        "log_path",
+        "has_missed",
+        "is_missing",
     )
 
     def __init__(
@@ -67,7 +70,9 @@ class ProducersVerifier:
         self._aborted: list[Aborted] = []
         self._markers: set[tuple[int, int]] = set()  # (producer id, offset) of each abort in this segment
         self.has_gaps = bool(situation.cleaner_offset)  # what was compacted does not tell all that there was
-        self.log_path = directory  # of the segment that is being followed
+        self.is_missing = False  # something before the batch that comes next could not be read
+        self.has_missed = False  # the same, before any that was followed
+        self._log_path = directory  # of the segment that is being followed
 
     def _nobody(self) -> ProducerStateManager:
         """The state before the first batch."""
@@ -109,8 +114,22 @@ class ProducersVerifier:
         """The log begins at `first_offset`."""
         self._first_offset = self._next_offset = first_offset
 
+    def go_to(self, base_offset: int, log_path: str) -> None:
+        """The segment that begins there is followed next."""
+        self._log_path = log_path
+        if self.is_missing:
+            self.begin_again(base_offset)
+        elif base_offset > self._next_offset:
+            self.gap_before(base_offset)
+
+    def missed(self) -> None:
+        """What comes next could not be read. All that snapshots up to here can know has been."""
+        self._check_snapshots(self._next_offset)
+        self.is_missing = self.has_missed = True
+
     def begin_again(self, first_offset: int) -> None:
         """Batches before `first_offset` could not be read: what producers did up to there is as good as deleted."""
+        self.is_missing, self.has_missed = False, True
         self._producers = self._nobody()
         self._aborted, self._markers = [], set()
         self._waiting = {offset: saved for offset, saved in self._waiting.items() if offset > first_offset}
@@ -128,6 +147,8 @@ class ProducersVerifier:
     def take(self, batch: Batch) -> None:
         """Follows a batch, after the snapshots that stand before it have been held against what was so far."""
         first = batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
+        if self.is_missing:
+            self.begin_again(first)
         self.has_gaps = self.has_gaps or first > self._next_offset or not is_dense(batch)
         self._next_offset = batch.next_offset
         self._check_snapshots(first)
@@ -177,7 +198,7 @@ class ProducersVerifier:
             problem = f"{who}, repeats what is at offset {known.first_offset}"
         self._findings.add(
             severity,
-            self.log_path,
+            self._log_path,
             problem,
             expected,
             remedy,
@@ -252,10 +273,10 @@ class ProducersVerifier:
                 return f"producer {saved.producer_id}: {text} {said}", f"{found}, by its batches"
         return "", ""
 
-    def end(self, end_offset: int, *, is_read: bool) -> None:
-        """The log ends at `end_offset`, if all of its last segment could be read."""
+    def end(self, end_offset: int) -> None:
+        """The log ends at `end_offset`, as far as it could be read."""
         self.has_gaps = self.has_gaps or end_offset > self._next_offset
-        if not is_read:
+        if self.is_missing:
             return
         self._check_snapshots(end_offset)
         for offset in self._waiting:

@@ -18,6 +18,7 @@ from protocol.records.batch import (
 )
 from protocol.records.checksum import crc32c
 from protocol.records.legacy import LegacyEntry
+from storage.batch_reading import Batch
 from storage.env import Env, File, read_fully
 from storage.index import MAX_RELATIVE_OFFSET
 from storage.segment_files import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
@@ -30,12 +31,11 @@ if TYPE_CHECKING:
 CHUNK_BYTES: Final = 1024 * 1024
 _BAD_RECORDS: Final = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError)
 
-Batch = RecordBatch | LegacyEntry
 OnBatch = Callable[[Batch], None]
 """Told of each batch that is whole, in order."""
 
 OnMissed = Callable[[], None]
-"""Told of a batch that is not as it was written."""
+"""Told where something is not as it was written: a batch, or all that is left."""
 
 
 class SegmentOutcome(NamedTuple):
@@ -47,8 +47,6 @@ class SegmentOutcome(NamedTuple):
     is_whole: bool
     is_read_through: bool
     """False where something in it is no batch: nobody knows what was behind it."""
-    is_end_read: bool
-    """Whether the last batch, and all that is behind it, is as it was written."""
 
 
 class SegmentVerifier:
@@ -70,7 +68,6 @@ class SegmentVerifier:
         "_situation",
         "first_offset",
         "has_gaps",
-        "is_end_read",
         "is_read_through",
         "is_whole",
         "next_offset",
@@ -105,17 +102,12 @@ class SegmentVerifier:
         self.next_offset = base_offset
         self.first_offset: int | None = None
         self.has_gaps = False
-        self.is_whole = self.is_read_through = self.is_end_read = True
+        self.is_whole = self.is_read_through = True
 
     @property
     def outcome(self) -> SegmentOutcome:
         return SegmentOutcome(
-            self.first_offset,
-            self.next_offset,
-            self.has_gaps,
-            self.is_whole,
-            self.is_read_through,
-            self.is_end_read,
+            self.first_offset, self.next_offset, self.has_gaps, self.is_whole, self.is_read_through
         )
 
     def run(self) -> None:
@@ -189,9 +181,10 @@ class SegmentVerifier:
                 offset=self.next_offset,
             )
             return
-        self.is_whole = self.is_read_through = self.is_end_read = False
+        self.is_whole = self.is_read_through = False
         for index in self._indexes:
             index.is_told_all = False
+        self._on_missed()
         if self._is_unflushed_tail():
             self._findings.note(
                 self._path,
@@ -257,7 +250,6 @@ class SegmentVerifier:
         for index in self._indexes:
             index.take(first, batch.last_offset, batch.max_timestamp, position)
         self._on_batch(batch)
-        self.is_end_read = is_in_order
         if not is_in_order:
             self._on_missed()
 
@@ -294,7 +286,6 @@ class SegmentVerifier:
             self.next_offset = batch.last_offset + 1
         for index in self._indexes:
             index.is_told_all = False
-        self.is_end_read = False
         self._on_missed()
 
     def _check_offsets(self, first: int, last: int, position: int) -> bool:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pipeline.audit.plan import AuditOptions, SegmentTask
+    from storage.batch_reading import Batch
     from storage.env import Env
     from storage.txn_index import AbortedTxn
     from storage.verify import Finding
-    from storage.verify_segment import Batch
 
 
 class SegmentReport(NamedTuple):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from protocol.records.layout import MAX_SEQUENCE
 from storage.env import Env
 from storage.log_manager import LogManager
+from storage.snapshots import ProducerSnapshotFiles
 from storage.verify import Check, Counts, Finding, Situation
 from storage.verify_directory import PartitionToVerify, Verification, Verified
 from storage.verify_looks import SegmentLook, look_at_segment
@@ -217,3 +218,16 @@ def test_behind_damage_sequences_are_followed_anew(damaged: int) -> None:
     flip(env, path, position + 100)
     found = [(one.check, one.offset) for one in assert_same(env, TOPIC)]
     assert found == [(Check.CRC, damaged), (Check.SEQUENCES, 6)][: 1 if damaged == 5 else 2]
+
+
+def test_what_a_snapshot_says_of_before_damage_is_held_against_it() -> None:
+    """It lies where the first batch of its segment is damaged; all that it can know has been read."""
+    env = log_of(*(batch(number, (7, 0, number)) for number in range(4)))
+    base = int(files(env, ".log")[1][-24:-4])
+    snapshots = ProducerSnapshotFiles(env, TOPIC, env.listdir(TOPIC))
+    (entry,) = snapshots.read(base)
+    snapshots.write(base, [entry._replace(last_sequence=entry.last_sequence + 1)], sync=False)
+    flip(env, files(env, ".log")[1], 100)
+    found = [(one.check, one.path) for one in assert_same(env, TOPIC)]
+    assert (Check.CRC, files(env, ".log")[1]) in found
+    assert (Check.SNAPSHOTS, snapshots.path(base)) in found
