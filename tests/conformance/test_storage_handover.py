@@ -20,6 +20,7 @@ from tests.conformance.dump_log_peer import assert_same_dumps
 from tests.conformance.handover.kafka_side import (
     LEFT_OPEN,
     Written,
+    active_segment,
     await_cleaning,
     commit_offsets,
     config_of,
@@ -61,6 +62,9 @@ Views = dict[Partition, View]
 
 ENTRY = re.compile(r"^\[\d[^]]+\] ([A-Z]+) (.+?) \(([\w.$]+)\)$", re.MULTILINE | re.DOTALL)
 ABOUT_LOGS = ("org.apache.kafka.storage.", "kafka.log.", "kafka.cluster.")
+CUT = re.compile(
+    r"\[LogLoader partition=(\S+), dir=\S+\] Corruption found in segment \d+, truncating to offset (\d+)"
+)
 RECOVERY = re.compile(
     r"recovering unflushed|found invalid|rebuilding (?!producer state)|corrupt|truncat", re.IGNORECASE
 )
@@ -79,9 +83,12 @@ def test_three_rounds(written: Written, tmp_path: Path) -> None:
         assert findings(data) == []
         if number == 0:
             assert_same_dumps(data)
+        cuts: dict[str, int] = {}
         if number == 1:
             kill_ours_at_work(data)
-            expected = what_ours_recovers(data, tmp_path / "recovered")
+            tear(data / "ours-0")
+            expected, cuts = what_ours_recovers(data, tmp_path / "recovered")
+            assert "ours-0" in cuts
         kafka = kafka_in(tmp_path / f"round-{number}", written.version, data)
         with kafka:
             assert_same(views(kafka.bootstrap, ALL), expected)
@@ -89,7 +96,7 @@ def test_three_rounds(written: Written, tmp_path: Path) -> None:
             expected = views(kafka.bootstrap, ALL)
             if number < 2:
                 kafka.stop()
-        assert_silent(kafka, was_killed=number == 1)
+        assert_silent(kafka, cuts, was_killed=number == 1)
         data = kafka.data_dir
         assert findings(data) == []
     assert_same_dumps(data)
@@ -153,13 +160,23 @@ def kill_ours_at_work(data: Path) -> None:
     process.communicate()
 
 
-def what_ours_recovers(data: Path, directory: Path) -> Views:
-    """What ours makes of a directory after a crash, tried on a copy."""
-    manager = open_ours(Path(shutil.copytree(data, directory)), config_of)
+def tear(partition: Path) -> None:
+    """A batch of which not all has been written. A kill can leave that of itself, where a write crosses a page."""
+    with (partition / f"{active_segment(partition):020d}.log").open("ab") as file:
+        file.write(build_batch([(b"k", b"torn" * 1000, 0, ())])[:1234])
+
+
+def what_ours_recovers(data: Path, directory: Path) -> tuple[Views, dict[str, int]]:
+    """What ours makes of a directory after a crash, tried on a copy; and where partitions end that it had to cut."""
+    shutil.copytree(data, directory)
+    sizes = {path: path.stat().st_size for path in directory.glob("*-[0-9]*/*.log")}
+    manager = open_ours(directory, config_of)
     shown = views_of(manager)
+    shortened = {path.parent.name for path, size in sizes.items() if path.stat().st_size < size}
+    cuts = {log.name: log.log_end_offset for log in manager.all_logs() if log.name in shortened}
     manager.shutdown()
     shutil.rmtree(directory)
-    return shown
+    return shown, cuts
 
 
 # -- Kafka at work --
@@ -207,8 +224,8 @@ def say(bootstrap: str, producer: ProducerSeen, epoch: int, sequence: int) -> tu
     return send(bootstrap, "ours", batch)
 
 
-def assert_silent(kafka: ApacheKafka, *, was_killed: bool) -> None:
-    """Kafka says nothing of its logs but what it always says; after a crash that it recovers them."""
+def assert_silent(kafka: ApacheKafka, cuts: dict[str, int], *, was_killed: bool) -> None:
+    """Kafka says nothing of its logs but what it always says; after a crash that it recovers them, with our `cuts`."""
     said = ENTRY.findall((kafka.directory / "server.log").read_text())
     about_logs = [
         (level, text)
@@ -216,6 +233,9 @@ def assert_silent(kafka: ApacheKafka, *, was_killed: bool) -> None:
         if logger.startswith(ABOUT_LOGS) and "__cluster_metadata" not in text
     ]
     assert len(about_logs) > 50
-    assert [text for level, text in about_logs if level != "INFO"] == []
+    warnings = [text for level, text in about_logs if level != "INFO"]
+    found = [CUT.fullmatch(text) for text in warnings]
+    assert {one[1]: int(one[2]) for one in found if one} == cuts
+    assert [text for text, one in zip(warnings, found, strict=True) if not one] == []
     if not was_killed:
         assert [text for _, text in about_logs if RECOVERY.search(text)] == []
