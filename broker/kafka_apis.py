@@ -31,7 +31,7 @@ from protocol.api_keys import (
     response_header_version,
     response_type,
 )
-from protocol.codec import decoder, encoder
+from protocol.codec import MAX_ELEMENTS, decoder, encoder
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.framing import Frame
 from protocol.messages.api_versions import ApiVersionsResponse
@@ -87,8 +87,8 @@ class _Route:
         self.api_key = api_key
         self.version = version
         self.handle = handler.handle
-        self.decode_header = decoder(RequestHeader, request_header_version(api_key, version))
-        self.decode_body = decoder(request_type(api_key), version)
+        self.decode_header = decoder(RequestHeader, request_header_version(api_key, version), MAX_ELEMENTS)
+        self.decode_body = decoder(request_type(api_key), version, MAX_ELEMENTS)
         self.response_type = response_type(api_key)
         self.has_error_code = hasattr(self.response_type, "error_code")
         self.encode = encoder(self.response_type, version)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from protocol import codec_engine
+from protocol.codec_engine import UNBOUNDED
 from protocol.errors import ProtocolError
 from protocol.schema import Message
 from protocol.wire import Encoded
@@ -29,20 +30,29 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=Message)
 
-_decoders: dict[tuple[type[Message], int], Decoder] = {}
+MAX_ELEMENTS = 1_000_000
+"""How many whatever comes from a client may have: several times what all partitions of a large cluster need, and a few
+hundred MiB of objects."""
+
+_decoders: dict[tuple[type[Message], int, int], Decoder] = {}
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 
 
-def decoder(message_type: type[M], version: int) -> Callable[[Frame, int, int], tuple[M, int]]:
+def decoder(
+    message_type: type[M], version: int, max_elements: int = UNBOUNDED
+) -> Callable[[Frame, int, int], tuple[M, int]]:
     """The function (buffer, position, end) -> (message, position after it).
 
     The buffer is bytes, or a memoryview of bytes. A records field of the message is a memoryview of the
-    buffer, everything else a copy. The function raises ProtocolError for bytes that are no such message.
+    buffer, everything else a copy. The function raises ProtocolError for bytes that are no such message, and
+    for one that has more than `max_elements` elements of arrays and tagged fields, all together: what comes
+    from strangers has to be bounded so, since a byte of theirs can stand for an object of a hundred.
     Raises ValueError for a version that there is not.
     """
-    found = _decoders.get((message_type, version))
+    key = (message_type, version, max_elements)
+    found = _decoders.get(key)
     if found is None:
-        found = _decoders[message_type, version] = _engine().make_decoder(message_type, version)
+        found = _decoders[key] = _engine().make_decoder(*key)
     return cast("Callable[[Frame, int, int], tuple[M, int]]", found)
 
 

@@ -35,7 +35,7 @@ cdef class Program:
 cdef class Reader:
     cdef object frame, view
     cdef const unsigned char *data
-    cdef Py_ssize_t position, end
+    cdef Py_ssize_t position, end, room
 
     @cython.locals(at=Py_ssize_t)
     cdef Py_ssize_t _take(self, Py_ssize_t size) except -1
@@ -57,6 +57,8 @@ cdef class Reader:
 
     @cython.locals(element=Step, elements=list, count=Py_ssize_t, left=Py_ssize_t)
     cdef object _array(self, Step step)
+
+    cdef object _count(self, str path, Py_ssize_t count)
 
     @cython.locals(marker=Py_ssize_t, at=Py_ssize_t)
     cdef object _nullable_struct(self, Step step)
@@ -102,6 +104,7 @@ cdef Py_ssize_t memory_size(object data) except -1
 cdef class Decoder:
     cdef Program program
     cdef str title
+    cdef Py_ssize_t most
 
     @cython.locals(reader=Reader)
     cpdef tuple decode_at(self, object frame, Py_ssize_t position, Py_ssize_t end)

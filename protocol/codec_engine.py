@@ -7,12 +7,15 @@ As plain Python it does the same, slower than the generated code of codec_genera
 like that. `COMPILED` says which of the two it is.
 
 Safety: every length and count is compared with what is left before it is used, and nothing is allocated by a count
-alone. What reaches memory by itself is in codec_c.pxd, for which codec_plain.py stands in Python.
+alone. An element can be of one byte, and is an object of a hundred here; so elements are counted too, where whoever
+asks for the decoder says how many there may be. What reaches memory by itself is in codec_c.pxd, for which
+codec_plain.py stands in Python.
 """
 
 from __future__ import annotations
 
 import struct
+import sys
 from typing import TYPE_CHECKING, Any
 
 import protocol.codec_plain as raw  # compiled, this is the cimport of the same name
@@ -28,6 +31,9 @@ COMPILED: bool = not __file__.endswith((".py", ".pyc"))
 
 INLINE_RECORDS_BYTES = 2048
 """Records in memory that are shorter are copied into the chunk before them: fewer pieces for the socket."""
+
+UNBOUNDED = sys.maxsize
+"""As many elements as the bytes can hold."""
 
 _INLINE_BYTES = INLINE_RECORDS_BYTES
 _MAX_STRING_BYTES = 0x7FFF
@@ -136,12 +142,13 @@ class Program:
 
 
 class Reader:
-    """A place in a frame, and what is read from there on."""
+    """A place in a frame, and what is read from there on: no more than `room` elements and tagged fields."""
 
-    __slots__ = ("data", "end", "frame", "position", "view")
+    __slots__ = ("data", "end", "frame", "position", "room", "view")
 
-    def __init__(self, frame: Frame, position: int, end: int) -> None:
+    def __init__(self, frame: Frame, position: int, end: int, room: int) -> None:
         self.frame = frame
+        self.room: int = room
         self.data = raw.start_of(frame)
         self.end: int = min(end, len(frame))
         self.position: int = position
@@ -241,10 +248,16 @@ class Reader:
         left = self.end - self.position
         if count > left // element.smallest:
             raise wrong.too_many(step.path, count, left)
+        self._count(step.path, count)
         elements: list[Any] = []
         for _ in range(count):
             elements.append(self._value(element))  # noqa: PERF401 - compiled, an append is cheaper than a closure
         return elements
+
+    def _count(self, path: str, count: int) -> None:
+        if count > self.room:
+            raise wrong.too_much(path)
+        self.room -= count
 
     def _nullable_struct(self, step: Step) -> Any:
         if step.compact:
@@ -282,6 +295,7 @@ class Reader:
         left = self.end - self.position
         if count > left // 2:
             raise wrong.too_many("tagged fields", count, left)
+        self._count("tagged fields", count)
         for _ in range(count):
             tag = self._varint()
             size = self._varint()
@@ -464,19 +478,20 @@ def memory_size(data: Any) -> int:
 
 
 class Decoder:
-    """Reads one message in one version."""
+    """Reads one message in one version, of at most `most` elements."""
 
-    __slots__ = ("program", "title")
+    __slots__ = ("most", "program", "title")
 
-    def __init__(self, program: Program, title: str) -> None:
+    def __init__(self, program: Program, title: str, most: int) -> None:
         self.program = program
         self.title = title
+        self.most: int = most
 
     def decode_at(self, frame: Frame, position: int, end: int) -> tuple[Any, int]:
         """The message at `position`, and the position after it; see `codec.decoder`."""
         reader = None
         try:
-            reader = Reader(frame, position, end)
+            reader = Reader(frame, position, end, self.most)
             message = reader.struct(self.program)
         except IndexError as error:
             raise wrong.cut_off(self.title, end - position) from error

@@ -34,6 +34,10 @@ def too_many(path: str, count: int, left: int) -> ProtocolError:
     return ProtocolError(f"{path} claims {count} elements in {left} bytes")
 
 
+def too_much(path: str) -> ProtocolError:
+    return ProtocolError(f"with {path} there are more elements than a message may have")
+
+
 def bad_marker(path: str, marker: int) -> ProtocolError:
     return ProtocolError(
         f"{path} has the marker {marker}, which says neither that it is there nor that it is not"

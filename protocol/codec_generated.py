@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from protocol import codec_errors as wrong
-from protocol.codec_engine import INLINE_RECORDS_BYTES
+from protocol.codec_engine import INLINE_RECORDS_BYTES, UNBOUNDED
 from protocol.codec_reader import ReaderSource
 from protocol.codec_writer import WriterSource
 from protocol.errors import ProtocolError
@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     Encoder = Callable[[Any, list[Chunk]], None]
 
 
-def make_decoder(message_type: type[Message], version: int) -> Decoder:
+def make_decoder(message_type: type[Message], version: int, most: int = UNBOUNDED) -> Decoder:
     """See `codec.decoder`."""
     title = f"{message_type.__name__} v{version}"
 
     @cache
-    def compiled(*, lenient: bool, views: bool) -> Decoder:
+    def compiled(
+        *, lenient: bool, views: bool
+    ) -> Callable[[Frame, int, int, list[int]], tuple[Message, int]]:
         source = ReaderSource(layout(message_type, version), lenient=lenient, views=views)
         return source.compiled("read", f"decoder of {title}", _READING)
 
@@ -46,9 +48,9 @@ def make_decoder(message_type: type[Message], version: int) -> Decoder:
         read = compiled(lenient=False, views=True) if views else read_bytes
         try:
             try:
-                return read(buffer, position, end)
+                return read(buffer, position, end, [most])
             except UnicodeDecodeError:
-                return compiled(lenient=True, views=views)(buffer, position, end)
+                return compiled(lenient=True, views=views)(buffer, position, end, [most])
         except (IndexError, struct.error) as error:
             raise wrong.cut_off(title, end - position) from error
         except ProtocolError as error:
@@ -111,10 +113,13 @@ def _varint(buffer: Frame, position: int) -> tuple[int, int]:
     return (first, position + 1) if first < 0x80 else _long_varint(buffer, position + 1, first)
 
 
-def _tag_count(buffer: Frame, position: int, end: int) -> tuple[int, int]:
+def _tag_count(buffer: Frame, position: int, end: int, room: list[int]) -> tuple[int, int]:
     count, position = _varint(buffer, position)
     if count * 2 > end - position:
         raise wrong.too_many("tagged fields", count, end - position)
+    room[0] -= count
+    if room[0] < 0:
+        raise wrong.too_much("tagged fields")
     return count, position
 
 
@@ -127,9 +132,9 @@ def _tag_header(buffer: Frame, position: int, end: int) -> tuple[int, int, int]:
     return tag, position, position + size
 
 
-def _unknown_tags(buffer: Frame, position: int, end: int) -> tuple[dict[int, bytes], int]:
+def _unknown_tags(buffer: Frame, position: int, end: int, room: list[int]) -> tuple[dict[int, bytes], int]:
     unknown = {}
-    count, position = _tag_count(buffer, position, end)
+    count, position = _tag_count(buffer, position, end, room)
     for _ in range(count):
         tag, position, stop = _tag_header(buffer, position, end)
         unknown[tag] = bytes(buffer[position:stop])
@@ -180,6 +185,7 @@ _READING: dict[str, Any] = {
     "tag_header": _tag_header,
     "too_long": wrong.too_long,
     "too_many": wrong.too_many,
+    "too_much": wrong.too_much,
     "unknown_tags": _unknown_tags,
     "unpack_from": struct.unpack_from,
     "wrong_size": wrong.wrong_size,

@@ -25,10 +25,11 @@ _PREFIXED = {"string": "s", "bytes": "y", "records": "r"}
 
 
 def make_decoder(
-    message_type: type[Message], version: int
+    message_type: type[Message], version: int, most: int = engine.UNBOUNDED
 ) -> Callable[[Frame, int, int], tuple[Message, int]]:
     """See `codec.decoder`."""
-    return engine.Decoder(_program(message_type, version), f"{message_type.__name__} v{version}").decode_at
+    title = f"{message_type.__name__} v{version}"
+    return engine.Decoder(_program(message_type, version), title, most).decode_at
 
 
 def make_encoder(message_type: type[Message], version: int) -> Callable[[Message, list[Chunk]], None]:

@@ -2,7 +2,7 @@
 
 It looks like what one would write by hand for this version alone. The beginning of Heartbeat v4:
 
-    def read(buf, p, end):
+    def read(buf, p, end, room):
         m1 = new(HeartbeatRequest2)
         n = buf[p]
         p += 1
@@ -19,7 +19,7 @@ It looks like what one would write by hand for this version alone. The beginning
 Safety rests on three things. Every length and count is compared with what is left before it is used. All
 other reads are an index or an `unpack_from`, which cannot reach beyond the buffer: they raise, and
 `codec.decoder` makes a ProtocolError of it. And nothing is allocated by a count alone: the elements that it
-claims must, at their smallest, fit into what is left.
+claims must, at their smallest, fit into what is left, and into `room`, which says how many there still may be.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ if TYPE_CHECKING:
 
 
 class ReaderSource(Source):
-    """The function `read(buf, p, end) -> (message, p)` for a layout.
+    """The function `read(buf, p, end, room) -> (message, p)` for a layout.
 
-    The variables of the code: `buf` the bytes, `p` the position, `end` where the bytes end, `view` a
+    The variables of the code: `buf` the bytes, `p` the position, `end` where the bytes end, `room` a list of how many
+    elements and tagged fields there still may be, `view` a
     memoryview of them, `n` the last length or count (plus one while it is compact), `q` where the last
     string or bytes end. `lenient` code puts U+FFFD where text is not UTF-8, for which the other raises
     UnicodeDecodeError: it is slower, and only used when that has happened. Code for `views` takes a
@@ -62,7 +63,7 @@ class ReaderSource(Source):
         self._bytes = "bytes({})" if views else "{}"
         self._run: list[tuple[str, str]] = []
         self._reads_records = False
-        self.function("def read(buf, p, end):", lambda: self._message(layout))
+        self.function("def read(buf, p, end, room):", lambda: self._message(layout))
 
     def _message(self, layout: StructOf) -> None:
         message = self._struct(layout, "")
@@ -158,6 +159,7 @@ class ReaderSource(Source):
         assert smallest > 0, f"{path}: elements of no size could be claimed without end"
         claim = "n" if smallest == 1 else f"n * {smallest}"
         self.put(f"if {claim} > end - p:", f"    raise too_many({path!r}, n, end - p)")
+        self.put("room[0] -= n", "if room[0] < 0:", f"    raise too_much({path!r})")
         fixed = fixed_format(value.element)
         if fixed is not None:
             self._fixed_array(target, fixed, smallest)
@@ -211,15 +213,15 @@ class ReaderSource(Source):
             self.put(f"{target}.{field.name} = {self.literal(field.make_default())}")
         if tagged.known or tagged.misplaced:
             reader = self.fresh("tags")
-            self.function(f"def {reader}(m, buf, p, end):", lambda: self._tag_reader(tagged, path))
-            call = f"p = {reader}({target}, buf, p, end)"
+            self.function(f"def {reader}(m, buf, p, end, room):", lambda: self._tag_reader(tagged, path))
+            call = f"p = {reader}({target}, buf, p, end, room)"
         else:
-            call = f"{target}.unknown_tagged_fields, p = unknown_tags(buf, p, end)"
+            call = f"{target}.unknown_tagged_fields, p = unknown_tags(buf, p, end, room)"
         none = f"{target}.unknown_tagged_fields = None"
         self.put("if buf[p]:", f"    {call}", "else:", "    p += 1", f"    {none}")
 
     def _tag_reader(self, tagged: TaggedFields, path: str) -> None:
-        self.put("unknown = {}", "count, p = tag_count(buf, p, end)", "for _ in range(count):")
+        self.put("unknown = {}", "count, p = tag_count(buf, p, end, room)", "for _ in range(count):")
         self.depth += 1
         self.put("tag, p, stop = tag_header(buf, p, end)")
         branch = "if"

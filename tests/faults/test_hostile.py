@@ -15,11 +15,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from protocol.wire import unsigned_varint
 from tests.interop.clients.confluent import ConfluentKafka, NewTopic
 from tests.interop.workload import assert_same
 from tests.support.broker_process import BrokerProcess
 from tests.support.raw import (
     FETCH,
+    METADATA,
     RawConnection,
     frame,
     header_v1,
@@ -243,6 +245,19 @@ def test_a_record_that_swells_is_refused_or_taken_within_bounds(broker: BrokerPr
     with unnoticed(broker, 2 * GROWTH_LIMIT), RawConnection(broker.bootstrap, timeout_s=60) as connection:
         connection.send(produce_request(TOPIC, 0, gzip_bomb(512 * MIB)))
         connection.read_frame()
+
+
+def test_a_request_of_nothing_but_tiny_elements_is_refused_before_they_are_objects(
+    broker: BrokerProcess,
+) -> None:
+    """Ten million topics without a name in a Metadata request of 20 MB; as objects they would take gigabytes."""
+    count = 10_000_000
+    body = unsigned_varint(count + 1) + b"\x01\0" * count + b"\x01\0\0\0"
+    with unnoticed(broker), RawConnection(broker.bootstrap, timeout_s=60) as connection:
+        connection.send(frame(header_v1(METADATA, 9, 1) + b"\0" + body))
+        with pytest.raises((EOFError, ConnectionError)):
+            connection.read_frame()
+    assert "with topics there are more elements than a message may have" in broker.output
 
 
 def gzip_bomb(size: int) -> bytes:

@@ -189,6 +189,37 @@ def test_a_huge_claim_is_refused_before_anything_is_allocated(
         decode(message_type, version, data + bytes(10))
 
 
+@pytest.mark.parametrize("version", [11, 12])
+def test_elements_of_all_arrays_are_counted_where_somebody_says_how_many_there_may_be(version: int) -> None:
+    partitions = [FetchRequest.FetchPartition(partition=number) for number in range(3)]
+    topics = [FetchRequest.FetchTopic(topic=name, partitions=partitions) for name in ("one", "two")]
+    forgotten = [FetchRequest.ForgottenTopic(topic="three", partitions=[0, 1, 2, 3])]
+    message = FetchRequest(topics=topics, forgotten_topics_data=forgotten)
+    data = encode(message, version)
+    for frame in (data, memoryview(data)):
+        assert decoder(FetchRequest, version, 13)(frame, 0, len(data)) == (message, len(data))
+        with pytest.raises(
+            ProtocolError, match=r"with forgotten_topics_data\.partitions there are more elements"
+        ):
+            decoder(FetchRequest, version, 12)(frame, 0, len(data))
+        with pytest.raises(ProtocolError, match=r"with topics\.partitions there are more elements"):
+            decoder(FetchRequest, version, 7)(frame, 0, len(data))
+
+
+def test_tagged_fields_are_counted_too() -> None:
+    quorum = ProduceResponse.LeaderIdAndEpoch(leader_id=1)  # a tag that is known, with tags of its own
+    quorum.unknown_tagged_fields = {4: b"", 5: b""}
+    partition = ProduceResponse.PartitionProduceResponse(current_leader=quorum)
+    responses = [ProduceResponse.TopicProduceResponse(partition_responses=[partition])]
+    message = ProduceResponse(responses=responses)
+    message.unknown_tagged_fields = {9: b"nine", 10: b"ten"}
+    data = encode(message, 10)
+    assert decoder(ProduceResponse, 10, 7)(data, 0, len(data)) == (message, len(data))
+    for most in range(7):
+        with pytest.raises(ProtocolError, match="there are more elements than a message may have"):
+            decoder(ProduceResponse, 10, most)(data, 0, len(data))
+
+
 # What is wrong with bytes.
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from broker.coordinator.group.classic.members import ClassicGroupMember
 from broker.coordinator.java_order import map_order, string_hash
-from protocol.codec import decoder
+from protocol.codec import MAX_ELEMENTS, decoder
 from protocol.errors import ProtocolError
 from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 
@@ -58,7 +58,7 @@ def subscribed_topics(members: Iterable[ClassicGroupMember], protocol_name: str)
 
     A subscription begins with its version; whatever version that is, the topics stand first as in version 0.
     """
-    read = decoder(ConsumerProtocolSubscription, 0)
+    read = decoder(ConsumerProtocolSubscription, 0, MAX_ELEMENTS)
     topics: set[str] = set()
     for member in members:
         metadata = member.metadata(protocol_name)

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from broker.coordinator.group.consumer.member import PartitionEpochs, Partitions
 from broker.metadata.image import MetadataImage
-from protocol.codec import decoder, encode
+from protocol.codec import MAX_ELEMENTS, decoder, encode
 from protocol.errors import ProtocolError
 from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.schema import Message
@@ -36,7 +36,8 @@ def version_of(data: bytes) -> int:
 def _read(kind: type[M], data: bytes) -> M:
     version = version_of(data)
     try:
-        message, _ = decoder(kind, version)(data, _VERSION_BYTES, len(data))  # whatever follows is not ours
+        read = decoder(kind, version, MAX_ELEMENTS)
+        message, _ = read(data, _VERSION_BYTES, len(data))  # whatever follows is not ours
     except ProtocolError as error:
         raise EmbeddedProtocolError(str(error)) from error
     return message
