@@ -9,9 +9,10 @@ What comes out is what Kafka's cleaner leaves, byte for byte where there is no c
 stricter: a batch with a wrong checksum ends the cleaning, so that damage neither hides keys nor gets a checksum that is
 right; and nobody can make keys that collide (see `offset_map`).
 
-It blocks, and is meant for a process of its own. Memory: `dedupe_buffer_bytes` for the map, plus six times the larger
-of `io_buffer_bytes` and the largest batch, plus six times the largest uncompressed batch, plus `segment_index_bytes`
-twice for the indexes of the segment being written, plus 300 bytes for each aborted transaction in the log.
+It blocks, and is meant for a process of its own. Memory: `dedupe_buffer_bytes` for the map, less for few keys and an
+eighth more for the moment in which it grows to that; plus six times the larger of `io_buffer_bytes` and the largest
+batch, plus six times the largest uncompressed batch, plus `segment_index_bytes` twice for the indexes of the segment
+being written, plus 300 bytes for each aborted transaction in the log.
 """
 
 import time

@@ -20,7 +20,7 @@ cdef class KeyMapper:
 
     @cython.locals(
         end=Py_ssize_t, size=Py_ssize_t, base_offset=cython.longlong, last_offset=cython.longlong, count=cython.longlong,
-        start=Py_ssize_t, stop=Py_ssize_t, source="const unsigned char[::1]",
+        start=Py_ssize_t, stop=Py_ssize_t, codec=int, is_taken=cython.bint,
     )
     cdef Py_ssize_t _map_plain(self, const unsigned char[::1] data, object view, Py_ssize_t position) except -1
 
@@ -58,11 +58,18 @@ cdef class RecordFilter:
     cdef void _make_room(self, Py_ssize_t size) except *
 
     @cython.locals(
-        end=Py_ssize_t, size=Py_ssize_t, stop=Py_ssize_t, base_offset=cython.longlong, last_offset=cython.longlong,
-        count=cython.longlong, kept=cython.longlong, has_horizon=cython.bint, keeps_deletes=cython.bint, codec=int,
-        start=Py_ssize_t, end_of_source=Py_ssize_t, source="const unsigned char[::1]",
+        end=Py_ssize_t, size=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t, codec=int,
     )
     cdef Py_ssize_t _filter_plain(self, const unsigned char[::1] data, object view, Py_ssize_t position) except -1
+
+    @cython.locals(
+        base_offset=cython.longlong, last_offset=cython.longlong, count=cython.longlong, kept=cython.longlong,
+        has_horizon=cython.bint, keeps_deletes=cython.bint, codec=int,
+    )
+    cdef void _filter_batch(
+        self, const unsigned char[::1] data, Py_ssize_t position, const unsigned char[::1] source, Py_ssize_t start,
+        Py_ssize_t end, object batch,
+    ) except *
 
     cpdef bint stays_empty(self, long long producer_id, long long last_offset) except *
 
@@ -98,8 +105,6 @@ cdef class RecordFilter:
 
 @cython.locals(size=cython.longlong)
 cdef Py_ssize_t _plain_batch_size(const unsigned char[::1] data, Py_ssize_t position, Py_ssize_t end) except -1
-
-cdef bytes _unpacked(object batch)
 
 cdef void _check_crc(const unsigned char[::1] data, object view, Py_ssize_t position, Py_ssize_t size) except *
 

@@ -14,7 +14,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 from protocol.records.checksum import crc32c
-from protocol.records.compression import CompressionType, compress, decompress
+from protocol.records.compression import CompressionType, compress, unpacked
 from protocol.records.errors import CorruptRecordError, InvalidRecordError
 from protocol.records.layout import DEFAULT_MAX_DECOMPRESSED_BYTES, HEADER
 
@@ -36,6 +36,7 @@ _CODEC_MASK = 0x07
 _LOG_APPEND_TIME = 0x08
 _TRANSACTIONAL_OR_CONTROL = 0x30
 _DELETE_HORIZON = 0x40
+_MAX_UNPACKED_BYTES = DEFAULT_MAX_DECOMPRESSED_BYTES
 _GROWTH_OF_A_RECORD = 14  # its size and its timestamp delta may both need more bytes than before
 
 
@@ -82,11 +83,14 @@ class KeyMapper:
             _check_crc(data, view, position, size)
             base_offset = _int64(data, position)
             count = _int32(data, position + 57)
-            start, stop, source = position + _HEADER_BYTES, position + size, data
-            if data[position + 22] & _CODEC_MASK:
-                source = _unpacked(view[position:stop])
-                start, stop = 0, len(source)
-            if not self._map(source, start, stop, count, base_offset):
+            start, stop = position + _HEADER_BYTES, position + size
+            codec = data[position + 22] & _CODEC_MASK
+            if codec:
+                with unpacked(CompressionType.of(codec), view[start:stop], _MAX_UNPACKED_BYTES) as payload:
+                    is_taken = self._map(payload, 0, len(payload), count, base_offset)
+            else:
+                is_taken = self._map(data, start, stop, count, base_offset)
+            if not is_taken:
                 return position
             last_offset = base_offset + _int32(data, position + 23)
             if last_offset >= self.first_offset:
@@ -212,27 +216,35 @@ class RecordFilter:
             if size == 0:
                 return position
             _check_crc(data, view, position, size)
-            stop = position + size
-            base_offset = _int64(data, position)
-            last_offset = base_offset + _int32(data, position + 23)
-            count = _int32(data, position + 57)
-            has_horizon = data[position + 22] & _DELETE_HORIZON != 0
-            keeps_deletes = not has_horizon or self.now_ms < _int64(data, position + 27)
+            start, stop = position + _HEADER_BYTES, position + size
+            batch = view[position:stop]
             codec = data[position + 22] & _CODEC_MASK
-            start, end_of_source, source = position + _HEADER_BYTES, stop, data
             if codec:
-                source = _unpacked(view[position:stop])
-                start, end_of_source = 0, len(source)
-            kept = self._select(source, start, end_of_source, count, base_offset, keeps_deletes, True)
-            if kept == 0:
-                if self.stays_empty(_int64(data, position + 43), last_offset):
-                    self.write_empty(view[position:stop])
-            elif kept == count and (has_horizon or not self.has_tombstone):
-                self.append_batch(view[position:stop], last_offset, _int64(data, position + 35))
+                with unpacked(CompressionType.of(codec), view[start:stop], _MAX_UNPACKED_BYTES) as payload:
+                    self._filter_batch(data, position, payload, 0, len(payload), batch)
             else:
-                self._write_rebuilt(source, view[position:stop], kept, codec, self.has_tombstone)
+                self._filter_batch(data, position, data, start, stop, batch)
             position = stop
         return position
+
+    def _filter_batch(  # noqa: PLR0917
+        self, data: bytes, position: int, source: Buffer, start: int, end: int, batch: memoryview
+    ) -> None:
+        """Filters the batch whose header is at `position` of `data`, and whose records are source[start:end]."""
+        base_offset = _int64(data, position)
+        count = _int32(data, position + 57)
+        has_horizon = data[position + 22] & _DELETE_HORIZON != 0
+        keeps_deletes = not has_horizon or self.now_ms < _int64(data, position + 27)
+        kept = self._select(source, start, end, count, base_offset, keeps_deletes, True)
+        last_offset = base_offset + _int32(data, position + 23)
+        if kept == 0:
+            if self.stays_empty(_int64(data, position + 43), last_offset):
+                self.write_empty(batch)
+        elif kept == count and (has_horizon or not self.has_tombstone):
+            self.append_batch(batch, last_offset, _int64(data, position + 35))
+        else:
+            codec = data[position + 22] & _CODEC_MASK
+            self._write_rebuilt(source, batch, kept, codec, self.has_tombstone)
 
     def filter_records(
         self, payload: Buffer, record_count: int, base_offset: int, keeps_deletes: bool, by_key: bool
@@ -414,12 +426,6 @@ def _plain_batch_size(data: Buffer, position: int, end: int) -> int:
     if size < _HEADER_BYTES or size > end - position:
         return 0
     return size
-
-
-def _unpacked(batch: memoryview) -> bytes:
-    """The payload of a v2 batch that has a codec."""
-    codec = CompressionType.of(batch[22] & _CODEC_MASK)
-    return decompress(codec, batch[_HEADER_BYTES:], DEFAULT_MAX_DECOMPRESSED_BYTES)
 
 
 def _check_crc(data: Buffer, view: memoryview, position: int, size: int) -> None:

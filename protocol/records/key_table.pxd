@@ -9,11 +9,20 @@ cdef class KeyTable:
     cdef readonly long long slots
     cdef readonly long long size
     cdef public long long latest_offset
+    cdef long long _held
+    cdef long long _most
     cdef bint _compiled
     cdef bytes _secret
     cdef unsigned long long _secret_0
     cdef unsigned long long _secret_1
     cdef unsigned long long[::1] _words
+
+    cdef int _allocate(self, long long slots) except -1
+
+    @cython.locals(
+        at=Py_ssize_t, to=Py_ssize_t, end=Py_ssize_t, words="unsigned long long[::1]", taken="unsigned long long[::1]"
+    )
+    cdef int _grow(self) except -1
 
     @cython.locals(at=Py_ssize_t, end=Py_ssize_t, words="unsigned long long[::1]")
     cdef Py_ssize_t _slot(self, unsigned long long first, unsigned long long second) noexcept

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 COMPILED: bool = not __file__.endswith((".py", ".pyc"))
 ENTRY_BYTES = 24
+FIRST_SLOTS = 32 * 1024
 
 _MASK64 = 0xFFFFFFFFFFFFFFFF
 _START_0 = 0x736F6D6570736575  # "somepseudorandomlygeneratedbytes", SipHash's own
@@ -31,10 +32,12 @@ _START_3 = 0x7465646279746573
 
 
 class KeyTable:
-    """The table, in `memory_bytes`.
+    """The table, with room for as many keys as fit into `memory_bytes`.
 
-    The memory is taken from the system page by page as it is used. `secret`: 16 random bytes. `latest_offset` is up
-    to where the table knows the log: `put` sets it, and the caller sets it beyond records that have no key.
+    It begins small and grows with what is in it, for every look is at another place of it: a few keys stay in the
+    processor's cache. While it grows there are two of it, of which the smaller one is an eighth of `memory_bytes` at
+    most. `secret`: 16 random bytes. `latest_offset` is up to where the table knows the log: `put` sets it, and the
+    caller sets it beyond records that have no key. `slots` is how many entries it may come to have, one of them empty.
     """
 
     def __init__(self, memory_bytes: int, secret: bytes) -> None:
@@ -47,8 +50,31 @@ class KeyTable:
         self._secret: bytes = secret
         self._secret_0: int = int.from_bytes(secret[:8], "little")
         self._secret_1: int = int.from_bytes(secret[8:16], "little")
+        self._allocate(min(self.slots, FIRST_SLOTS))
+
+    def _allocate(self, slots: int) -> None:
+        """An empty table."""
+        self._held: int = slots
+        # The last table of all is filled up to the one slot that stays empty: a search for a missing key ends there.
+        self._most: int = slots - 1 if slots == self.slots else slots // 8 * 5
         # In an entry: the two halves of the hash, and the offset + 1, so that zeros are an empty slot.
-        self._words = memoryview(_zeros(self.slots * ENTRY_BYTES)).cast("Q")
+        self._words = memoryview(_zeros(slots * ENTRY_BYTES)).cast("Q")
+
+    def _grow(self) -> None:
+        """Everything goes into a larger table."""
+        words = self._words
+        end = self._held * 3
+        # Straight from an eighth to the whole: while both are there they have not much more than they may.
+        self._allocate(self.slots if self._held > self.slots >> 4 else self._held * 2)
+        taken = self._words
+        at = 0
+        while at < end:
+            if words[at + 2] != 0:
+                to = self._slot(words[at], words[at + 1])
+                taken[to] = words[at]
+                taken[to + 1] = words[at + 1]
+                taken[to + 2] = words[at + 2]
+            at += 3
 
     def put(self, key: Buffer, offset: int) -> None:
         """Notes a later offset of a key. Raises ValueError when the table is full."""
@@ -65,8 +91,8 @@ class KeyTable:
     def _slot(self, first: int, second: int) -> int:
         """Where the entry with this hash begins, or the empty slot where it would."""
         words = self._words
-        end = self.slots * 3
-        at = ((first >> 32) * self.slots >> 32) * 3
+        end = self._held * 3
+        at = ((first >> 32) * self._held >> 32) * 3
         while words[at + 2] != 0 and (words[at] != first or words[at + 1] != second):
             at += 3
             if at == end:
@@ -83,8 +109,11 @@ class KeyTable:
         first, second = self._hash(data, start, end)
         at = self._slot(first, second)
         if self._words[at + 2] == 0:
-            if self.size >= self.slots - 1:  # one stays empty: a search for a missing key ends there
-                raise ValueError(f"the table of keys is full: {self.size} of {self.slots}")
+            if self.size >= self._most:
+                if self._held == self.slots:
+                    raise ValueError(f"the table of keys is full: {self.size} of {self.slots}")
+                self._grow()
+                at = self._slot(first, second)
             self._words[at] = first
             self._words[at + 1] = second
             self.size += 1

@@ -46,6 +46,46 @@ def test_a_full_map_refuses_new_keys_and_finds_all(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("slots", [3, 4, 5, 31, 64, 65, 1000])
+def test_it_grows_with_what_is_in_it_and_loses_nothing(
+    form: str, slots: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables, _ = forms_of_the_loops(form)
+    monkeypatch.setattr(tables, "FIRST_SLOTS", 4)
+    table = tables.KeyTable(ENTRY_BYTES * slots, SECRET)
+    known = {}
+    for number in range(slots - 1):
+        known[b"%d" % number] = number
+        table.put(b"%d" % number, number)
+        table.put(b"%d" % (number // 2), known.setdefault(b"%d" % (number // 2), 0))
+        if number < 70 or number == slots - 2:
+            assert {key: table.get(key) for key in known} == known
+            assert table.get(b"nobody") == -1
+    assert (table.size, table.slots) == (slots - 1, slots)
+    with pytest.raises(ValueError, match=f"full: {slots - 1} of {slots}"):
+        table.put(b"nobody", 1)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_while_it_grows_an_eighth_more_is_taken_at_most(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked of the system, in the order in which it is; what came before the last is given back then."""
+    tables, _ = forms_of_the_loops(form)
+    taken: list[int] = []
+    take = tables._zeros
+
+    def noted(size: int) -> object:
+        taken.append(size // ENTRY_BYTES)
+        return take(size)
+
+    monkeypatch.setattr(tables, "FIRST_SLOTS", 16)
+    monkeypatch.setattr(tables, "_zeros", noted)
+    table = tables.KeyTable(ENTRY_BYTES * 1000, SECRET)
+    for number in range(999):
+        table.put(b"%d" % number, number)
+    assert taken == [16, 32, 64, 1000]
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_other_secrets_make_other_hashes(form: str) -> None:
     tables, _ = forms_of_the_loops(form)
     first = tables.KeyTable(1000, SECRET).hash_of(b"key")
