@@ -36,6 +36,7 @@ MODULES: Final = (
     "broker.request",
     "broker.timer",
     "protocol.framing",
+    "protocol.records.compression",
     "storage.disk_space",
     "storage.env",
     "storage.index",
