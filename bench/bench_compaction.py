@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench import results
+from bench.interpreted import command_of
 from bench.results import Section, Table, number
 from config.log_config import LogConfig
 from protocol.records.batch import CompressionType, build_batch
@@ -161,9 +162,11 @@ def clean_here(directory: Path) -> Figures:
     )
 
 
-def clean_by_ours(directory: Path) -> Figures:
-    """The same in a process of its own, as a worker is."""
+def clean_by_ours(directory: Path, *, is_interpreted: bool = False) -> Figures:
+    """The same in a process of its own, as a worker is; as plain Python where that is asked for."""
     command = [sys.executable, "-m", "bench.bench_compaction", "--clean", str(directory)]
+    if is_interpreted:
+        command = command_of(command)
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     for path in directory.glob("*.cleaned"):
         path.unlink()
@@ -252,8 +255,8 @@ def report(found: dict[Shape, Pair], gib: float, rounds: int) -> Section:
             "One cleaner each, the process that cleans alone, on the same files; Kafka's has had no time to "
             "warm up. Best of "
             f"{rounds}. Memory is the peak of the process; Kafka's heap is limited to {KAFKA_HEAP}.",
-            "The memory of a cleaning is bounded by `log.cleaner.dedupe.buffer.size` (128 MiB), six times "
-            "the larger of "
+            "The memory of a cleaning is bounded by `log.cleaner.dedupe.buffer.size` (128 MiB, of which a table of "
+            "few keys takes less), six times the larger of "
             "`log.cleaner.io.buffer.size` and the largest batch, six times the largest batch unpacked, and "
             "the indexes of "
             "one segment; `storage/log_cleaner.py` says it exactly, and a test holds it to that.",

@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from bench import results
+from bench.interpreted import command_of
 from bench.record_loops import SHAPES
 from bench.results import Section, Table, number
 
@@ -30,7 +31,9 @@ CLAIMED = ("validate", "recover", "find", "compact", "columns", "decode")
 
 def run(*, interpreted: bool, seconds: float) -> tuple[bool, Figures]:
     """Whether the loops were compiled, and what they took, in a process of its own."""
-    command = [sys.executable, "-m", *(["bench.interpreted"] if interpreted else []), LOOPS, str(seconds)]
+    command = [sys.executable, "-m", LOOPS, str(seconds)]
+    if interpreted:
+        command = command_of(command)
     answer = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     return answer["compiled"], answer["figures"]
 

@@ -30,8 +30,6 @@ ORDER: Final = (
     "codec",
     "micro",
     "cores",
-    "micro",
-    "cores",
     "plain-python",
 )
 """Sections in the order of the document; others come behind, by name."""

@@ -35,6 +35,13 @@ def hide_compiled() -> None:
     sys.meta_path.insert(0, SourceFinder)
 
 
+def command_of(command: Sequence[str]) -> list[str]:
+    """The command line `PYTHON -m MODULE [ARGUMENT ...]`, for the same with everything that is compiled hidden."""
+    python, option, *words = command
+    assert option == "-m", f"not a module: {command}"
+    return [python, option, "bench.interpreted", *words]
+
+
 def main(argv: Sequence[str]) -> None:
     """Runs the module as its own program would run."""
     hide_compiled()
