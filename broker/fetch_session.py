@@ -5,7 +5,8 @@ The cache is bounded by slots (max.incremental.fetch.session.cache.slots). When 
 place of one that was not used for two minutes, or of a smaller one that has existed for as long; else the client just
 goes on with full fetches. Source: kafka.server.FetchSession.
 
-What Kafka has not: a consumer's partition that has nothing new to say **rests**. It stands under its key in the fetch
+What Kafka has not: the partitions of all sessions are bounded too, for anybody may name partitions that there are not.
+And a consumer's partition that has nothing new to say **rests**. It stands under its key in the fetch
 purgatory, and is read again when something has happened there, when the reader asks for another offset, or when a look
 around (`FetchSession.look_around`) finds it changed. So a fetch costs what has changed, not what is in its session.
 
@@ -38,6 +39,9 @@ FOLLOWER: Final = -1
 MAX_UNNAMED_SESSIONS: Final = 1000
 MAX_UNNAMED_PARTITIONS: Final = 100_000
 """Of readers that know no sessions, over all connections; some 300 bytes each."""
+
+MAX_NAMED_PARTITIONS: Final = 1_000_000
+"""Of all sessions; beyond that there are none for those who want one."""
 
 _NONE: Final = ErrorCode.NONE
 
@@ -218,19 +222,20 @@ def next_epoch(epoch: int) -> int:
 
 
 class FetchSessionCache:
-    """Sessions by id, bounded; `new_id` draws the random 31-bit ids."""
+    """Sessions by id, bounded in their number and in that of their partitions; `new_id` draws the random 31-bit ids."""
 
-    def __init__(self, slots: int, new_id: Callable[[], int]) -> None:
+    def __init__(
+        self, slots: int, new_id: Callable[[], int], max_partitions: int = MAX_NAMED_PARTITIONS
+    ) -> None:
         self._slots = slots
         self._new_id = new_id
+        self._max_partitions = max_partitions
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self.partition_count = 0
         self.eviction_count = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
-
-    def partition_count(self) -> int:
-        return sum(len(session.partitions) for session in self._sessions.values())
 
     def get(self, session_id: int) -> FetchSession | None:
         return self._sessions.get(session_id)
@@ -242,7 +247,16 @@ class FetchSessionCache:
     def remove(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
+            self.partition_count -= len(session.partitions)
             session.close()
+
+    def grown(self, session: FetchSession, count: int) -> bool:
+        """A session has got `count` partitions more, or fewer. False when that is too many; then it is gone."""
+        self.partition_count += count
+        if count > 0 and self.partition_count > self._max_partitions:
+            self.remove(session.session_id)
+            return False
+        return True
 
     def maybe_create(
         self,
@@ -252,9 +266,11 @@ class FetchSessionCache:
         uses_topic_ids: bool,
         now_ms: int,
     ) -> FetchSession | None:
-        """A new session over `partitions`, or None when there is no slot to be had."""
-        if len(self._sessions) >= self._slots and not self._evict(privileged, len(partitions), now_ms):
-            return None
+        """A new session over `partitions`, or None when there is no slot, or no room, to be had."""
+        most = self._max_partitions - len(partitions)  # that the others may have
+        while len(self._sessions) >= self._slots or self.partition_count > most:
+            if most < 0 or not self._evict(privileged, len(partitions), now_ms):
+                return None
         session_id = self._new_id()
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._new_id()
@@ -262,6 +278,7 @@ class FetchSessionCache:
             session_id, partitions, privileged=privileged, uses_topic_ids=uses_topic_ids, now_ms=now_ms
         )
         self._sessions[session_id] = session
+        self.partition_count += len(session.partitions)
         return session
 
     def _evict(self, privileged: bool, size: int, now_ms: int) -> bool:
@@ -405,6 +422,7 @@ class FetchManager:
         is_follower: bool,
     ) -> FetchContext:
         uses_topic_ids = session.uses_topic_ids
+        before = len(session.partitions)
         for topic in request.topics:
             name_or_id = topic.topic_id if uses_topic_ids else topic.topic
             for wanted in topic.partitions:
@@ -419,6 +437,8 @@ class FetchManager:
         for forgotten in request.forgotten_topics_data:
             for index in forgotten.partitions:
                 session.forget((forgotten.topic_id if uses_topic_ids else forgotten.topic, index))
+        if not self.cache.grown(session, len(session.partitions) - before):
+            return FetchContext(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if not session.partitions:
             self.cache.remove(session.session_id)
             return FetchContext(dict(_requested(request, uses_topic_ids, name_of)).values())

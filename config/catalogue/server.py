@@ -84,7 +84,8 @@ BACKGROUND_THREADS = keys.int_("background.threads", 10, HIGH, ONE_LOOP, at_leas
 MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS = keys.int_(
     "max.incremental.fetch.session.cache.slots", 1_000, MEDIUM, ACTED, at_least(0)
 ).doc(
-    "How many incremental fetch sessions (KIP-227) are remembered; further clients fetch in full each time."
+    "How many incremental fetch sessions (KIP-227) are remembered; further clients fetch in full each time. All of "
+    "them together may hold a million partitions."
 )
 FETCH_MAX_BYTES = keys.int_("fetch.max.bytes", 55 << 20, MEDIUM, ACTED, at_least(1_024)).doc(
     "The most bytes of records in one fetch response, whatever the client asks for; the first batch always "
