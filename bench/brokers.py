@@ -104,9 +104,9 @@ def factories(*, with_kafka: bool) -> dict[str, Factory]:
 
 
 @contextmanager
-def fresh(factory: Factory) -> Iterator[Broker]:
-    """A broker in a new directory, not yet started; killed and removed in the end."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+def fresh(factory: Factory, root: Path | None = None) -> Iterator[Broker]:
+    """A broker in a new directory in `root`, not yet started; killed and removed in the end."""
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=root) as directory:
         broker = factory(Path(directory))
         try:
             yield broker

@@ -55,6 +55,17 @@ def memory_gib() -> int:
     return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30))
 
 
+def file_system(path: Path) -> str:
+    """What the file system that a path is in calls itself: ext4, tmpfs. Empty where nobody says."""
+    try:
+        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    except OSError:
+        return ""
+    around = {Path(mount[1]): mount[2] for mount in mounts}
+    path = path.resolve()
+    return next((around[place] for place in (path, *path.parents) if place in around), "")
+
+
 def commit() -> str:
     """` at abc1234` where this is a checkout."""
     command = ["git", "-C", str(_ROOT), "rev-parse", "--short=7", "HEAD"]
