@@ -207,9 +207,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         prose=[
             "The same source runs as plain Python where nothing could be compiled; the line at start says which of the "
             "two it is. All brokers run at once and are asked in turns, as in the tables above: medians of "
-            f"{options.rounds} rounds. With three of them everything costs more than in those tables, above all the pages "
-            "of files, which the system has given away in between: compare within a line. Below them, one at a time, the recovery of a log and its compaction, which is "
-            "where loops over batches and records show."
+            f"{options.rounds} rounds. With three of them everything costs more than in those tables, above all the "
+            "pages of files, which the system has given away in between: compare within a line. Below them, one at a "
+            "time, the recovery of a log and its compaction, which is where loops over batches and records show."
         ],
         tables=[rates_table(rows, samples), lines_table(lines)],
         figures={**rates_figures(rows, samples), **lines_figures(lines)},
