@@ -76,18 +76,17 @@ class CompressionType(IntEnum):
     @classmethod
     def of(cls, codec: int) -> CompressionType:
         """The codec with this number; raises UnsupportedCompressionError when there is none."""
-        try:
-            return _CODECS[codec]
-        except IndexError:
-            raise UnsupportedCompressionError(f"unknown compression codec {codec}") from None
+        if not 0 <= codec < len(_CODECS):
+            raise UnsupportedCompressionError(f"unknown compression codec {codec}")
+        return _CODECS[codec]
 
     @classmethod
     def of_label(cls, label: str) -> CompressionType:
         """The codec with this name; raises UnsupportedCompressionError when there is none."""
-        try:
-            return cls[label.upper()]
-        except KeyError:
-            raise UnsupportedCompressionError(f"unknown compression type {label!r}") from None
+        found = cls.__members__.get(label.upper())
+        if found is None:
+            raise UnsupportedCompressionError(f"unknown compression type {label!r}")
+        return found
 
 
 _CODECS = tuple(CompressionType)
@@ -212,11 +211,13 @@ def _unpack_into(module: ModuleType, codec: CompressionType, data: Buffer, outpu
     try:
         written: int = module.decompress_into(data, output)
     except cramjam.DecompressionError as error:
-        # The one message that says the buffer was too small; every other one blames the data.
-        if "failed to write whole buffer" in str(error):
-            return -1
-        raise CorruptRecordError(f"{codec.label}: {error}") from None
-    return written
+        why = str(error)
+    else:
+        return written
+    # The one message that says the buffer was too small; every other one blames the data.
+    if "failed to write whole buffer" in why:
+        return -1
+    raise CorruptRecordError(f"{codec.label}: {why}")
 
 
 # -- snappy --
@@ -246,8 +247,10 @@ def _unpack_snappy(cramjam: ModuleType, data: Buffer, max_bytes: int, scratch: b
             cramjam.snappy.decompress_raw_into(block, output[start : start + claimed])
             start += claimed
     except cramjam.DecompressionError as error:
-        raise CorruptRecordError(str(error)) from None
-    return output
+        why = str(error)
+    else:
+        return output
+    raise CorruptRecordError(why)
 
 
 def _snappy_blocks(data: memoryview) -> list[memoryview]:
