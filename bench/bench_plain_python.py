@@ -11,12 +11,13 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench import bench_compaction, results
 from bench.bench_recovery import recovery_of
-from bench.brokers import Factory, factories
+from bench.brokers import AnyFactory, Factory, barnabas, factories
 from bench.interpreted import command_of
 from bench.logs_on_disk import MIB, LogShape
 from bench.results import Section, Table, number
@@ -29,8 +30,7 @@ from bench.side_by_side.workloads import WORKLOADS, Workload
 from tests.support.broker_process import BrokerProcess
 
 PLAIN: Final = "Barnabas as plain Python"
-COMPILED: Final = "Barnabas, compiled"
-FORMS: Final = (COMPILED, PLAIN, KAFKA)
+FORMS: Final = (OURS, PLAIN, KAFKA)
 ROWS: Final = ("produce-1k", "produce-16k", "produce-lz4", "small", "consume-1k", "latency-1000")
 RECOVERED: Final = {"16 KiB": 16 * 1024, "1 KiB": 1024}
 """What is recovered: logs of batches of one record, by the size of a batch."""
@@ -56,31 +56,18 @@ class PlainBroker(BrokerProcess):
         return command_of(super().command())
 
 
-def plain(broker: BrokerProcess) -> PlainBroker:
-    """The same broker, not yet started, as plain Python."""
+def plain(factory: AnyFactory, directory: Path) -> PlainBroker:
+    """The broker that a factory of ours makes, as plain Python."""
+    broker = factory(directory)
+    assert isinstance(broker, BrokerProcess)
     twin = PlainBroker(broker.data_dir, broker.overrides, host=broker.host)
     twin.port = broker.port
     return twin
 
 
-def plain_ours(directory: Path) -> PlainBroker:
-    """The contestant of the side-by-side benchmark, as plain Python."""
-    broker = ours(directory)
-    assert isinstance(broker, BrokerProcess)
-    return plain(broker)
-
-
 def forms(*, with_kafka: bool) -> dict[str, Factory]:
     """A factory for each of FORMS that can be started here."""
-    others = factories(with_kafka=with_kafka)
-    compiled = others.pop(OURS)
-
-    def made(directory: Path) -> PlainBroker:
-        broker = compiled(directory)
-        assert isinstance(broker, BrokerProcess)
-        return plain(broker)
-
-    return {COMPILED: compiled, PLAIN: made, **others}
+    return {PLAIN: partial(plain, barnabas), **factories(with_kafka=with_kafka)}
 
 
 # -- rates --
@@ -90,7 +77,7 @@ def forms(*, with_kafka: bool) -> dict[str, Factory]:
 def running(options: argparse.Namespace) -> Iterator[list[Contestant]]:
     """All that take turns."""
     brokers = contestants(with_kafka=not options.no_kafka, launcher=None, root=options.directory)
-    brokers.insert(1, Contestant(PLAIN, plain_ours, options.directory))
+    brokers.insert(1, Contestant(PLAIN, partial(plain, ours), options.directory))
     try:
         for broker in brokers:
             broker.start()
@@ -114,11 +101,8 @@ def measured_rows(options: argparse.Namespace) -> tuple[list[Workload], Samples]
 
 def rates_table(rows: Sequence[Workload], samples: Samples) -> Table:
     """Medians of rates and of the processor's time, the forms beside each other."""
-    measured = [
-        who for who in (OURS, PLAIN, KAFKA) if any(samples.median(row.name, who, "rate") for row in rows)
-    ]
-    named = [COMPILED if who == OURS else who for who in measured]
-    heads = ["", *(f"{what}: {who}" for what in ("a second", "broker CPU us") for who in named)]
+    measured = [who for who in FORMS if any(samples.of(row.name, who) for row in rows)]
+    heads = ["", *(f"{what}: {who}" for what in ("a second", "broker CPU us") for who in measured)]
     lines = [
         [
             row.title,
@@ -135,10 +119,8 @@ def rates_figures(rows: Sequence[Workload], samples: Samples) -> dict[str, float
     found: dict[str, float] = {}
     for row in rows:
         for figure in ("rate", "cpu_us"):
-            value, times = (
-                samples.median(row.name, PLAIN, figure),
-                samples.ratio(row.name, figure, PLAIN, OURS),
-            )
+            value = samples.median(row.name, PLAIN, figure)
+            times = samples.ratio(row.name, figure, PLAIN, OURS)
             found |= {f"{row.name}.{figure}": value} if value is not None else {}
             found |= {f"{row.name}.{figure}.times": times} if times is not None else {}
     return found
@@ -168,7 +150,7 @@ def compaction_lines(options: argparse.Namespace) -> Iterator[Line]:
             bench_compaction.write_log(directory, shape, options.size * MIB)
             size = sum(segment.size for segment in bench_compaction.plan_for(directory).segments)
             found = {
-                COMPILED: bench_compaction.clean_by_ours(directory),
+                OURS: bench_compaction.clean_by_ours(directory),
                 PLAIN: bench_compaction.clean_by_ours(directory, is_interpreted=True),
             }
             if beside_kafka:

@@ -231,11 +231,17 @@ class FetchSessionCache:
         self._new_id = new_id
         self._max_partitions = max_partitions
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
-        self.partition_count = 0
         self.eviction_count = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def partition_count(self) -> int:
+        return sum(len(session.partitions) for session in self._sessions.values())
+
+    def has_room_for(self, count: int) -> bool:
+        """Whether there may be so many partitions more."""
+        return self.partition_count() + count <= self._max_partitions
 
     def get(self, session_id: int) -> FetchSession | None:
         return self._sessions.get(session_id)
@@ -247,16 +253,7 @@ class FetchSessionCache:
     def remove(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            self.partition_count -= len(session.partitions)
             session.close()
-
-    def grown(self, session: FetchSession, count: int) -> bool:
-        """A session has got `count` partitions more, or fewer. False when that is too many; then it is gone."""
-        self.partition_count += count
-        if count > 0 and self.partition_count > self._max_partitions:
-            self.remove(session.session_id)
-            return False
-        return True
 
     def maybe_create(
         self,
@@ -267,9 +264,9 @@ class FetchSessionCache:
         now_ms: int,
     ) -> FetchSession | None:
         """A new session over `partitions`, or None when there is no slot, or no room, to be had."""
-        most = self._max_partitions - len(partitions)  # that the others may have
-        while len(self._sessions) >= self._slots or self.partition_count > most:
-            if most < 0 or not self._evict(privileged, len(partitions), now_ms):
+        size = len(partitions)
+        while len(self._sessions) >= self._slots or not self.has_room_for(size):
+            if size > self._max_partitions or not self._evict(privileged, size, now_ms):
                 return None
         session_id = self._new_id()
         while session_id == NO_SESSION or session_id in self._sessions:
@@ -278,7 +275,6 @@ class FetchSessionCache:
             session_id, partitions, privileged=privileged, uses_topic_ids=uses_topic_ids, now_ms=now_ms
         )
         self._sessions[session_id] = session
-        self.partition_count += len(session.partitions)
         return session
 
     def _evict(self, privileged: bool, size: int, now_ms: int) -> bool:
@@ -437,7 +433,8 @@ class FetchManager:
         for forgotten in request.forgotten_topics_data:
             for index in forgotten.partitions:
                 session.forget((forgotten.topic_id if uses_topic_ids else forgotten.topic, index))
-        if not self.cache.grown(session, len(session.partitions) - before):
+        if len(session.partitions) > before and not self.cache.has_room_for(0):
+            self.cache.remove(session.session_id)
             return FetchContext(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if not session.partitions:
             self.cache.remove(session.session_id)

@@ -165,7 +165,7 @@ def add_fetch_sessions(metrics: Metrics, cache: FetchSessionCache) -> None:
     """Fetch sessions (KIP-227)."""
     prefix = "kafka_server_fetchsessioncache"
     metrics.add_value(f"{prefix}_numincrementalfetchsessions", lambda: len(cache))
-    metrics.add_value(f"{prefix}_numincrementalfetchpartitionscached", lambda: cache.partition_count)
+    metrics.add_value(f"{prefix}_numincrementalfetchpartitionscached", cache.partition_count)
 
 
 def add_partitions(metrics: Metrics, partitions: Callable[[], Iterable[Partition]]) -> None:

@@ -138,7 +138,7 @@ def test_a_full_fetch_tells_everything_and_opens_a_session() -> None:
     response = context.response([nothing(partition) for partition in context.partitions])
     assert [(topic.topic, len(topic.partitions)) for topic in response.responses] == [("a", 2), ("b", 1)]
     assert response.session_id == 1
-    assert (len(reader.cache), reader.cache.partition_count) == (1, 3)
+    assert (len(reader.cache), reader.cache.partition_count()) == (1, 3)
 
 
 def test_the_final_epoch_opens_no_session_and_closes_the_one_it_names() -> None:
@@ -342,14 +342,14 @@ def test_more_partitions_than_there_is_room_for_are_left_with_full_fetches() -> 
     first = reader.begin(("a", 0), ("a", 1))
     assert reader.begin(("b", 0), ("b", 1), ("b", 2)) == NO_SESSION
     second = reader.begin(("b", 0), ("b", 1))
-    assert reader.cache.partition_count == 4
+    assert reader.cache.partition_count() == 4
     reader.clock.ms += EVICTION_MS + 1
     reader.context(second, 1, forgotten=[("b", 1)])
     assert reader.begin(*(("c", number) for number in range(5))) == NO_SESSION  # in vain, so nobody has to go
-    assert (len(reader.cache), reader.cache.partition_count) == (2, 3)
+    assert (len(reader.cache), reader.cache.partition_count()) == (2, 3)
     assert reader.begin(("c", 0), ("c", 1), ("c", 2)) != NO_SESSION
     assert (reader.cache.get(first), reader.cache.get(second) is None) == (None, False)
-    assert reader.cache.partition_count == 4
+    assert reader.cache.partition_count() == 4
 
 
 def test_a_session_that_grows_beyond_the_room_there_is_comes_to_its_end() -> None:
@@ -359,7 +359,7 @@ def test_a_session_that_grows_beyond_the_room_there_is_comes_to_its_end() -> Non
     assert keys(reader.context(growing, 1, [("b", 2)])) == [("b", 0), ("b", 1), ("b", 2)]
     assert reader.context(growing, 2, [("b", 3)]).error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert (reader.cache.get(growing), reader.cache.get(other) is None) == (None, False)
-    assert reader.cache.partition_count == 1
+    assert reader.cache.partition_count() == 1
 
 
 def test_an_id_that_is_taken_or_means_none_is_drawn_again() -> None:
