@@ -9,10 +9,14 @@ from pathlib import Path
 from random import Random
 
 from broker.blocking import Done, InlineRunner, Work
+from broker.housekeeping import Housekeeping
+from broker.log_cleaner import LogCleaner
+from storage.errors import NoLogDirError
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.fakes import ManualHandle, ManualTimer
+from tests.simulation import compaction
 from tests.simulation.clock import Clock
-from tests.storage.fault_env import Directory, FaultEnv, PowerCut
+from tests.storage.fault_env import DISK_BLOCK_BYTES, UNLIMITED, Directory, FaultEnv, PowerCut
 
 DISK = "/disk"
 IDS_A_RUN = 1_000_000
@@ -88,12 +92,17 @@ def _formatted_disk() -> Directory:
 
 
 class Machine:
-    """Starts, stops and kills the broker. `running` is None while there is none."""
+    """Starts, stops and kills the broker. `running` is None while there is none; `compacts`: it has a cleaner."""
 
-    def __init__(self, clock: Clock, seed: int, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, clock: Clock, seed: int, settings: Mapping[str, str], *, compacts: bool = False
+    ) -> None:
         self._clock = clock
         self._rng = Random(seed)
         self._settings = settings
+        self._cleaner_rng = Random(f"{seed}/cleaner") if compacts else None
+        self._cleaner: LogCleaner | None = None
+        self._housekeeping: Housekeeping | None = None
         self.disk = SimulatedDisk(clock, seed)
         self.disk.root = _formatted_disk().after_kill({})
         self.process: Process | None = None
@@ -104,13 +113,19 @@ class Machine:
         self.on_start: Callable[[], None] = lambda: None
 
     def start(self) -> None:
-        """Starts the broker; where it is killed on the way, there is none afterwards."""
+        """Starts the broker; where it is killed on the way, or finds the disk full, there is none afterwards."""
         assert self.running is None
         self.process = Process(self._clock, self._rng, self.guard)
-        self.guard(self._boot)
+        try:
+            self.guard(self._boot)
+        except (NoLogDirError, OSError):
+            if not self.is_disk_full:
+                raise
+            self._end(self.disk.kill)
 
     def _boot(self) -> None:
         process = self.process
+        assert process is not None
         self.restarts += 1
         self.running = InProcessBroker(
             Path(DISK),
@@ -120,15 +135,29 @@ class Machine:
             timer=process,
             first_id=self.restarts * IDS_A_RUN,
         )
+        broker = self.running
+        self._housekeeping = Housekeeping(
+            broker.config, broker.log_manager, broker.replica_manager, process, process
+        )
+        self._housekeeping.start()
+        if self._cleaner_rng is not None:
+            self._cleaner = compaction.started_cleaner(self.running, process, self.disk, self._cleaner_rng)
         self.on_start()
 
     def stop(self) -> None:
         """A clean stop: what was asked and not answered is not answered any more."""
         if self.running is None:
             return
-        broker = self.running
-        self.guard(broker.stop)
+        self.guard(self._stop_in_order)
         self._end(self.disk.kill)
+
+    def _stop_in_order(self) -> None:
+        assert self.running is not None
+        assert self._housekeeping is not None
+        self._housekeeping.stop()
+        if self._cleaner is not None:
+            compaction.stop_cleaner(self._cleaner)
+        self.running.stop()
 
     def kill(self) -> None:
         """kill -9: what was written is there."""
@@ -147,6 +176,24 @@ class Machine:
                 raise PowerCut
 
         self.disk.inject(plan)
+
+    def fill_disk(self, left_bytes: int) -> None:
+        """Leaves the disk with room for so many bytes, in whole blocks, until `empty_disk`."""
+        self.disk.disk_bytes = self.disk.used_bytes() + left_bytes // DISK_BLOCK_BYTES * DISK_BLOCK_BYTES
+
+    def empty_disk(self) -> None:
+        """There is room again. A log that could not be made for want of it is opened at the next start."""
+        self.disk.disk_bytes = UNLIMITED
+
+    @property
+    def is_disk_full(self) -> bool:
+        """Whether there may be no room."""
+        return self.disk.disk_bytes < UNLIMITED
+
+    @property
+    def lacks_logs(self) -> bool:
+        """Whether a partition waits for that start."""
+        return self.running is not None and self.running.replica_manager.has_offline_partitions
 
     @contextmanager
     def spared(self) -> Iterator[None]:
@@ -171,6 +218,6 @@ class Machine:
     def _end(self, leave_disk: Callable[[], None]) -> None:
         if self.process is not None:
             self.process.alive = False
-        self.running = None
+        self.running = self._cleaner = None
         leave_disk()
         self.on_end()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Sequence
 from random import Random
 from typing import Final
 
 from protocol.errors import ErrorCode
+from tests.simulation import compaction
 from tests.simulation.cast import THEMES, Cast, Group
 from tests.simulation.checks import ViolationError
 from tests.simulation.clock import Life, sleep
 from tests.simulation.equivalence import check_replay
+from tests.simulation.machine import DISK
 from tests.simulation.troubles import Troubles
 from tests.simulation.world import AUDIT_INTERVAL_S, World
 
@@ -23,9 +26,20 @@ LONG: Final = (10, 25)
 TROUBLED_S: Final = ((2, 6), (2, 6), LONG)
 """How long there may be troubles, in seconds from and to: many short lives see more beginnings than few long ones."""
 
+COMPACTING: Final = 0.5
+"""Of the brokers, so many compact the coordinators' topics."""
+
+EXCUSED: Final = (
+    f"log directory {DISK} is full: ",
+    f"[Errno {errno.ENOSPC}]",
+    "could not be opened",  # a partition whose log could not be made when there was no room
+    "nobody has joined again",  # of static members, which may all be gone
+)
+"""What a broker says of what is done to it here."""
+
 
 class BugsLogged(logging.Handler):
-    """What the broker logs as an error is one: nothing that is done to it here excuses any."""
+    """What the broker logs as an error is one, but for what is EXCUSED."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -33,6 +47,8 @@ class BugsLogged(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
+        if any(excuse in text for excuse in EXCUSED):
+            return
         if record.exc_info:
             text += "\n" + logging.Formatter().formatException(record.exc_info)
         self.found.append(text)
@@ -58,7 +74,15 @@ class Scenario:
             settings["log.flush.interval.messages"] = "1"
         if rng.random() < 0.3:
             settings["offsets.topic.num.partitions"] = "3"
-        self.world = World(seed, settings, pace_s=rng.choice((0.3, 0.6)))
+        if rng.random() < 0.5:
+            settings["barnabas.log.dir.min.free.bytes"] = "0"
+        if rng.random() < 0.3:
+            settings["log.flush.interval.ms"] = "1500"
+        habits = None
+        compacting = Random(f"{seed}/compaction")
+        if compacting.random() < COMPACTING:
+            habits = compaction.habits(compacting)
+        self.world = World(seed, settings, pace_s=rng.choice((0.3, 0.6)), compaction=habits)
         self.themes = rng.sample(list(themes), min(len(themes), rng.choice((1, 1, 2))))
         self.cast = Cast(self.world, rng)
         self._troubles = Troubles(self.cast, rng, flushes=flushes, allowed=troubles)
@@ -79,6 +103,7 @@ class Scenario:
     def _run(self) -> None:
         world = self.world
         world.machine.start()
+        world.make_internal_topics()
         for theme in self.themes:
             self.cast.set_up(theme)
         world.weather.worsen()
@@ -109,6 +134,9 @@ class Scenario:
         world.trace("PEACE")
         world.weather.clear()
         world.machine.disk.inject(None)
+        world.machine.empty_disk()
+        if world.machine.lacks_logs:
+            world.machine.stop()
         if world.machine.running is None:
             world.machine.start()
         for node in world.nodes:

@@ -9,6 +9,7 @@ from typing import Final
 from tests.simulation.cast import Cast
 from tests.simulation.clock import sleep
 from tests.simulation.producers import TransactionalWriter
+from tests.storage.fault_env import DISK_BLOCK_BYTES
 
 MAX_PARTITIONS: Final = 5
 MAX_MEMBERS: Final = 5
@@ -48,6 +49,7 @@ class Troubles:
             self.freeze,
             self.freeze,
             self.change_weather,
+            self.fill_disk,
         ]
         if self._cast.groups:
             found += [self.lose_member, self.leave, self.one_more, self.one_more, self.grow, self.resubscribe]
@@ -94,6 +96,12 @@ class Troubles:
     def _spare_and_start(self) -> None:
         self._world.machine.disk.inject(None)
         self._start()
+
+    def fill_disk(self) -> None:
+        """There is no more room for a while, or next to none."""
+        machine = self._world.machine
+        machine.fill_disk(self._rng.choice((0, 1, 4, 16)) * DISK_BLOCK_BYTES)
+        self._world.clock.call_later(self._rng.uniform(0.2, 6.0), machine.empty_disk)
 
     # -- clients --
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from random import Random
+from types import MappingProxyType
 from typing import Any, Final
 
 from broker.coordinator.transaction.state import TransactionState
@@ -20,6 +21,7 @@ from protocol.schema import Message
 from protocol.wire import Uuid
 from tests.simulation.checks import Commits, Consumption, Ownership, ViolationError, Visibility
 from tests.simulation.clock import Clock
+from tests.simulation.compaction import Habits
 from tests.simulation.ledger import Ledger
 from tests.simulation.machine import Machine
 from tests.simulation.network import Network, Weather, send
@@ -41,19 +43,43 @@ SETTINGS: Final = {
     "group.consumer.session.timeout.ms": "6000",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "num.recovery.threads.per.data.dir": "1",
+    "log.initial.task.delay.ms": "500",
+    "log.retention.check.interval.ms": "2000",
+    "log.flush.scheduler.interval.ms": "1000",
+    "log.flush.offset.checkpoint.interval.ms": "2000",
+    "log.flush.start.offset.checkpoint.interval.ms": "2000",
+    "replica.high.watermark.checkpoint.interval.ms": "1000",
+    "barnabas.log.dir.space.check.interval.ms": "1000",
     "log.index.size.max.bytes": "4096",
 }
+
+INTERNAL_TOPICS: Final = {
+    "__consumer_offsets": "offsets.topic.num.partitions",
+    "__transaction_state": "transaction.state.log.num.partitions",
+}
+"""What says how many partitions each has."""
+
+EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class World:
     """Everything there is. `seed` decides on all of it."""
 
-    def __init__(self, seed: int, settings: Mapping[str, str], *, pace_s: float = 0.4) -> None:
+    def __init__(
+        self,
+        seed: int,
+        settings: Mapping[str, str],
+        *,
+        pace_s: float = 0.4,
+        compaction: Habits | None = None,
+    ) -> None:
         self.seed = seed
         self.rng = Random(seed)
         self.pace_s = pace_s
         self.clock = Clock()
-        self.machine = Machine(self.clock, seed, {**SETTINGS, **settings})
+        self._compaction = compaction
+        self._settings = {**SETTINGS, **settings, **(compaction.broker if compaction else {})}
+        self.machine = Machine(self.clock, seed, self._settings, compacts=compaction is not None)
         self.machine.on_end = self._broker_ended
         self.machine.on_start = self._broker_started
         self.weather = Weather(Random(f"{seed}/weather"))
@@ -275,8 +301,22 @@ class World:
 
     # -- topics --
 
-    def create_topic(self, name: str, partitions: int) -> None:
-        topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+    def make_internal_topics(self) -> None:
+        """Makes those of the coordinators before they would, where they are to be compacted."""
+        if self._compaction is not None:
+            for name, count in INTERNAL_TOPICS.items():
+                self.create_topic(name, int(self._settings[count]), self._compaction.topics)
+
+    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str] = EMPTY) -> None:
+        topic = CreateTopicsRequest.CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=1,
+            configs=[
+                CreateTopicsRequest.CreatableTopicConfig(name=key, value=value)
+                for key, value in configs.items()
+            ],
+        )
         self.look(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 7)
 
     def delete_topic(self, name: str) -> None:

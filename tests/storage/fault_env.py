@@ -335,7 +335,11 @@ class FaultEnv:
 
     def disk_space(self, path: str) -> tuple[int, int]:
         self.operation("disk_space", path)
-        return self.disk_bytes, self.disk_bytes - self._used_blocks() * DISK_BLOCK_BYTES
+        return self.disk_bytes, self.disk_bytes - self.used_bytes()
+
+    def used_bytes(self) -> int:
+        """What all files take, in whole blocks."""
+        return self._used_blocks() * DISK_BLOCK_BYTES
 
     def _used_blocks(self) -> int:
         def count(node: Inode | Directory) -> int:

@@ -1,0 +1,115 @@
+"""Compaction in a simulation: the cleaner of one run of the broker, and workers that live by the simulation's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from broker.log_cleaner import LogCleaner
+from storage.worker import perform
+from storage.worker_messages import Done, Failed, FailureKind, Job
+from tests.broker.broker_fixture import InProcessBroker
+from tests.broker.cleaner_house import LITTLE_MEMORY
+
+if TYPE_CHECKING:
+    from tests.simulation.machine import Process, SimulatedDisk
+
+SEGMENT_BYTES: Final = ("4096", "12288")
+"""Of the coordinators' topics. A batch of theirs has to find room in one."""
+
+
+class Habits(NamedTuple):
+    """How compaction goes about its work: on and on, while the coordinators write."""
+
+    broker: dict[str, str]
+    """Settings of the broker."""
+    topics: dict[str, str]
+    """Settings of the coordinators' topics, which nobody else can have so small."""
+
+
+def habits(rng: Random) -> Habits:
+    """Some or other."""
+    return Habits(
+        broker={"log.cleaner.backoff.ms": rng.choice(("100", "800")), **LITTLE_MEMORY},
+        topics={
+            "cleanup.policy": "compact",
+            "internal.segment.bytes": rng.choice(SEGMENT_BYTES),
+            "min.cleanable.dirty.ratio": "0.01",
+            "delete.retention.ms": rng.choice(("0", "1500", "86400000")),
+        },
+    )
+
+
+def started_cleaner(
+    broker: InProcessBroker, process: Process, disk: SimulatedDisk, rng: Random
+) -> LogCleaner:
+    """A cleaner of its own for a broker that has none."""
+    cleaner = LogCleaner(
+        broker.config,
+        broker.env,
+        broker.log_manager,
+        runner=process,
+        timer=process,
+        workers=SimulatedWorkers(process, disk, rng),
+        log_dir_failed=broker.replica_manager.log_dir_failed,
+    )
+    cleaner.start()
+    return cleaner
+
+
+def stop_cleaner(cleaner: LogCleaner) -> None:
+    """Has it stopped, as a broker does that stops in order."""
+    stopping: Coroutine[Any, Any, None] = cleaner.stop()
+    try:
+        stopping.send(None)
+    except StopIteration:
+        return
+    raise AssertionError("a simulated cleaner has nothing to wait for")
+
+
+class SimulatedWorker:
+    """A worker process with a job, which it does in one go some time later; it is heard of later still."""
+
+    def __init__(self, on_done: Callable[[Done | Failed], None]) -> None:
+        self._on_done = on_done
+        self._is_killed = False
+
+    def kill(self) -> None:
+        """Wherever it is: before it began, or with everything written and nobody told."""
+        self._is_killed = True
+
+    def live(self, workers: SimulatedWorkers, job: Job, on_progress: Callable[[float], None]) -> None:
+        answer: Done | Failed = Failed(FailureKind.ENDED, "killed before it began", "")
+        if not self._is_killed:
+            answer = perform(workers.disk, job, on_progress)
+            workers.done += 1
+        workers.later(0.3, lambda: self._answer(answer))
+
+    def _answer(self, answer: Done | Failed) -> None:
+        self._on_done(Failed(FailureKind.ENDED, "killed", "") if self._is_killed else answer)
+
+
+class SimulatedWorkers:
+    """Workers on the disk of the simulation, which end with the broker that has them."""
+
+    def __init__(self, process: Process, disk: SimulatedDisk, rng: Random) -> None:
+        self._process = process
+        self._rng = rng
+        self.disk = disk
+        self.done = 0
+
+    def start(
+        self, job: Job, on_progress: Callable[[float], None], on_done: Callable[[Done | Failed], None]
+    ) -> SimulatedWorker:
+        """It begins within a second."""
+        worker = SimulatedWorker(on_done)
+        self.later(1.0, lambda: worker.live(self, job, on_progress))
+        return worker
+
+    def later(self, within_s: float, callback: Callable[[], object]) -> None:
+        """Has something happen within so many seconds."""
+        self._process.call_later(self._rng.random() * within_s, callback)
+
+    async def close(self) -> None:
+        """Nothing of them outlives the broker."""
