@@ -25,8 +25,13 @@ def new_logs(
 
 
 def refusal_of_new_logs(log_manager: LogManager) -> ApiError | None:
-    """Why no partition can be made now; None where there is room in one of the log directories."""
+    """Why no partition can be made now; None where there is room in one of the log directories.
+
+    It is measured now: a partition whose log cannot be made waits for the next start.
+    """
     spaces = [directory.space for directory in log_manager.dirs]
+    for space in spaces:
+        space.check()
     if not spaces or not all(space.is_full for space in spaces):
         return None
     most = max(spaces, key=lambda space: space.free_bytes)
