@@ -228,10 +228,13 @@ class Rebalancing:
 
     @staticmethod
     def dismiss(group: ClassicGroup, member: ClassicGroupMember) -> None:
-        """Takes a member out; if its JoinGroup waits, it hears UNKNOWN_MEMBER_ID: whoever lives joins again."""
-        group.complete_join(
-            member, JoinGroupResponse(member_id=NO_MEMBER_ID, error_code=ErrorCode.UNKNOWN_MEMBER_ID)
-        )
+        """Takes a member out; if it waits for an answer it hears UNKNOWN_MEMBER_ID: whoever lives joins again.
+
+        Kafka never answers a SyncGroup that waits; what its connection has asked since would wait behind it here.
+        """
+        code = ErrorCode.UNKNOWN_MEMBER_ID
+        group.complete_join(member, JoinGroupResponse(member_id=NO_MEMBER_ID, error_code=code))
+        member.complete_sync(SyncGroupResponse(error_code=code))
         group.remove(member.member_id)
 
     # ---- timers

@@ -119,3 +119,17 @@ def test_after_leaving_no_session_is_left() -> None:
         member.leave()
     for member in members:
         assert not house.bench.timers.is_scheduled(("classic-session", "g", member.id))
+
+
+def test_who_leaves_while_it_waits_for_its_assignment_hears_that_it_is_unknown() -> None:
+    """A consumer that closes sends LeaveGroup behind the SyncGroup that waits: answers leave in order, so without the
+    first it would not hear of the second either."""
+    house = ClassicHouse(AT_ONCE)
+    leader, follower = house.stable("a", "b")
+    waiting = leader.join()
+    follower.joined()
+    leader.take(waiting)
+    sync = follower.sync()
+    assert sync.waits
+    assert follower.leave().code is ErrorCode.NONE
+    assert sync.code is ErrorCode.UNKNOWN_MEMBER_ID
