@@ -202,7 +202,7 @@ class ClassicMembers:
         member = self._classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         self._extend_session(group, member)
-        if not _must_join(group, member):
+        if not _must_join(group, member) and not self._updates.waits_for_a_join(group):
             return CoordinatorResult(HeartbeatResponse())
         self._timers.join(group.group_id, member)
         return CoordinatorResult(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))

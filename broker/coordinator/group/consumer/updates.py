@@ -87,6 +87,25 @@ class GroupUpdates:
             change.out.append(records.partition_metadata_tombstone(group.group_id))
         return Epoch(epoch, after.is_homogeneous(_size_after(change)))
 
+    def waits_for_a_join(self, group: ConsumerGroup) -> bool:
+        """Whether a member of the classic protocol has to join, or nobody is assigned what there is to assign.
+
+        Heartbeats of the consumer protocol look at the topics and assign; where nobody speaks it (any more, and the
+        group may not become a classic one) joins are all there is. Kafka waits for one that nobody is told to send.
+        """
+        if group.classic_member_count < len(group.members):
+            return False
+        if group.group_epoch > group.assignment_epoch:
+            return self._may_assign(group)
+        now_ms = self._context.now_ms()
+        if not group.must_refresh(now_ms):
+            return False
+        metadata_hash = self._hashes.group_hash(group.subscriptions.topics, self._context.image())
+        if metadata_hash != group.metadata_hash:
+            return self._may_assign(group)
+        group.refreshed(now_ms + REFRESH_INTERVAL_MS, group.group_epoch)
+        return False
+
     def assign(self, change: MemberChange, epoch: Epoch) -> Target:
         """Assigns partitions where the epoch has none yet and the last assignment is long enough ago."""
         group, new = change.group, change.new

@@ -132,6 +132,50 @@ def test_a_crash_after_the_last_consumer_left_does_not_keep_partitions_from_the_
     assert group.is_leader(old.id)
 
 
+def all_classic(settings: dict[str, str]) -> tuple[ConsumerBench, ClassicConsumer]:
+    """A consumer group that may not become a classic one, with a member of that protocol as its only one, which had
+    half of the partitions when the last of the consumer protocol left."""
+    bench = ConsumerBench({**SETTINGS, "group.consumer.migration.policy": "upgrade", **settings}, t=4)
+    old = stable_classic(bench)
+    new = bench.join("g", "new", "t")
+    bench.advance(1_000)
+    for _ in range(2):
+        new.beat()
+        joins_again(old)
+    assert old.owned == {"t": [0, 1]}
+    new.leave()
+    assert bench.group().member_count == 1
+    return bench, old
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_classic_members_get_what_the_last_consumer_had_in_a_group_that_stays_a_consumer_group(
+    restarts: bool,
+) -> None:
+    bench, old = all_classic({})
+    if restarts:
+        bench.restart()
+    assert old.heartbeat() == MUST_JOIN
+    joins_again(old)
+    assert old.owned == {"t": [0, 1, 2, 3]}
+    assert old.heartbeat() == ErrorCode.NONE
+    bench.grow("t", 6)
+    assert old.heartbeat() == MUST_JOIN
+    joins_again(old)
+    assert old.owned == {"t": [0, 1, 2, 3, 4, 5]}
+    bench.create("u", 1)
+    assert old.heartbeat() == ErrorCode.NONE
+
+
+def test_classic_members_are_called_together_when_there_may_be_an_assignment_again() -> None:
+    bench, old = all_classic({"group.consumer.assignment.interval.ms": "5000"})
+    assert old.heartbeat() == ErrorCode.NONE
+    bench.advance(4_000)
+    assert old.heartbeat() == MUST_JOIN
+    joins_again(old)
+    assert old.owned == {"t": [0, 1, 2, 3]}
+
+
 def test_what_a_classic_member_has_not_given_up_is_nobody_elses_after_a_change_to_and_fro(
     bench: ConsumerBench,
 ) -> None:
