@@ -83,7 +83,7 @@ class Rebalancing:
         )
 
     def _end_initial_delay(self, group_id: str, delay_ms: int, remaining_ms: int) -> Result:
-        group = self.find(group_id)
+        group = self._find_joining(group_id)
         if group is None:
             return NOTHING
         if not (group.new_member_added and remaining_ms):
@@ -244,11 +244,20 @@ class Rebalancing:
         group = self._groups.find(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
+    def _find_joining(self, group_id: str) -> ClassicGroup | None:
+        """The group, where its members are still waited for.
+
+        It may have been a consumer group since and be a classic one again, which knows nothing of the rebalance before
+        and is not to lose those who had no reason to join.
+        """
+        group = self.find(group_id)
+        return group if group is not None and group.state is State.PREPARING_REBALANCE else None
+
     def _schedule_completion(self, group: ClassicGroup) -> None:
         group_id = group.group_id
 
         def complete() -> Result:
-            found = self.find(group_id)
+            found = self._find_joining(group_id)
             return NOTHING if found is None else self.complete_join(found)
 
         self._schedule_join(group, group.rebalance_timeout_ms(), complete)

@@ -238,6 +238,24 @@ def test_an_instance_changes_over_and_back(bench: ConsumerBench) -> None:
     assert isinstance(bench.shard_bench.shard.groups.get("g"), ClassicGroup)
 
 
+def test_a_rebalance_that_a_change_of_protocols_ended_takes_nobody_out(bench: ConsumerBench) -> None:
+    """The classic group waits for its old member, for half a minute at most."""
+    old = stable_classic(bench)
+    bench.join("g", "new", "t").leave()
+    static = bench.join("g", "static", "t", instance_id="i")
+    for _ in range(2):
+        joins_again(old)
+        static.beat()
+    back = ClassicConsumer(bench, "g", "t", instance_id="i")
+    back.join()
+    for _ in range(10):
+        assert [old.heartbeat(), back.heartbeat()] == [ErrorCode.NONE, ErrorCode.NONE]
+        bench.advance(5_000)
+    group = bench.shard_bench.shard.groups.get("g")
+    assert isinstance(group, ClassicGroup)
+    assert (group.state_name, group.member_count) == ("Stable", 2)
+
+
 @pytest.mark.parametrize(
     ("policy", "may_go_up", "may_come_down"),
     [("upgrade", True, False), ("downgrade", False, True), ("DISABLED", False, False)],
