@@ -36,6 +36,9 @@ logger = logging.getLogger("barnabas.groups")
 
 _GROUP_ID_NOT_FOUND_SINCE: Final = 9
 """The version of OffsetCommit from which a group that does not exist is told by its own code."""
+_LAST_MS: Final = (1 << 63) - 1
+"""As late as a record can put it. A retention beyond that is one for ever; Kafka's sum comes out negative, and the
+offset expires at once."""
 _NOTHING: Final[Mapping[Any, Any]] = {}
 
 
@@ -160,7 +163,9 @@ class OffsetManager:
         self, commit: OffsetCommit, check: PartitionCheck | None, *, ids_recorded: bool
     ) -> CoordinatorResult[Codes]:
         now_ms = self._context.now_ms()
-        expires_ms = NO_EXPIRATION if commit.retention_ms == -1 else now_ms + commit.retention_ms
+        expires_ms = (
+            NO_EXPIRATION if commit.retention_ms == -1 else min(now_ms + commit.retention_ms, _LAST_MS)
+        )
         max_metadata = self._context.config[OFFSET_METADATA_MAX_BYTES]
         records: list[CoordinatorRecord] = []
         codes: list[ErrorCode] = []

@@ -10,6 +10,8 @@ from broker.coordinator.group.group import GroupType
 from broker.coordinator.group.offsets.commit import FetchedOffset, FetchedTopic
 from broker.coordinator.group.shard import GroupCoordinatorShard
 from broker.coordinator.record import CoordinatorRecord
+from broker.coordinator.record_types import GROUP_RECORDS
+from broker.coordinator.serde import RecordSerde
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.group_state import (
     ConsumerGroupMetadataKey,
@@ -81,6 +83,14 @@ class TestCommit:
         (record,) = bench.records
         assert isinstance(record.value, OffsetCommitValue)
         assert (record.version, record.value.expire_timestamp) == (1, bench.now_ms + 1000)
+
+    def test_a_retention_beyond_all_times_is_written_as_the_last_of_them(self) -> None:
+        bench = new_bench()
+        commit(bench, topic_of("t", {0: 5}), retention_ms=(1 << 63) - 1)
+        (record,) = bench.records
+        RecordSerde(GROUP_RECORDS).encode(record)
+        assert isinstance(record.value, OffsetCommitValue)
+        assert record.value.expire_timestamp == (1 << 63) - 1
 
     def test_no_metadata_is_written_as_empty_text(self) -> None:
         bench = new_bench()
