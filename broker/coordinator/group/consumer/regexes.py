@@ -98,7 +98,9 @@ class RegexSubscriptions:
     ) -> None:
         timer, now_ms = self._context.timer, self._context.now_ms()
         last_ms = group.subscriptions.last_refresh_ms
-        if timer.is_scheduled((_KEY, group.group_id)) or now_ms <= last_ms + MIN_REGEX_REFRESH_MS:
+        # A last time that is still to come is one of a clock that has been set back since: nobody is to wait for that.
+        is_recent = last_ms <= now_ms <= last_ms + MIN_REGEX_REFRESH_MS
+        if timer.is_scheduled((_KEY, group.group_id)) or is_recent:
             return
         regexes = group.subscriptions.regexes.copy()
         for member, by in ((old, -1), (new, 1)):
@@ -108,7 +110,7 @@ class RegexSubscriptions:
             is_new
             or len(regexes) != len(group.subscriptions.resolved)
             or group.subscriptions.last_version < self.newest_topics
-            or now_ms > last_ms + self._settings.regex_refresh_interval_ms
+            or not last_ms <= now_ms <= last_ms + self._settings.regex_refresh_interval_ms
         )
         if is_due and regexes:
             wanted = frozenset(regexes)

@@ -128,7 +128,8 @@ class GroupUpdates:
     def _may_assign(self, group: ConsumerGroup) -> bool:
         last_ms = group.assignment_timestamp_ms
         interval_ms = self._settings.assignment_interval_ms(group.group_id)
-        return not last_ms or not interval_ms or self._context.now_ms() >= last_ms + interval_ms
+        # A last time that is still to come is one of a clock that has been set back since: nobody is to wait for that.
+        return not last_ms or not last_ms <= self._context.now_ms() < last_ms + interval_ms
 
     def _assignor(self, preferred: str | None) -> str:
         """A name that is served: the records may have one that Kafka served as a plugin."""

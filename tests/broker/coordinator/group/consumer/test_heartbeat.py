@@ -103,6 +103,16 @@ def test_assignments_are_not_made_more_often_than_the_interval_says(bench: Consu
     assert first.owned == {"t": [0, 1]}
 
 
+def test_a_clock_that_was_set_back_keeps_nobody_from_an_assignment(bench: ConsumerBench) -> None:
+    bench.configure("g", consumer_assignment_interval_ms=1_000)
+    first = bench.join("g", "a", "t")
+    bench.shard_bench.clock.now -= 3_600
+    second = bench.join("g", "b", "t")
+    for member in (first, first, second):
+        member.beat()
+    assert (first.owned, second.owned) == ({"t": [0, 1]}, {"t": [2, 3]})
+
+
 def test_members_choose_the_assignor(bench: ConsumerBench) -> None:
     bench.join("g", "b", "t", "u", server_assignor="range")
     bench.join("g", "a", "t", "u", server_assignor="range")

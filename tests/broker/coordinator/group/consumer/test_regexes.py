@@ -53,6 +53,14 @@ def test_names_and_patterns_add_up(bench: ConsumerBench) -> None:
     assert member.owned == {"t1": [0, 1], "other": [0]}
 
 
+def test_a_clock_that_was_set_back_keeps_no_pattern_from_being_resolved(bench: ConsumerBench) -> None:
+    join(bench, "a", "t1")
+    bench.shard_bench.clock.now -= 3_600
+    member = join(bench, "b", "t2")
+    member.beat()
+    assert member.owned == {"t2": [0]}
+
+
 def test_members_share_a_pattern(bench: ConsumerBench) -> None:
     first = join(bench, "a", "t.*")
     first.beat()
