@@ -182,9 +182,10 @@ class ClassicGroup:
 
     def _await_join(self, member: ClassicGroupMember, awaiting: Pending[JoinGroupResponse] | None) -> None:
         before = member.awaiting_join
-        self._awaiting_join += (awaiting is not None) - (before is not None)
         if awaiting is not None and before is not None:
-            awaiting.add_done_callback(before.complete)  # the request was sent twice
+            before.add_done_callback(awaiting.complete)  # the request was sent twice, or a thousand times
+            return
+        self._awaiting_join += (awaiting is not None) - (before is not None)
         member.awaiting_join = awaiting
 
     def remove(self, member_id: str) -> None:

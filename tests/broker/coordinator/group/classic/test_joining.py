@@ -244,6 +244,14 @@ def test_who_has_not_heard_of_the_generation_is_told_while_it_waits_for_its_assi
     assert member.joined().generation_id == 2
 
 
+def test_a_join_that_was_sent_over_and_over_does_not_take_the_group_down() -> None:
+    house = ClassicHouse(AT_ONCE)
+    leader, follower = house.stable("a", "b")
+    asked = [leader.join_once() for _ in range(3_000)]
+    follower.joined()
+    assert {heard.code for heard in asked} == {ErrorCode.NONE}
+
+
 def test_a_join_that_was_sent_twice_is_answered_twice() -> None:
     house = ClassicHouse(AT_ONCE)
     leader, follower = house.stable("a", "b")
