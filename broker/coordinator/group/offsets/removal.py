@@ -7,7 +7,7 @@ OffsetExpirationConditionImpl.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
@@ -112,13 +112,15 @@ class OffsetRemoval:
 
     def topics_deleted(self, topics: Mapping[Uuid, TopicImage]) -> None:
         """Removes what was committed for these topics, in operations of their own."""
-        names = [(topic_id, topic.name) for topic_id, topic in topics.items()]
-        self._schedule_deletion(f"offsets of deleted topics {next(self._deletions)}", names)
+        ids: dict[str, set[Uuid]] = {}
+        for topic_id, topic in topics.items():
+            ids.setdefault(topic.name, {ZERO_UUID}).add(topic_id)
+        self._schedule_deletion(f"offsets of deleted topics {next(self._deletions)}", ids)
 
-    def _schedule_deletion(self, key: str, topics: Sequence[tuple[Uuid, str]]) -> None:
+    def _schedule_deletion(self, key: str, topics: Mapping[str, Set[Uuid]]) -> None:
         self._context.timer.schedule(key, 0, lambda: self._delete_topics(key, topics))
 
-    def _delete_topics(self, key: str, topics: Sequence[tuple[Uuid, str]]) -> CoordinatorResult[None]:
+    def _delete_topics(self, key: str, topics: Mapping[str, Set[Uuid]]) -> CoordinatorResult[None]:
         work = _Slice()
         for store in (self._offsets.committed, *self._offsets.pending.stores()):
             if not _remove_topics(store, topics, work):
@@ -127,12 +129,13 @@ class OffsetRemoval:
         return work.result()
 
 
-def _remove_topics(store: OffsetStore, topics: Sequence[tuple[Uuid, str]], work: _Slice) -> bool:
-    """Whether all of them are done; False: there was no room for more."""
+def _remove_topics(store: OffsetStore, topics: Mapping[str, Set[Uuid]], work: _Slice) -> bool:
+    """Whether all of them are done; False: there was no room for more. `topics` are names, with the ids that an offset
+    may have been committed with: who has many of them deleted at once has more than a group has offsets of."""
     for group_id, offsets in store:
-        for topic_id, name in topics:
-            for partition, committed in offsets.get(name, {}).items():
-                is_of_topic = committed.topic_id in (ZERO_UUID, topic_id)
+        for name in sorted(topics.keys() & offsets.keys()):
+            for partition, committed in offsets[name].items():
+                is_of_topic = committed.topic_id in topics[name]
                 if is_of_topic and not work.remove(
                     group_id, name, partition, committed, "its topic is deleted"
                 ):

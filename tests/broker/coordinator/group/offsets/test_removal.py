@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
 from broker.coordinator.group.group import GroupType
 from broker.coordinator.group.offsets import removal
+from broker.coordinator.group.offsets.store import CommittedOffset
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import PartitionRecord, RemoveTopicRecord, TopicRecord
 from protocol.wire import ZERO_UUID
@@ -219,6 +221,29 @@ class TestDeletedTopics:
         bench.advance(0)
         bench.end_transaction(9, committed=True)
         assert offsets_in(bench) == {}
+
+    def test_a_group_is_not_asked_for_each_of_the_topics_that_are_deleted_at_once(
+        self, bench: ShardBench[OffsetShard]
+    ) -> None:
+        """A thousand topics and as many groups were a million questions in one turn of the loop."""
+        asked: list[str] = []
+
+        class Asked(dict[str, dict[int, CommittedOffset]]):
+            def get(self, topic: str, *default: Any) -> Any:
+                asked.append(topic)
+                return super().get(topic, *default)
+
+        ids = [f"gone{number}".encode().ljust(16) for number in range(100)]
+        bench.metadata_changes(
+            *(TopicRecord(name=f"gone{number}", topic_id=topic_id) for number, topic_id in enumerate(ids))
+        )
+        commit(bench, topic_of("t", {0: 5}), topic_of("gone7", {0: 6}))
+        groups = bench.shard.offsets.committed._groups
+        groups["g"] = Asked(groups["g"])
+        bench.metadata_changes(*(RemoveTopicRecord(topic_id=topic_id) for topic_id in ids))
+        bench.advance(0)
+        assert len(asked) < 10
+        assert offsets_in(bench) == {("t", 0): 5}
 
     def test_many_are_removed_piece_by_piece(
         self, bench: ShardBench[OffsetShard], monkeypatch: pytest.MonkeyPatch
