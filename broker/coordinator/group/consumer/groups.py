@@ -113,10 +113,11 @@ class ConsumerGroups:
 
     def _watch(self, group: ConsumerGroup) -> None:
         logger.info("group %s is loaded, with %d members", group.group_id, len(group.members))
+        timeout_ms = self._parts.settings.session_timeout_ms(group.group_id)
         for member_id, member in group.members.items():
-            self._parts.timers.session(
-                group.group_id, member_id, self._parts.settings.session_timeout_ms(group.group_id)
-            )
+            asked_ms = 0 if member.classic is None else member.classic.session_timeout_ms
+            # Who asked for a longer session may not be heard of sooner; Kafka takes it out.
+            self._parts.timers.session(group.group_id, member_id, max(timeout_ms, asked_ms))
             if member.state is MemberState.UNREVOKED_PARTITIONS:
                 self._parts.timers.rebalance(group.group_id, member)
 

@@ -98,6 +98,21 @@ def test_a_mixed_group_is_loaded_as_it_was(bench: ConsumerBench, compacted: bool
     new.beat()
 
 
+def test_a_classic_member_keeps_the_session_that_it_asked_for_when_the_group_is_loaded(
+    bench: ConsumerBench,
+) -> None:
+    new = bench.join("g", "new", "t")
+    old = ClassicConsumer(bench, "g", "t")
+    old.join(session_timeout_ms=300_000)
+    bench.restart()
+    bench.advance(SESSION_MS - 1)
+    new.beat()
+    bench.advance(SESSION_MS - 1)
+    new.beat()
+    old.heartbeat()
+    assert bench.group().member_count == 2
+
+
 def test_when_the_last_consumer_leaves_the_group_is_classic_again(bench: ConsumerBench) -> None:
     old = stable_classic(bench)
     new = bench.join("g", "new", "t")
