@@ -23,6 +23,7 @@ from broker.coordinator.group.consumer.parts import Parts
 from broker.coordinator.group.consumer.reconciliation import Owned
 from broker.coordinator.group.consumer.regexes import RegexChange
 from broker.coordinator.group.consumer.updates import MemberChange
+from broker.coordinator.group.group import Group
 from broker.coordinator.record import CoordinatorRecord
 from broker.coordinator.shard import CoordinatorResult
 from broker.request import RequestContext
@@ -55,7 +56,8 @@ class Heartbeats:
         if request.member_epoch in {LEAVE_EPOCH, STATIC_LEAVE_EPOCH}:
             return self._leave(request)
         out: list[CoordinatorRecord] = []
-        group = self._group(request, out)
+        before = self._groups.find(request.group_id)
+        group = self._group(request, before, out)
         self.check_size(group, request.member_id)
         owned = _owned(request)
         member = self._member(group, request, owned, out)
@@ -64,13 +66,14 @@ class Heartbeats:
         self._timers.session(
             group.group_id, after.member_id, self._settings.session_timeout_ms(group.group_id)
         )
+        if isinstance(before, ClassicGroup):
+            self._migration.send_away(before)
         return CoordinatorResult(self._response(request, member, after), out)
 
     # ---- whose heartbeat it is
 
-    def _group(self, request: Request, out: list[CoordinatorRecord]) -> ConsumerGroup:
+    def _group(self, request: Request, group: Group | None, out: list[CoordinatorRecord]) -> ConsumerGroup:
         """The group; who joins may make it, or make one of a classic group. Raises ApiError(GROUP_ID_NOT_FOUND)."""
-        group = self._groups.find(request.group_id)
         if isinstance(group, ConsumerGroup):
             return group
         if request.member_epoch == JOIN_EPOCH:

@@ -65,14 +65,12 @@ class Migration:
     # ---- up
 
     def upgrade(self, classic: ClassicGroup, out: list[CoordinatorRecord]) -> ConsumerGroup:
-        """The consumer group that a classic one becomes; who waits for an answer hears REBALANCE_IN_PROGRESS.
+        """The consumer group that a classic one becomes; once that is sure, `send_away` is to be called.
 
         Raises ApiError(GROUP_ID_NOT_FOUND) where it cannot, or may not.
         """
         self._check_upgrade(classic)
         group = self._consumer_group_of(classic)
-        for member in classic:
-            _send_away(classic, member)
         out += classic.tombstones()
         out += _records_of(group)
         for consumer in group.members.values():
@@ -80,6 +78,14 @@ class Migration:
             self._timers.session(group.group_id, consumer.member_id, consumer.classic.session_timeout_ms)
         logger.info("group %s is a consumer group now", group.group_id)
         return group
+
+    @staticmethod
+    def send_away(classic: ClassicGroup) -> None:
+        """Whoever waits for an answer of the classic group joins again: it is a consumer group from now on."""
+        code = ErrorCode.REBALANCE_IN_PROGRESS
+        for member in classic:
+            classic.complete_join(member, JoinGroupResponse(member_id=member.member_id, error_code=code))
+            member.complete_sync(SyncGroupResponse(error_code=code))
 
     def _check_upgrade(self, classic: ClassicGroup) -> None:
         if not self._settings.migration_policy.allows_upgrade:
@@ -250,12 +256,6 @@ def _cannot_upgrade(classic: ClassicGroup, why: str) -> ApiError:
     message = f"Classic group {classic.group_id} cannot become a consumer group: {why}."
     logger.info("%s", message)
     return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, message)
-
-
-def _send_away(classic: ClassicGroup, member: ClassicGroupMember) -> None:
-    code = ErrorCode.REBALANCE_IN_PROGRESS
-    classic.complete_join(member, JoinGroupResponse(member_id=member.member_id, error_code=code))
-    member.complete_sync(SyncGroupResponse(error_code=code))
 
 
 def _records_of(group: ConsumerGroup) -> list[CoordinatorRecord]:

@@ -232,6 +232,27 @@ def test_a_classic_member_joins_a_consumer_group(bench: ConsumerBench) -> None:
     assert new.owned == {"t": [0, 1, 2, 3]}
 
 
+def test_who_waits_goes_on_waiting_where_a_consumer_is_refused() -> None:
+    bench = ConsumerBench({"group.initial.rebalance.delay.ms": "3000", "group.consumer.max.size": "1"}, t=4)
+    request = JoinGroupRequest(
+        group_id="g",
+        group_instance_id="i",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=30_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=subscription("t"))],
+    )
+    waiting = bench.shard_bench.run(lambda shard: shard.classic.join(context(9), request))
+    assert isinstance(waiting, Pending)
+    with pytest.raises(ApiError, match="GROUP_MAX_SIZE_REACHED"):
+        bench.join("g", "new", "t")
+    answers: list[Any] = []
+    waiting.add_done_callback(answers.append)
+    assert answers == []
+    bench.advance(3_000)
+    assert [answer.error_code for answer in answers] == [ErrorCode.NONE]
+
+
 def test_an_instance_changes_over_and_back(bench: ConsumerBench) -> None:
     old = stable_classic(bench, "i")
     new = bench.join("g", "new", "t", instance_id="i")
