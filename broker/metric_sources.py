@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from broker.metadata.topics import NO_LEADER
 from broker.metric_families import LISTENER_PREFIX, LOG_DIR_PREFIX, REQUEST_PREFIX, TOPIC_PREFIX
 from broker.metrics import Distribution, Metrics, Sample
 from broker.probes import ApiTimes, BrokerTopicProbe, RequestProbe, SocketServerProbe, TopicCounters
@@ -14,7 +15,7 @@ from broker.probes import ApiTimes, BrokerTopicProbe, RequestProbe, SocketServer
 if TYPE_CHECKING:
     from broker.fetch_session import FetchSessionCache
     from broker.metadata.image import MetadataImage
-    from broker.metadata.topics import PartitionImage
+    from broker.metadata.topics import PartitionImage, TopicImage
     from broker.network.request_memory import RequestMemory
     from broker.network.socket_server import SocketServer
     from broker.partition import Partition
@@ -168,24 +169,31 @@ def add_fetch_sessions(metrics: Metrics, cache: FetchSessionCache) -> None:
     metrics.add_value(f"{prefix}_numincrementalfetchpartitionscached", cache.partition_count)
 
 
-def add_partitions(metrics: Metrics, partitions: Callable[[], Iterable[Partition]]) -> None:
-    """Replicas on this broker, and their logs. `partitions` gives all of them."""
+def add_partitions(
+    metrics: Metrics, partitions: Callable[[], Iterable[Partition]], without_log: Callable[[], int]
+) -> None:
+    """Replicas on this broker, and their logs. `partitions` gives all but those whose log could not be opened.
+
+    `without_log` is how many these are. A replica that is offline counts as one, and for nothing else.
+    """
     for metric, counts in {
-        "leadercount": lambda it: it.is_leader,
-        "partitioncount": lambda it: True,
+        "leadercount": _leads,
         "underreplicatedpartitions": _is_under_replicated,
         "underminisrpartitioncount": _is_under_min_isr,
         "atminisrpartitioncount": _is_at_min_isr,
-        "offlinereplicacount": lambda it: it.offline,
-        "produceridcount": lambda it: len(it.log.producer_state_manager.producers),
+        "produceridcount": lambda it: 0 if it.offline else len(it.log.producer_state_manager.producers),
     }.items():
         metrics.add_value(f"kafka_server_replicamanager_{metric}", _sum_of(partitions, counts))
+    known, offline = _sum_of(partitions, lambda it: 1), _sum_of(partitions, lambda it: it.offline)
+    prefix = "kafka_server_replicamanager"
+    metrics.add_value(f"{prefix}_partitioncount", lambda: known() + without_log())
+    metrics.add_value(f"{prefix}_offlinereplicacount", lambda: offline() + without_log())
     for metric, read in {
         "underreplicated": _is_under_replicated,
         "underminisr": _is_under_min_isr,
         "atminisr": _is_at_min_isr,
-        "replicascount": lambda it: len(it.replicas) if it.is_leader else 0,
-        "insyncreplicascount": lambda it: len(it.isr) if it.is_leader else 0,
+        "replicascount": lambda it: len(it.replicas) if _leads(it) else 0,
+        "insyncreplicascount": lambda it: len(it.isr) if _leads(it) else 0,
         "laststableoffsetlag": lambda it: it.log.high_watermark - it.log.last_stable_offset,
     }.items():
         metrics.add(f"kafka_cluster_partition_{metric}", _each_of(partitions, read))
@@ -230,41 +238,54 @@ def _each_space(
     return lambda: [((space.path,), read(space)) for space in spaces()]
 
 
-def add_controller(metrics: Metrics, image: Callable[[], MetadataImage]) -> None:
+def add_controller(
+    metrics: Metrics, image: Callable[[], MetadataImage], has_failed: Callable[[str, int], bool]
+) -> None:
     """The cluster as the embedded controller sees it. `image` gives the newest metadata.
 
     A node that stands alone is the active controller, and the one registered broker: it would not run
-    otherwise.
+    otherwise. Who leads a partition stays in the metadata when its log directory fails; `has_failed` tells
+    (by topic and index) that nobody does, as Metadata answers and as Kafka's controller would have it.
     """
+
+    def leader(topic: TopicImage, partition: PartitionImage) -> int:
+        return NO_LEADER if has_failed(topic.name, partition.partition) else partition.leader
+
+    def count(counts: Callable[[PartitionImage, int], bool]) -> int:
+        return sum(
+            counts(partition, leader(topic, partition))
+            for topic in image().topics.values()
+            for partition in topic.partitions.values()
+        )
+
     prefix = "kafka_controller_kafkacontroller"
     metrics.add_value(f"{prefix}_activecontrollercount", lambda: 1)
     metrics.add_value(f"{prefix}_activebrokercount", lambda: 1)
     metrics.add_value(f"{prefix}_fencedbrokercount", lambda: 0)
     metrics.add_value(f"{prefix}_globaltopiccount", lambda: len(image().topics))
     metrics.add_value(f"{prefix}_globalpartitioncount", lambda: image().partition_count())
-    metrics.add_value(f"{prefix}_offlinepartitionscount", lambda: _count(image(), lambda it: it.leader < 0))
+    metrics.add_value(f"{prefix}_offlinepartitionscount", lambda: count(lambda _, leader: leader < 0))
     metrics.add_value(
         f"{prefix}_preferredreplicaimbalancecount",
-        lambda: _count(image(), lambda it: bool(it.replicas) and it.leader != it.replicas[0]),
+        lambda: count(lambda it, leader: bool(it.replicas) and leader != it.replicas[0]),
     )
 
 
-def _count(image: MetadataImage, counts: Callable[[PartitionImage], bool]) -> int:
-    return sum(
-        counts(partition) for topic in image.topics.values() for partition in topic.partitions.values()
-    )
+def _leads(partition: Partition) -> bool:
+    """Whether this broker leads it and can do so: the metadata go on naming a leader whose disk has failed."""
+    return partition.is_leader and not partition.offline
 
 
 def _is_under_replicated(partition: Partition) -> int:
-    return partition.is_leader and len(partition.isr) < len(partition.replicas)
+    return _leads(partition) and len(partition.isr) < len(partition.replicas)
 
 
 def _is_under_min_isr(partition: Partition) -> int:
-    return partition.is_leader and len(partition.isr) < partition.min_insync_replicas
+    return _leads(partition) and len(partition.isr) < partition.min_insync_replicas
 
 
 def _is_at_min_isr(partition: Partition) -> int:
-    return partition.is_leader and len(partition.isr) == partition.min_insync_replicas
+    return _leads(partition) and len(partition.isr) == partition.min_insync_replicas
 
 
 def _sum_of(

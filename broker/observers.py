@@ -75,13 +75,17 @@ class Observers:
             metrics, replicas.produce_purgatory, replicas.fetch_purgatory, replicas.delete_records_purgatory
         )
         metric_sources.add_fetch_sessions(metrics, server.fetch_manager.cache)
-        metric_sources.add_partitions(metrics, replicas.partitions)
+        metric_sources.add_partitions(metrics, replicas.partitions, lambda: replicas.without_log_count)
         add_log_dirs(metrics, replicas.log_manager, lambda: server.log_dirs.moves)
         timeout_ms = server.config[TRANSACTION_MAX_TIMEOUT_MS]
         metric_sources.add_late_transactions(metrics, replicas.partitions, server.env.now_ms, timeout_ms)
         metric_sources.add_disk_space(metrics, lambda: [it.space for it in replicas.log_manager.dirs])
         add_cleaner(metrics, server.log_cleaner, replicas.log_manager, server.env.now_ms)
-        metric_sources.add_controller(metrics, lambda: server.controller.image)
+        metric_sources.add_controller(
+            metrics,
+            lambda: server.controller.image,
+            lambda topic, index: replicas.has_offline_partitions and replicas.is_offline(topic, index),
+        )
         add_coordinators(metrics, server.coordinators)
         add_lag(metrics, server.coordinators.group_runtime, replicas, lambda: server.controller.image)
         add_client_metrics(metrics, server.client_metrics)

@@ -126,6 +126,11 @@ class ReplicaManager:
         return (topic, index) in self._without_log
 
     @property
+    def without_log_count(self) -> int:
+        """How many partitions are here whose log could not be opened; partitions() has them not."""
+        return len(self._without_log)
+
+    @property
     def has_offline_partitions(self) -> bool:
         """Whether is_offline() can be true of any partition."""
         return bool(self._without_log or self.log_manager.offline_dirs)

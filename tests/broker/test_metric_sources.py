@@ -146,21 +146,23 @@ def test_purgatories_and_fetch_sessions() -> None:
 def test_partitions(tmp_path: Path) -> None:
     manager = log_manager(tmp_path, ManualEnv())
     partitions = []
-    for index, (isr, leader) in enumerate([([1, 2], 1), ([1], 1), ([2], 2)]):
+    for index, (isr, leader) in enumerate([([1, 2], 1), ([1], 1), ([2], 2), ([1], 1)]):
         log = manager.get_or_create_log("t", index, b"t" * 16)
         image = partition_image(partition=index, replicas=[1, 2], isr=isr, leader=leader)
         partitions.append(Partition("t", b"t" * 16, image, log, 1))
     partitions[1].append_as_leader(batch("one", "two", producer_id=7, producer_epoch=0, base_sequence=0), 1)
     partitions[2].offline = True
+    partitions[3].append_as_leader(batch("three", producer_id=8, producer_epoch=0, base_sequence=0), 1)
+    partitions[3].offline = True  # the metadata know nothing of that: it is still the leader there
     metrics = Metrics()
-    metric_sources.add_partitions(metrics, lambda: partitions)
+    metric_sources.add_partitions(metrics, lambda: partitions, lambda: 2)
     of_all = {
         "leadercount": 2,
-        "partitioncount": 3,
+        "partitioncount": 6,
         "underreplicatedpartitions": 1,
         "underminisrpartitioncount": 0,
         "atminisrpartitioncount": 1,
-        "offlinereplicacount": 1,
+        "offlinereplicacount": 4,
         "produceridcount": 1,
     }
     for name, expected in of_all.items():
@@ -169,13 +171,19 @@ def test_partitions(tmp_path: Path) -> None:
         ("t", "0"): 2,
         ("t", "1"): 1,
         ("t", "2"): 0,
+        ("t", "3"): 0,
     }
     assert values(metrics, "kafka_cluster_partition_underreplicated") == {
         ("t", "0"): 0,
         ("t", "1"): 1,
         ("t", "2"): 0,
+        ("t", "3"): 0,
     }
-    assert values(metrics, "kafka_log_log_logendoffset") == {("t", "0"): 0, ("t", "1"): 2, ("t", "2"): 0}
+    assert set(values(metrics, "kafka_cluster_partition_atminisr").items()) >= {
+        (("t", "1"), 1),
+        (("t", "3"), 0),
+    }
+    assert list(values(metrics, "kafka_log_log_logendoffset").values()) == [0, 2, 0, 1]
     assert values(metrics, "kafka_log_log_numlogsegments")["t", "1"] == 1
     assert values(metrics, "kafka_log_log_size")["t", "1"] > 61
     manager.shutdown()
@@ -186,19 +194,20 @@ def test_controller() -> None:
         partition_image(partition=0, replicas=[1, 2]),
         partition_image(partition=1, replicas=[2, 1]),
         partition_image(partition=2, leader=-1),
+        partition_image(partition=3),
     ]
     topic = TopicImage("t", b"t" * 16, {image.partition: image for image in images})
     image, _ = MetadataImage.empty().apply(topic.records())
     metrics = Metrics()
-    metric_sources.add_controller(metrics, lambda: image)
+    metric_sources.add_controller(metrics, lambda: image, lambda topic, index: (topic, index) == ("t", 3))
     expected = {
         "activecontrollercount": 1,
         "activebrokercount": 1,
         "fencedbrokercount": 0,
         "globaltopiccount": 1,
-        "globalpartitioncount": 3,
-        "offlinepartitionscount": 1,
-        "preferredreplicaimbalancecount": 2,
+        "globalpartitioncount": 4,
+        "offlinepartitionscount": 2,
+        "preferredreplicaimbalancecount": 3,
     }
     for name, number in expected.items():
         assert value(metrics, f"kafka_controller_kafkacontroller_{name}") == number, name
@@ -231,10 +240,10 @@ async def test_every_declared_metric_of_other_parts_has_a_source() -> None:
     metric_sources.add_network(metrics, SocketServerProbe(), server, memory)
     metric_sources.add_purgatories(metrics)
     metric_sources.add_fetch_sessions(metrics, FetchSessionCache(1, lambda: 1))
-    metric_sources.add_partitions(metrics, list)
+    metric_sources.add_partitions(metrics, list, int)
     metric_sources.add_disk_space(metrics, list)
     metric_sources.add_late_transactions(metrics, list, lambda: 0, 0)
-    metric_sources.add_controller(metrics, MetadataImage.empty)
+    metric_sources.add_controller(metrics, MetadataImage.empty, lambda topic, index: False)
     with_tests_of_their_own = (
         "kafka_consumergroup",
         "kafka_coordinator_group",
