@@ -103,7 +103,7 @@ class Connection:
 
     def __init__(self, context: ConnectionContext, info: ConnectionInfo) -> None:
         self.info = info
-        self.active = True  # something has arrived since SocketServer looked last
+        self.active = True  # something has arrived, or gone out, since SocketServer looked last
         self.closing = False
         self.draining = False
         self._context = context
@@ -311,7 +311,9 @@ class Connection:
             sent = transport.send(data)
         except (BlockingIOError, InterruptedError):
             sent = 0
-        self._probe.bytes_out += sent
+        if sent:
+            self.active = True
+            self._probe.bytes_out += sent
         if sent < len(data):
             self._sending.put((memoryview(data)[sent:],))
             self._wait_for_room(transport)
@@ -325,7 +327,10 @@ class Connection:
         sending = self._sending
         if requests.output:
             sending.put(requests.take_output())
-        self._probe.bytes_out += sending.send(transport)
+        sent = sending.send(transport)
+        if sent:
+            self.active = True
+            self._probe.bytes_out += sent
         if sending:
             self._wait_for_room(transport)
         elif not requests.writable:

@@ -71,7 +71,21 @@ def test_a_client_that_waits_for_us_is_not_idle(house: House) -> None:
     assert not client.closed
     client.completes("one")
     client << "one"
-    house.passes(2)
+    house.passes(MAX_IDLE_S - 10)
+    assert not client.closed
+    house.passes(12)
+    assert client.closed
+
+
+def test_a_client_that_reads_its_answer_slowly_is_not_idle(house: House) -> None:
+    client = house.client()
+    client.transport.peer_window = 0
+    client >> "big 100000"
+    for _ in range(4):
+        house.passes(MAX_IDLE_S / 2)
+        client.transport.read(10_000)
+    assert not client.closed
+    house.passes(MAX_IDLE_S + 2)
     assert client.closed
 
 
