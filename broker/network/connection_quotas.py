@@ -205,6 +205,9 @@ class ConnectionLimitsUpdate:
 
 
 def _is_address(host: str) -> bool:
+    """Whether it stands for itself. One that names an interface, as fe80::1%eth0, may be unknown like any name."""
+    if "%" in host:
+        return False
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -221,7 +224,7 @@ def limits_by_address(limits_by_host: Mapping[str, int]) -> dict[str, int]:
     for host, count in limits_by_host.items():
         try:
             found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
-        except socket.gaierror as error:
+        except (socket.gaierror, UnicodeError) as error:  # the latter of a..b
             wrong = MAX_CONNECTIONS_PER_IP_OVERRIDES.error(
                 f"{host}:{count}", f"of hosts that are known ({error})"
             )

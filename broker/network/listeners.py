@@ -62,9 +62,9 @@ def _addresses(host: str | None, port: int) -> list[tuple[socket.AddressFamily, 
         return [(socket.AF_INET6, "::"), (socket.AF_INET, "0.0.0.0")]
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except socket.gaierror as error:
+    except (socket.gaierror, UnicodeError) as error:  # the latter of a..b
         raise ListenError(
-            f"the listener's host {host} is not known here ({error.strerror}): "
+            f"the listener's host {host} is not known here ({getattr(error, 'strerror', None) or error}): "
             "name an address of this machine, or no host for all of them"
         ) from error
     unique = dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found)

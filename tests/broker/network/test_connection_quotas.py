@@ -80,9 +80,10 @@ def test_an_override_for_a_name_goes_for_its_addresses() -> None:
     assert limits_by_address({"localhost": 3})["127.0.0.1"] == 3
 
 
-def test_a_name_that_nobody_knows_is_refused() -> None:
+@pytest.mark.parametrize("name", ["no such host", "no..host", "fe80::1%no-such-interface"])
+def test_a_name_that_nobody_knows_is_refused(name: str) -> None:
     with pytest.raises(InvalidConfigError, match=r"max\.connections\.per\.ip\.overrides"):
-        limits_by_address({"no such host": 7})
+        limits_by_address({name: 7})
 
 
 @pytest.mark.parametrize(
@@ -193,9 +194,12 @@ def test_names_are_looked_up_off_the_loop(overrides: str, waits: bool) -> None:
     assert changed == [limits_of(config)]
 
 
-def test_a_name_that_nobody_knows_leaves_the_limits_as_they_are(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("name", ["no.such.host.invalid", "no..host", "fe80::1%no-such-interface"])
+def test_a_name_that_nobody_knows_leaves_the_limits_as_they_are(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     runner, changed = HeldRunner(), list[ConnectionLimits]()
-    config = config_of(max_connections_per_ip_overrides="no.such.host.invalid:5")
+    config = config_of(max_connections_per_ip_overrides=f"{name}:5")
     ConnectionLimitsUpdate(config, changed.append, runner).reconfigure()
     runner.release_all()
     assert changed == []

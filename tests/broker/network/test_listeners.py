@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 from collections.abc import Iterator
 
@@ -137,9 +138,10 @@ def test_an_address_of_another_machine_is_named() -> None:
         bind("192.0.2.1", 9092, backlog=5, receive_buffer_bytes=-1)
 
 
-def test_an_unknown_name_is_named() -> None:
-    with pytest.raises(ListenError, match=r"no-such-host\.invalid is not known here"):
-        bind("no-such-host.invalid", 9092, backlog=5, receive_buffer_bytes=-1)
+@pytest.mark.parametrize("name", ["no-such-host.invalid", "no..host", f"{'x' * 64}.invalid"])
+def test_an_unknown_name_is_named(name: str) -> None:
+    with pytest.raises(ListenError, match=rf"{re.escape(name)} is not known here"):
+        bind(name, 9092, backlog=5, receive_buffer_bytes=-1)
 
 
 @pytest.mark.parametrize(("number", "words"), [(13, "not allowed"), (12, "Cannot allocate memory")])
