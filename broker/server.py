@@ -132,6 +132,7 @@ class Server:
         self._make_metadata(storage)
         self._make_followers(storage)
         broker = self._broker(storage)
+        self.followers.append(broker.topic_answers.apply)
         for follow in self.followers:
             follow(storage.image, everything)
         return KafkaApis(broker, self.observers.requests, time.monotonic)

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from broker.metadata.image import MetadataImage
+from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.topics import TopicImage
 from protocol.codec import element_encoder
 from protocol.messages.metadata import MetadataResponse
@@ -55,7 +55,7 @@ class _Kind:
 
 
 class TopicAnswers:
-    """Kept answers; those of the kinds that were asked for last."""
+    """Kept answers; those of the kinds that were asked for last. Follows the metadata, to let go of what is gone."""
 
     __slots__ = ("_configs", "_configs_of", "_kinds")
 
@@ -63,6 +63,12 @@ class TopicAnswers:
         self._configs_of: object = None
         self._configs: dict[int, EncodedArray] = {}
         self._kinds: OrderedDict[tuple[int, bool], _Kind] = OrderedDict()
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Forgets the answers about topics that were deleted: nobody may ever ask for all topics again."""
+        for topic in delta.deleted_topics.values():
+            for kind in self._kinds.values():
+                kind.topics.pop(topic.name, None)
 
     def one(self, topic: TopicImage, make: MakeTopic, version: int, *, with_operations: bool) -> Encoded:
         """What `make` says of the topic, with or without authorized operations."""

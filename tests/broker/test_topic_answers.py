@@ -7,7 +7,7 @@ from broker.metadata.topics import PartitionImage, TopicImage
 from broker.topic_answers import KINDS_KEPT, TopicAnswers
 from protocol.codec import decode, encode
 from protocol.messages.metadata import MetadataResponse
-from protocol.messages.topic_records import ConfigRecord
+from protocol.messages.topic_records import ConfigRecord, RemoveTopicRecord
 from protocol.messages.topics import CreateTopicsResponse
 
 Topic = MetadataResponse.MetadataResponseTopic
@@ -130,3 +130,19 @@ def test_settings_of_new_topics_are_kept_until_some_setting_changes() -> None:
     setting = ConfigRecord(resource_type=4, resource_name="", name="log.retention.ms", value="1")
     told(image.apply([setting])[0], 7)
     assert made == 3
+
+
+def test_topics_that_are_deleted_leave_nothing_behind() -> None:
+    answers, make = TopicAnswers(), Maker()
+    image, _ = MetadataImage.empty().apply([*topic("going").records(), *topic("staying").records()])
+    going, staying = image.topics["going"], image.topics["staying"]
+    for version in (9, 12):
+        for each in (going, staying):
+            answers.one(each, make, version, with_operations=False)
+    image, delta = image.apply([RemoveTopicRecord(topic_id=going.topic_id)])
+    answers.apply(image, delta)
+    make.made.clear()
+    for version in (9, 12):
+        for each in (going, staying):
+            answers.one(each, make, version, with_operations=False)
+    assert make.made == ["going", "going"]
