@@ -116,6 +116,7 @@ class SocketServer:
         self._memory = memory
         self._probe = probe
         self._listening: dict[str, _Listening] = {}
+        self._opened: dict[str, tuple[str | None, int]] = {}  # host and port of each as they were asked for
         self._connections: set[Connection] = set()
         self._connection_ids = itertools.count(1)
         self._complaints = RateLimit()
@@ -138,6 +139,7 @@ class SocketServer:
                 self._listening[address.name] = _Listening(
                     address.name, self._bind(address), self._probe.listener(address.name)
                 )
+                self._opened[address.name] = address.host, address.port
         except BaseException:
             self._close_listeners()
             raise
@@ -230,24 +232,28 @@ class SocketServer:
         """Opens and closes listeners until these are open; those of a listener that closes are let finish.
 
         One that gets another address keeps its connections. An address that cannot be had is told in the log, and
-        nothing changes for its listener.
+        nothing changes for its listener; it is tried again with the next change.
         """
-        known = {address.name: (address.host, address.port) for address in self._addresses}
         wanted = {address.name for address in listeners}
-        for address in listeners:
-            if known.get(address.name) != (address.host, address.port):
-                self._open(address)
         for name in [name for name in self._listening if name not in wanted]:
-            self._shut(name)
-        self._addresses = listeners
+            self._shut(name)  # first, for another may get its port
+        left = [at for at in listeners if self._opened.get(at.name) != (at.host, at.port)]
+        while left:
+            failures = {at.name: error for at in left if (error := self._open(at)) is not None}
+            if len(failures) == len(left):
+                for name, error in failures.items():
+                    logger.error("listener %s is not opened there: %s", name, error)
+                break
+            left = [at for at in left if at.name in failures]  # whose port another may have left now
         self._resume_accepting()
 
-    def _open(self, address: ListenerAddress) -> None:
+    def _open(self, address: ListenerAddress) -> ListenError | None:
+        """Opens a listener, or moves it there; why not, where that cannot be."""
         try:
             sockets = self._bind(address)
         except ListenError as error:
-            logger.error("listener %s is not opened there: %s", address.name, error)
-            return
+            return error
+        self._opened[address.name] = address.host, address.port
         listening = self._listening.get(address.name)
         if listening is not None:
             self._close_sockets(listening)
@@ -258,9 +264,11 @@ class SocketServer:
                 listening.context = self._context(self._handle, listening)
             self._listening[address.name] = listening
         logger.info("listener %s is open on port %d", address.name, listening.port)
+        return None
 
     def _shut(self, name: str) -> None:
         self._close_sockets(self._listening.pop(name))
+        del self._opened[name]
         for connection in list(self._connections):
             if connection.info.listener_name == name:
                 connection.drain()

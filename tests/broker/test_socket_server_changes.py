@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import pytest
 
@@ -57,6 +58,58 @@ def test_an_address_that_is_taken_changes_nothing(run: Run, caplog: pytest.LogCa
             client = await Client.dials(home.port)
             assert await client.asks("echo one") == b"one"
             await client.leaves()
+
+    run(dialogue())
+
+
+def test_an_address_that_was_taken_is_tried_again(run: Run) -> None:
+    async def dialogue() -> None:
+        async with house() as home:
+            with socket.socket() as other:
+                other.bind(("127.0.0.1", 0))
+                other.listen()
+                port = other.getsockname()[1]
+                home.server.change_listeners([Address(), Address(name="INSIDE", port=port)])
+                assert home.server.ports.keys() == {"PLAINTEXT"}
+            home.server.change_listeners([Address(), Address(name="INSIDE", port=port)])
+            assert home.server.ports["INSIDE"] == port
+
+    run(dialogue())
+
+
+def test_a_port_goes_from_one_listener_to_another(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def dialogue() -> None:
+        async with house() as home:
+            home.server.change_listeners([Address(), Address(name="INSIDE")])
+            port = home.server.ports["INSIDE"]
+            home.server.change_listeners([Address(), Address(name="OTHER", port=port)])
+            assert home.server.ports == {**home.ports, "OTHER": port}
+            home.server.change_listeners([Address(port=port), Address(name="OTHER")])
+            assert home.server.ports["PLAINTEXT"] == port
+            assert home.server.ports.keys() == {"PLAINTEXT", "OTHER"}
+            client = await Client.dials(port)
+            assert await client.asks("echo one") == b"one"
+            await client.leaves()
+            assert "is not opened" not in caplog.text
+
+    run(dialogue())
+
+
+def test_who_goes_back_from_an_address_that_was_taken_stays(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def dialogue() -> None:
+        async with house(Address(port=0)) as home:
+            before = Address(port=0)
+            with socket.socket() as other:
+                other.bind(("127.0.0.1", 0))
+                other.listen()
+                home.server.change_listeners([Address(port=other.getsockname()[1])])
+                assert home.server.ports == home.ports
+                caplog.clear()
+                home.server.change_listeners([before])
+            assert home.server.ports == home.ports
+            assert not caplog.text
 
     run(dialogue())
 
