@@ -243,9 +243,10 @@ def add_controller(
 ) -> None:
     """The cluster as the embedded controller sees it. `image` gives the newest metadata.
 
-    A node that stands alone is the active controller, and the one registered broker: it would not run
-    otherwise. Who leads a partition stays in the metadata when its log directory fails; `has_failed` tells
-    (by topic and index) that nobody does, as Metadata answers and as Kafka's controller would have it.
+    A node that stands alone is the active controller, and the one broker that is there: it would not run
+    otherwise. Others may be registered, and are fenced. Who leads a partition stays in the metadata when its log
+    directory fails; `has_failed` tells (by topic and index) that nobody does, as Metadata answers and as Kafka's
+    controller would have it.
     """
 
     def leader(topic: TopicImage, partition: PartitionImage) -> int:
@@ -261,7 +262,9 @@ def add_controller(
     prefix = "kafka_controller_kafkacontroller"
     metrics.add_value(f"{prefix}_activecontrollercount", lambda: 1)
     metrics.add_value(f"{prefix}_activebrokercount", lambda: 1)
-    metrics.add_value(f"{prefix}_fencedbrokercount", lambda: 0)
+    metrics.add_value(
+        f"{prefix}_fencedbrokercount", lambda: sum(broker.fenced for broker in image().brokers.values())
+    )
     metrics.add_value(f"{prefix}_globaltopiccount", lambda: len(image().topics))
     metrics.add_value(f"{prefix}_globalpartitioncount", lambda: image().partition_count())
     metrics.add_value(f"{prefix}_offlinepartitionscount", lambda: count(lambda _, leader: leader < 0))

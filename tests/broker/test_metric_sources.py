@@ -19,6 +19,7 @@ from broker.network.socket_server import SocketServer, SocketSettings
 from broker.partition import Partition
 from broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
 from broker.purgatory import DelayedOperation, DelayedOperationPurgatory
+from protocol.messages.cluster_records import RegisterBrokerRecord
 from storage.disk_space import DiskSpace
 from tests.broker.fakes import ManualTimer
 from tests.broker.logs import ManualEnv, batch, log_manager, partition_image
@@ -197,13 +198,17 @@ def test_controller() -> None:
         partition_image(partition=3),
     ]
     topic = TopicImage("t", b"t" * 16, {image.partition: image for image in images})
-    image, _ = MetadataImage.empty().apply(topic.records())
+    brokers = [
+        RegisterBrokerRecord(broker_id=1, broker_epoch=1, fenced=False),
+        RegisterBrokerRecord(broker_id=2, broker_epoch=2, fenced=True),
+    ]
+    image, _ = MetadataImage.empty().apply([*brokers, *topic.records()])
     metrics = Metrics()
     metric_sources.add_controller(metrics, lambda: image, lambda topic, index: (topic, index) == ("t", 3))
     expected = {
         "activecontrollercount": 1,
         "activebrokercount": 1,
-        "fencedbrokercount": 0,
+        "fencedbrokercount": 1,
         "globaltopiccount": 1,
         "globalpartitioncount": 4,
         "offlinepartitionscount": 2,
