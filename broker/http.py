@@ -26,6 +26,7 @@ logger = logging.getLogger("barnabas.http")
 
 
 _BACKLOG = 16
+_PAUSE_S = 1.0
 _MAX_THREADS = 8
 """Requests served at a time; further ones are turned away."""
 
@@ -48,6 +49,7 @@ class HttpServer:
         self._metrics = metrics
         self._not_ready = not_ready
         self._sockets: list[socket.socket] = []
+        self._pause: asyncio.TimerHandle | None = None
         self._server: RequestServer | None = None
         self._making = threading.Lock()
         self._free_threads = threading.BoundedSemaphore(_MAX_THREADS)
@@ -67,6 +69,8 @@ class HttpServer:
 
     def close(self) -> None:
         """Takes no more requests; one that is being served may still be answered."""
+        if self._pause is not None:
+            self._pause.cancel()
         for listening in self._sockets:
             self._loop.remove_reader(listening)
             listening.close()
@@ -75,14 +79,30 @@ class HttpServer:
     def _accept(self, listening: socket.socket) -> None:
         try:
             accepted, address = listening.accept()
-        except OSError:  # gone already, or no file descriptor left; whoever asked will ask again
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):  # gone already
+            return
+        except OSError as error:
+            self._rest(error)
             return
         if not self._free_threads.acquire(blocking=False):
             accepted.close()
             return
-        threading.Thread(
+        thread = threading.Thread(
             target=self._serve, args=(accepted, address), name="barnabas-http", daemon=True
-        ).start()
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system has none to give
+            logger.warning("http: a request cannot be served: %s", error)
+            self._free_threads.release()
+            accepted.close()
+
+    def _rest(self, error: OSError) -> None:
+        """No file descriptor is left: whoever asks waits in the backlog, and the loop would be told so all the time."""
+        logger.warning("http: cannot accept connections: %s", error)
+        for listening in self._sockets:
+            self._loop.remove_reader(listening)
+        self._pause = self._loop.call_later(_PAUSE_S, self.start)
 
     def _serve(self, accepted: socket.socket, address: tuple[str, int]) -> None:
         try:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Generator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -150,6 +151,62 @@ async def test_too_many_at_once_are_turned_away(house: House) -> None:
     finally:
         for connection in silent:
             connection.close()
+
+
+class OutOfFiles:
+    """A listening socket at which somebody waits whom nobody can accept."""
+
+    def accept(self) -> tuple[socket.socket, object]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
+class Loop:
+    """Writes down what it is asked to watch, and what to do later."""
+
+    def __init__(self) -> None:
+        self.watched: list[object] = []
+        self.later: list[tuple[float, Callable[[], None]]] = []
+
+    def add_reader(self, what: object, callback: Callable[[Any], None], *args: object) -> None:
+        self.watched.append(what)
+
+    def remove_reader(self, what: object) -> None:
+        self.watched.remove(what)
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        self.later.append((delay_s, callback))
+        return asyncio.TimerHandle(0, callback, (), asyncio.get_running_loop())
+
+
+async def test_without_a_file_descriptor_left_it_does_not_try_without_a_pause() -> None:
+    loop, listening = Loop(), OutOfFiles()
+    http = HttpServer(loop, Metrics(), lambda: None)  # type: ignore[arg-type]
+    http._sockets = [listening]  # type: ignore[list-item]
+    http.start()
+    assert loop.watched == [listening]
+    http._accept(listening)  # type: ignore[arg-type]
+    assert loop.watched == []
+    ((delay_s, resume),) = loop.later
+    assert delay_s > 0
+    resume()
+    assert loop.watched == [listening]
+
+
+async def test_a_thread_that_cannot_be_started_costs_one_request_and_no_more(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch, socket.socket() as listening:
+        patch.setattr(threading.Thread, "start", refuses)
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        for _ in range(20):
+            with socket.create_connection(listening.getsockname()) as client:
+                house.http._accept(listening)
+                assert client.recv(1) == b""
+    assert (await house.ask("/health/live")).status == 200
 
 
 # ---- asking the event loop from another thread
