@@ -29,6 +29,8 @@ _DELTA: Final = 1
 _OTHER_LETTERS: Final = re.compile(r"[^a-zA-Z0-9_]")
 _RESERVED_NAMES: Final = ("barnabas_", "kafka_", "process_", "python_", "__")
 """How the broker's own metrics begin, and what Prometheus keeps for itself."""
+_TOTAL: Final = "_total"
+"""What the name of a counter ends with where it is shown, and no other name."""
 RESERVED_LABELS: Final = frozenset({"client_id", "client_instance_id"})
 
 
@@ -120,11 +122,13 @@ def _point(
 
 
 def _name(name: str) -> str | None:
-    """The name as Prometheus spells it; None for one that could pass for a metric of the broker's own."""
+    """The name as Prometheus spells it; None for none, and for one that could pass for a metric of the broker's own."""
     spelled = _OTHER_LETTERS.sub("_", name[:MAX_TEXT_LENGTH])
+    while spelled.endswith(_TOTAL):
+        spelled = spelled.removesuffix(_TOTAL)
     if not spelled or spelled[0].isdigit() or spelled.startswith(_RESERVED_NAMES):
         return None
-    return spelled.removesuffix("_total")
+    return spelled
 
 
 def _labels(attributes: list[KeyValue]) -> tuple[tuple[str, str], ...]:

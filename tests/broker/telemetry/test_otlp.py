@@ -57,8 +57,13 @@ def test_kinds_of_metrics() -> None:
 
 
 def test_a_name_is_one_name_with_total_and_without() -> None:
-    found = points(gauge("x.total", point(1.0)), counter("x", point(2.0)), counter("x_total", point(3.0)))
-    assert [it.name for it in found] == ["x", "x", "x"]
+    found = points(
+        gauge("x.total", point(1.0)),
+        counter("x", point(2.0)),
+        counter("x_total", point(3.0)),
+        gauge("x.total.total", point(4.0)),
+    )
+    assert [it.name for it in found] == ["x"] * 4
 
 
 def test_whole_numbers_are_numbers_too() -> None:
@@ -95,13 +100,15 @@ def test_what_cannot_be_shown_is_counted() -> None:
         gauge("__name__", point(1.0)),
         gauge("", point(1.0)),
         gauge("9lives", point(1.0)),
+        gauge(".total", point(1.0)),
+        counter("_total_total", point(1.0)),
         counter("c", point(-1.0), point(math.nan), point(math.inf)),
         counter("d", point(math.nan), monotonic=False),
         Metric(name="h", histogram=Histogram()),
         Metric(name="s", summary=Summary()),
         Metric(name="nothing"),
     )
-    assert parse(NONE, data, LIMIT) == Payload([], 13)
+    assert parse(NONE, data, LIMIT) == Payload([], 15)
 
 
 def test_odd_gauges_are_shown() -> None:
