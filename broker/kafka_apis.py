@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from broker import handlers
+from broker.error_places import ErrorPlaces, error_places, errors_in
 from broker.request import (
     CLOSE_CONNECTION,
     REGISTRY,
@@ -44,6 +45,9 @@ Answer = list[Chunk] | Pending[LateAnswer] | NoResponse
 
 logger = logging.getLogger("barnabas.network")
 
+_COUNT_ERRORS: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
+"""Their handlers count the errors of partitions, which they know anyway."""
+
 _REQUEST_START: Final = struct.Struct(">hhi")
 _NO_TAGS: Final = b"\0"
 _MOST_REMEMBERED_BYTES: Final = 256
@@ -73,6 +77,7 @@ class _Route:
         "decode_body",
         "decode_header",
         "encode",
+        "error_places",
         "flexible_header",
         "handle",
         "has_error_code",
@@ -91,6 +96,8 @@ class _Route:
         self.decode_body = decoder(request_type(api_key), version, MAX_ELEMENTS)
         self.response_type = response_type(api_key)
         self.has_error_code = hasattr(self.response_type, "error_code")
+        places = [] if api_key in _COUNT_ERRORS else error_places(self.response_type)
+        self.error_places: list[ErrorPlaces] = places
         self.encode = encoder(self.response_type, version)
         self.flexible_header = response_header_version(api_key, version) == 1
         self.times: RequestTimes | None = None  # until the first is answered
@@ -170,6 +177,9 @@ class KafkaApis:
         """The answer's bytes: response header, which is the request's number, and body, without the size in front."""
         if route.has_error_code and (code := response.error_code):  # type: ignore[attr-defined]  # it has
             self._probe.request_failed(route.api, ErrorCode(code).name)
+        if route.error_places:
+            for code in errors_in(response, route.error_places):
+                self._probe.request_failed(route.api, ErrorCode(code).name)
         out: list[Chunk] = [number + _NO_TAGS if route.flexible_header else number]
         route.encode(response, out)
         return out

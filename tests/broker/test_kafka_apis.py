@@ -27,8 +27,12 @@ from protocol.errors import ErrorCode, ProtocolError
 from protocol.framing import Frame
 from protocol.messages.acls import DescribeAclsRequest
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.fetch import FetchRequest
 from protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.headers import RequestHeader
+from protocol.messages.metadata import MetadataRequest
+from protocol.messages.offsets import ListOffsetsRequest
+from protocol.messages.topics import DeleteTopicsRequest
 from protocol.schema import Message
 from tests.broker.broker_fixture import CLOSED, WAITS, InProcessBroker, Wait
 from tests.broker.held_runner import HeldRunner
@@ -113,6 +117,35 @@ def test_an_answer_begins_with_the_requests_number(heart: Heart, apis: KafkaApis
     assert answer[:4] == b"\0\0\0\7"
     body = answer[5:] if version == 4 else answer[4:]  # a flexible header ends with no tags
     assert decode(HeartbeatResponse, version, body).error_code == ErrorCode.ILLEGAL_GENERATION
+
+
+def test_errors_are_counted_wherever_an_answer_has_them(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in ("t", "a", "not a name!")]
+    offsets = ListOffsetsRequest.ListOffsetsTopic(
+        name="t",
+        partitions=[ListOffsetsRequest.ListOffsetsPartition(partition_index=index) for index in range(3)],
+    )
+    fetch = FetchRequest.FetchTopic(topic="a", partitions=[FetchRequest.FetchPartition(partition=0)])
+    for request, version in (
+        (DeleteTopicsRequest(topic_names=["a", "b"]), 4),
+        (MetadataRequest(topics=wanted, allow_auto_topic_creation=False), 9),
+        (ListOffsetsRequest(replica_id=-1, topics=[offsets]), 6),
+        (FetchRequest(topics=[fetch]), 12),
+    ):
+        broker.client(version).ask(request)
+    counted = {
+        (api, error): count
+        for api, times in broker.requests.apis.items()
+        for error, count in times.errors.items()
+    }
+    assert counted == {
+        ("DELETE_TOPICS", "UNKNOWN_TOPIC_OR_PARTITION"): 2,
+        ("METADATA", "UNKNOWN_TOPIC_OR_PARTITION"): 1,
+        ("METADATA", "INVALID_TOPIC_EXCEPTION"): 1,
+        ("LIST_OFFSETS", "UNKNOWN_TOPIC_OR_PARTITION"): 2,
+        ("FETCH", "UNKNOWN_TOPIC_OR_PARTITION"): 1,  # counted by its handler, and not once more
+    }
 
 
 def test_a_handler_knows_who_asks_and_how(heart: Heart, apis: KafkaApis) -> None:
