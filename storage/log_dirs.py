@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from storage.checkpoints import MetaProperties, TopicPartition
 from storage.env import Env
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from storage.unified_log import UnifiedLog
 
 logger = logging.getLogger("barnabas.storage")
+
+MAX_PREFERRED: Final = 20_000
+"""How many wishes for logs to come are remembered: twice as many as one request may create partitions."""
 
 
 class LogDirs:
@@ -215,8 +218,14 @@ class LogDirs:
         return chosen
 
     def prefer(self, topic: str, partition: int, directory: LogDir) -> None:
-        """Has a log that is not there yet made in a directory, whatever else speaks for another."""
+        """Has a log that is not there yet made in a directory, whatever else speaks for another.
+
+        Anybody may say so of any topic, be there ever one of that name or not; the oldest wish makes room.
+        """
+        self._preferred.pop((topic, partition), None)
         self._preferred[topic, partition] = directory
+        if len(self._preferred) > MAX_PREFERRED:
+            del self._preferred[next(iter(self._preferred))]
 
     def preferred(self, topic: str, partition: int) -> LogDir | None:
         """The directory that was preferred for a log to come, if it works."""

@@ -15,6 +15,7 @@ from protocol.messages.log_dirs import (
     DescribeLogDirsResponse,
 )
 from protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
+from storage import log_dirs
 from tests.broker.broker_fixture import InProcessBroker
 from tests.support.difference import Like
 
@@ -118,6 +119,17 @@ def test_a_directory_that_was_wished_for_in_advance(broker: InProcessBroker, tmp
     assert broker.client(2) >> move(str(tmp_path / "c"), "t", 0, 1) << coded("t", _0=unknown, _1=unknown)
     broker.create_topic("t", 2)
     assert places(broker)["c"] == [("t", 0, False), ("t", 1, False)]
+
+
+def test_only_so_many_wishes_in_advance_are_remembered(
+    broker: InProcessBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_dirs, "MAX_PREFERRED", 3)
+    client = broker.client(2)
+    for name in ("first", "again", "no name!", "again", "other", "last"):
+        client.ask(move(str(tmp_path / "b"), name, 0))
+    wished = {name for name in ("first", "again", "other", "last") if broker.log_manager.preferred(name, 0)}
+    assert wished == {"again", "other", "last"}
 
 
 def test_a_topic_that_is_deleted_while_it_moves(broker: InProcessBroker, tmp_path: Path) -> None:
