@@ -86,7 +86,11 @@ def parse_match(patterns: Sequence[str]) -> dict[str, Pattern[str]]:
             raise _bad_pattern(text)
         try:
             compiled[name] = re.compile(pattern)
-        except re.error as error:
+        except (
+            re.error,
+            OverflowError,
+            RecursionError,
+        ) as error:  # the latter two of what is too large for it
             raise _bad_pattern(text) from error
     return compiled
 

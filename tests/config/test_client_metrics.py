@@ -27,7 +27,17 @@ def test_what_a_subscription_says() -> None:
 
 @pytest.mark.parametrize(
     "match",
-    ["a=b", "client_id=[", "client_id=a=b", "client_id", "client_id=", "=x", "client_id=a,client_port=1"],
+    [
+        "a=b",
+        "client_id=[",
+        "client_id=a=b",
+        "client_id",
+        "client_id=",
+        "=x",
+        "client_id=a,client_port=1",
+        "client_id=a{99999999999}",
+        "client_id=" + "(" * 5000 + ")" * 5000,
+    ],
 )
 def test_patterns_that_are_none(match: str) -> None:
     with pytest.raises(ConfigError, match="must be name=pattern"):
