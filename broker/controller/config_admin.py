@@ -182,17 +182,12 @@ class ConfigAdmin:
 
 
 def check_broker_id(name: str, node_id: int) -> None:
-    """Raises ApiError(INVALID_REQUEST) unless `name` is the id of this broker."""
-    try:
-        is_this = int(name) == node_id
-    except ValueError:
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST, f"A broker's id is a whole number, and '{name}' is none."
-        ) from None
-    if not is_this:
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST, f"This is broker {node_id}; '{name}' has to be asked itself."
-        )
+    """Raises ApiError(INVALID_REQUEST) unless `name` is the id of this broker, written as it is looked up by."""
+    if name == str(node_id):
+        return
+    if not name.removeprefix("-").isdecimal():
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"A broker's id is a whole number, and '{name}' is none.")
+    raise ApiError(ErrorCode.INVALID_REQUEST, f"This is broker {node_id}; '{name}' has to be asked itself.")
 
 
 def _check_client_metrics(name: str, settings: Mapping[str, str]) -> None:

@@ -175,6 +175,8 @@ INVALID, BAD_VALUE = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
         (wish((TOPIC_RESOURCE, ""), ("retention.ms", SET, "1")), INVALID),
         (wish((BROKER_RESOURCE, "2"), ("message.max.bytes", SET, "1")), INVALID),
         (wish((BROKER_RESOURCE, "x"), ("message.max.bytes", SET, "1")), INVALID),
+        (wish((BROKER_RESOURCE, " 1"), ("message.max.bytes", SET, "1")), INVALID),
+        (wish((BROKER_RESOURCE, "01"), ("message.max.bytes", SET, "1")), INVALID),
         (wish(ME, ("message.max.bytes", SET, "x")), INVALID),
         (wish(ME, ("message.max.bytes", APPEND, "1")), BAD_VALUE),
         (wish(ME, ("nope", APPEND, "1")), BAD_VALUE),
