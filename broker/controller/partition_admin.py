@@ -110,8 +110,10 @@ def elect_leader(
         is_led, missing = partition.leader == partition.replicas[0], ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     else:
         is_led, missing = partition.leader != NO_LEADER, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-    if is_led:
+    if is_led and is_usable(name, partition, partition.leader):
         raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"{name}-{index} is led by node {partition.leader}.")
+    if is_led:  # by name alone: its disk has failed
+        raise ApiError(missing, f"{name}-{index} has no such replica that could lead it.")
     record = partition_change(
         topic.topic_id, partition, Target.of(partition), _can_lead(name, partition, is_usable), election
     )

@@ -132,6 +132,8 @@ def test_the_preferred_replica_is_elected() -> None:
     [
         (partition(), Election.PREFERRED, [1], ErrorCode.ELECTION_NOT_NEEDED),
         (partition(), Election.UNCLEAN, [1], ErrorCode.ELECTION_NOT_NEEDED),
+        (partition(), Election.PREFERRED, [], ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        (partition(), Election.UNCLEAN, [], ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
         (partition([2, 1], leader=1), Election.PREFERRED, [1], ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
         (partition([2, 1], [1]), Election.PREFERRED, [1, 2], ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
         (partition([2], leader=NO_LEADER), Election.UNCLEAN, [1], ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
