@@ -205,7 +205,8 @@ def _stretches(name: str, rows: Sequence[Row], stamp: Stamp) -> Iterator[Span]:
     for at in range(0, len(rows), size):
         together = rows[at : at + size]
         start = max(min(row["first_timestamp"] for row in together), _OLDEST)
-        end = min(max(row["last_timestamp"] for row in together), latest)
+        # There is none where no calendar has it: of a producer that counts in micro- or nanoseconds.
+        end = min(max(row["last_timestamp"] or latest for row in together), latest)
         states = {_state(row) for row in together}
         yield Span(name, min(start, end), end, next(state for state in _WORST_FIRST if state in states))
 

@@ -11,7 +11,7 @@ from pipeline.report.page import Page
 from tests.pipeline.audit.damages import DAMAGES
 from tests.pipeline.report.reading import read, shapes, texts
 from tests.storage.fault_env import FaultEnv
-from tests.storage.helpers import T0
+from tests.storage.helpers import T0, TOPIC_ID, append
 from tests.storage.verified import LOG_DIR, written
 
 
@@ -136,6 +136,22 @@ def test_many_segments_and_odd_times_do_not_spoil_the_figure() -> None:
     assert shapes(figure, GREEN) <= audit_report.STRETCHES_IN_A_ROW
     assert "9000" not in figure.alt
     assert "1970" not in figure.alt
+
+
+def test_one_producer_in_microseconds_leaves_the_report_whole() -> None:
+    env = FaultEnv()
+    manager = written(env, stop=False)
+    mixed = manager.get_or_create_log("mixed", 0, TOPIC_ID)
+    append(mixed, b"in microseconds", timestamp=T0 * 1000)
+    append(mixed, b"in milliseconds")
+    manager.shutdown()
+    options = AuditOptions(is_deep=True, counts_keys=True, now_ms=T0 + 60_000)
+    result = audit(env, [LOG_DIR], options, LocalEngine(env))
+    (row,) = (row for row in result.segments if row["topic"] == "mixed")
+    assert (row["first_timestamp"] is None, row["last_timestamp"]) == (False, None)
+    page = audit_report.page_of(result)
+    assert "mixed-0" in figures(page)["Segments in time"]
+    read(page)
 
 
 def test_directories_of_one_name_are_told_apart() -> None:
