@@ -25,7 +25,16 @@ import fastavro
 import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
-from pipeline.decoding.decoder import Convert, Decoder, as_is, json_text, map_items, sequence, structure
+from pipeline.decoding.decoder import (
+    Convert,
+    Decoder,
+    as_is,
+    converted,
+    json_text,
+    map_items,
+    sequence,
+    structure,
+)
 from pipeline.decoding.errors import MalformedValueError, SchemaError, UnknownSchemaError
 from pipeline.decoding.wire_format import split
 
@@ -68,7 +77,7 @@ def avro_decoder(
     reader = parsed_schema(schema)
     kind, convert = _Columns(reader.named).column(reader.schema)
     if not registry_framing:
-        return Decoder(kind, lambda payload: convert(_read(payload, reader.schema, reader.schema)))
+        return Decoder(kind, lambda payload: converted(convert, _read(payload, reader.schema, reader.schema)))
     known = {schema_id: parsed_schema(texts).schema for schema_id, texts in (writers or {}).items()}
     return Decoder(kind, partial(_decode_framed, known, reader.schema, convert))
 
@@ -122,7 +131,7 @@ def _decode_framed(known: Mapping[int, Any], reader: Any, convert: Convert, valu
     schema_id, payload = split(value)
     if schema_id not in known:
         raise UnknownSchemaError(schema_id)
-    return convert(_read(payload, known[schema_id], reader))
+    return converted(convert, _read(payload, known[schema_id], reader))
 
 
 def _read(payload: bytes, writer: Any, reader: Any) -> Any:

@@ -21,6 +21,11 @@ class Decoder(NamedTuple):
     decode: Callable[[bytes], object]
 
 
+def converted(convert: Convert, value: Any) -> object:
+    """A value as a whole: where its schema lets it be null it is, as each of its parts may be."""
+    return None if value is None else convert(value)
+
+
 def as_is(value: Any) -> Any:
     """Where Arrow takes what the library gives."""
     return value

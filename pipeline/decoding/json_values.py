@@ -22,7 +22,16 @@ from typing import Any, Final, NoReturn
 import fastjsonschema
 import pyarrow as pa
 
-from pipeline.decoding.decoder import Convert, Decoder, as_is, json_text, map_items, sequence, structure
+from pipeline.decoding.decoder import (
+    Convert,
+    Decoder,
+    as_is,
+    converted,
+    json_text,
+    map_items,
+    sequence,
+    structure,
+)
 from pipeline.decoding.errors import MalformedValueError, SchemaError
 from pipeline.decoding.wire_format import split
 
@@ -58,7 +67,7 @@ def _decode(validate: Callable[[Any], Any], convert: Convert, payload: bytes) ->
         raise MalformedValueError("nested too deeply") from error
     except ValueError as error:  # no UTF-8, no JSON, or a number that is too long
         raise MalformedValueError(f"not JSON: {error}") from error
-    return convert(value)
+    return converted(convert, value)
 
 
 def _refuse_constant(name: str) -> NoReturn:

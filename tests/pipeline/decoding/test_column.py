@@ -208,6 +208,30 @@ def test_json_that_may_be_null_has_the_column_of_what_it_is_otherwise() -> None:
     assert [data_of(spec, value) for value in (b'{"a": 1}', b'{"a": null}')] == [{"a": 1}, {"a": None}]
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": ["object", "null"], "properties": {"a": {"type": "integer"}}},
+        {"oneOf": [{"type": "null"}, {"type": "integer"}]},
+        {"type": ["array", "null"], "items": {"type": "string"}},
+        {},
+    ],
+)
+def test_json_that_is_null_as_a_whole(schema: dict[str, Any]) -> None:
+    assert data_of(DecodingSpec("json", samples.json_text(schema)), b"null") is None
+
+
+def test_avro_that_is_null_as_a_whole() -> None:
+    fields = [{"name": "a", "type": "int"}]
+    schema = ["null", {"type": "record", "name": "A", "fields": fields}]
+    text = samples.json_text(schema)
+    value = samples.avro_bytes(schema, None)
+    assert data_of(DecodingSpec("avro", text), value) is None
+    framed = DecodingSpec("avro", text, registry_framing=True, writers={7: text})
+    assert data_of(framed, join(7, value)) is None
+    assert data_of(framed, join(7, samples.avro_bytes(schema, {"a": 1}))) == {"a": 1}
+
+
 def test_protobuf_has_a_column_for_each_field() -> None:
     message = samples.order_class()(id=1, big=2**64 - 1, name="n", state=1)
     message.at.FromDatetime(datetime(2026, 1, 31))  # noqa: DTZ001 - Protobuf means UTC
