@@ -1,6 +1,6 @@
 """Which offsets a query reads of each partition: what its options ask for, held against what the logs have."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipeline.log_reading.directories import PartitionDirectory, find_partitions
@@ -12,6 +12,7 @@ from storage.env import Env
 
 Offsets = dict[str, dict[str, int]]
 """{"orders": {"0": 23}}: the next offset of each partition, as Spark's Kafka source writes it."""
+_Place = tuple[str, str]
 
 
 def find_wanted(env: Env, options: SourceOptions, *, or_fewer: bool = False) -> list[PartitionDirectory]:
@@ -107,23 +108,38 @@ def _within(options: SourceOptions, view: LogView, offset: int, option: str) -> 
 def limited(starts: Offsets, ends: Offsets, most: int) -> Offsets:
     """Ends with no more than `most` offsets before them all together, each with its share of what there is.
 
-    A share is rounded up while there is room, so that no partition waits for ever.
+    Whoever has something gets one at least, or gets it in turn where there are more than `most`: no partition waits
+    for ever behind busier ones.
     """
     sizes = {
         (topic, number): end - starts[topic][number]
         for topic, partitions in ends.items()
         for number, end in partitions.items()
+        if end > starts[topic][number]
     }
-    there = sum(sizes.values())
-    if there <= most:
+    if sum(sizes.values()) <= most:
         return ends
-    left = most
-    found: Offsets = {}
-    for (topic, number), size in sorted(sizes.items(), key=lambda item: -item[1]):
-        share = min(-(-size * most // there), left, size)
-        left -= share
-        found.setdefault(topic, {})[number] = starts[topic][number] + share
-    return found
+    shares = _shares(sizes, most) if most > len(sizes) else _one_for_each(sizes, most, total(starts))
+    return {
+        topic: {number: starts[topic][number] + shares.get((topic, number), 0) for number in partitions}
+        for topic, partitions in ends.items()
+    }
+
+
+def _shares(sizes: Mapping[_Place, int], most: int) -> dict[_Place, int]:
+    """One for each, what is left of `most` by size, and what that leaves to the largest."""
+    left, rest = most - len(sizes), sum(sizes.values()) - len(sizes)
+    shares = {place: 1 + (size - 1) * left // rest for place, size in sizes.items()}
+    for place in sorted(sizes, key=lambda place: -sizes[place])[: most - sum(shares.values())]:
+        shares[place] += 1
+    return shares
+
+
+def _one_for_each(places: Iterable[_Place], most: int, taken: int) -> dict[_Place, int]:
+    """One for so many of them. Each trigger takes `most`, so the next begins with those that this one leaves out."""
+    ordered = sorted(places)
+    at = taken % len(ordered)
+    return dict.fromkeys((ordered[at:] + ordered[:at])[:most], 1)
 
 
 def total(offsets: Offsets) -> int:

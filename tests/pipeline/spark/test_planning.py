@@ -13,7 +13,7 @@ from pipeline.log_reading.errors import DataLossError, NoSuchLogError
 from pipeline.log_reading.planning import LogRange
 from pipeline.log_reading.range_reader import Reading
 from pipeline.spark.filters import Wanted
-from pipeline.spark.offsets import Offsets, limited, merged
+from pipeline.spark.offsets import Offsets, limited, merged, total
 from pipeline.spark.options import USUAL_TASKS, OptionError, parse_options
 from pipeline.spark.planning import (
     LEAST_TASK_BYTES,
@@ -195,6 +195,21 @@ def test_no_more_offsets_than_a_trigger_takes(sizes: list[tuple[int, int]], most
     taken = [found["t"][number] - starts["t"][number] for number in starts["t"]]
     assert all(0 <= share <= count for share, (_, count) in zip(taken, sizes, strict=True))
     assert sum(taken) == min(most, sum(count for _, count in sizes))
+
+
+@pytest.mark.parametrize(("most", "busy"), [(10, 1), (10, 9), (10, 30), (1, 3), (3, 3)])
+def test_no_partition_waits_for_ever(most: int, busy: int) -> None:
+    """Those with much more than a trigger takes, each time, leave room for one that has a single record."""
+    starts: Offsets = {"t": {**{str(number): 0 for number in range(busy)}, "quiet": 0}}
+    triggers = 0
+    while not starts["t"]["quiet"]:
+        ends = {
+            "t": {name: start + (1 if name == "quiet" else 10_000) for name, start in starts["t"].items()}
+        }
+        starts = limited(starts, ends, most)
+        triggers += 1
+        assert triggers <= busy + 1
+    assert total(starts) == triggers * most
 
 
 def test_partitions_that_are_gone_keep_their_offsets() -> None:
