@@ -78,6 +78,8 @@ class SlotWriter:
             "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
             "linger.ms": 20,
             "compression.type": "lz4",
+            # As Java's clients choose partitions: a key may be in the topic already, of them or of Spark's sink.
+            "partitioner": "murmur2_random",
         }
         return Producer({**usual, **self.settings, "transactional.id": f"{self.group}-{slot}"})
 

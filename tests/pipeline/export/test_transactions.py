@@ -57,6 +57,23 @@ def test_a_batch_that_is_in_is_left_alone(topics: TopicMaker, topic: str, writer
     assert values(topics, topic) == ["a", "b", "c", "d"]
 
 
+def test_keys_go_to_the_partitions_that_java_s_producers_choose(topics: TopicMaker) -> None:
+    """So a key's records stay together with those that others have sent; the hashes are of Kafka's UtilsTest."""
+    hashes = {
+        b"21": -973932308,
+        b"foobar": -790332482,
+        b"a-little-bit-long-string": -985981536,
+        b"a-little-bit-longer-string": -1486304829,
+        b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+        b"abc": 479470107,
+    }
+    topic = topics.create(7)
+    keyed = [SimpleNamespace(asDict=lambda key=key: {"key": key, "value": b"v"}) for key in hashes]
+    assert SlotWriter(topics.bootstrap, topic, f"id-{topic}")(0, 0, keyed) == len(hashes)
+    found = {record.key: record.partition for record in plain.read(topics.bootstrap, topic)}
+    assert found == {key: (number & 0x7FFFFFFF) % 7 for key, number in hashes.items()}
+
+
 def test_a_slot_without_rows_asks_nobody() -> None:
     assert SlotWriter("127.0.0.1:1", "t", "id")(0, 0, []) == 0
 
