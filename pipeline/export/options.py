@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
-from pipeline.ingest.options import TableFormat, Trigger
+from pipeline.ingest.options import TableFormat, Trigger, check_metrics_port
 
 Delivery = Literal["at-least-once", "exactly-once"]
 MAX_FILES: Final = 100
@@ -47,8 +48,9 @@ class ExportOptions:
             raise ValueError("an export in transactions goes to one topic: name it")
         for name in ("every_s", "max_files"):
             given = getattr(self, name)
-            if given is not None and given <= 0:
-                raise ValueError(f"{name} is {given}, and has to be more than 0")
+            if given is not None and not 0 < given < math.inf:
+                raise ValueError(f"{name} is {given}, and has to be finite and more than 0")
+        check_metrics_port(self.metrics_port)
         if self.trigger == "once" and self.max_files is not None:
             raise ValueError(
                 f"max_files is {self.max_files}, and the trigger once takes all there is in one batch: available-now "

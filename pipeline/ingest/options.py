@@ -19,6 +19,7 @@ Trigger = Literal["once", "available-now", "continuous"]
 Isolation = Literal["read_committed", "read_uncommitted"]
 FUTURE_AFTER_S: Final = 3600.0
 """As Kafka's log.message.timestamp.after.max.ms."""
+MAX_PORT: Final = 65535
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ class IngestOptions:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"{name} is {value}, and has to be finite and more than 0")
+        check_metrics_port(self.metrics_port)
         if self.trigger == "once" and self.max_offsets_per_trigger is not None:
             raise ValueError(
                 f"max_offsets_per_trigger is {self.max_offsets_per_trigger}, and the trigger once takes all there is "
@@ -179,6 +181,12 @@ def check_connector_options(given: Mapping[str, str]) -> None:
                 f"kafka has {name!r}: settings of Kafka's clients are given as kafka.{name}, and of Spark's connector "
                 f"{', '.join(_CONNECTOR)} can be given; an ingest has its own options for the others"
             )
+
+
+def check_metrics_port(port: int | None) -> None:
+    """ValueError where nothing can be served there."""
+    if port is not None and not 0 <= port <= MAX_PORT:
+        raise ValueError(f"metrics_port is {port}, and ports are 0 to {MAX_PORT}")
 
 
 def _is_visible_in(place: str, table: str) -> bool:

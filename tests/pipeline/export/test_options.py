@@ -25,6 +25,9 @@ def options(**changes: Any) -> ExportOptions:
         ({"delivery": "twice"}, "at-least-once, exactly-once are known"),
         ({"delivery": "exactly-once", "topic": ""}, "goes to one topic"),
         ({"max_files": 0}, "max_files is 0"),
+        ({"every_s": float("inf")}, "every_s is inf"),
+        ({"every_s": float("nan")}, "every_s is nan"),
+        ({"metrics_port": 70000}, "metrics_port is 70000, and ports are 0 to 65535"),
         ({"trigger": "once", "max_files": 7}, "max_files is 7, and the trigger once takes all there is"),
     ],
 )

@@ -37,6 +37,7 @@ def test_the_usual() -> None:
         ({"starting": "yesterday"}, "starting is 'yesterday'"),
         ({"late_after_s": float("nan")}, "late_after_s is nan"),
         ({"every_s": float("inf")}, "every_s is inf"),
+        ({"metrics_port": -1}, "metrics_port is -1, and ports are 0 to 65535"),
         ({"quarantine": "/t/bad"}, "the quarantine /t/bad lies in the table /t/"),
         ({"checkpoint": "/t/checkpoint"}, "the checkpoint /t/checkpoint lies in the table /t/"),
         ({"checkpoint": "/t"}, "the checkpoint /t lies in the table /t/"),
