@@ -5,7 +5,7 @@
 | integer, number, boolean, string | bigint, double, boolean, string |
 | string with format date-time, date | timestamp, date |
 | object with properties | struct |
-| object with additionalProperties only | map |
+| object with additionalProperties only, or patternProperties that are the same | map |
 | array with items | array |
 | one of these or null | the same: every column may be null |
 | anything else (other unions, recursion) | string: the JSON text |
@@ -113,7 +113,9 @@ class _Columns:
             columns = {name: self.column(one) for name, one in properties.items()}
             return structure(columns)
         rest = schema.get("additionalProperties")
-        if isinstance(rest, Mapping):
+        # Properties of some pattern have a schema of their own: in one map are only those of the same type.
+        others = schema.get("patternProperties", {}).values()
+        if isinstance(rest, Mapping) and all(other == rest for other in others):
             item, convert = self.column(rest)
             return pa.map_(pa.string(), item), map_items(convert)
         return _JSON_TEXT

@@ -208,6 +208,18 @@ def test_json_that_may_be_null_has_the_column_of_what_it_is_otherwise() -> None:
     assert [data_of(spec, value) for value in (b'{"a": 1}', b'{"a": null}')] == [{"a": 1}, {"a": None}]
 
 
+def test_json_with_properties_of_a_pattern_is_a_map_where_all_are_alike() -> None:
+    number, text = {"type": "integer"}, {"type": "string"}
+    mixed = {"type": "object", "additionalProperties": number, "patternProperties": {"^x": text}}
+    spec = DecodingSpec("json", samples.json_text(mixed))
+    found = [
+        json.loads(data_of(spec, value)) for value in (b'{"a": 1}', b'{"x": "5"}', b'{"x": "b", "a": 2}')
+    ]
+    assert found == [{"a": 1}, {"x": "5"}, {"x": "b", "a": 2}]
+    alike = DecodingSpec("json", samples.json_text({**mixed, "patternProperties": {"^x": number}}))
+    assert data_of(alike, b'{"x": 5}') == [("x", 5)]
+
+
 @pytest.mark.parametrize(
     "schema",
     [
