@@ -157,7 +157,7 @@ def _integer(value: Any) -> int:
 
 def _timestamp(value: str) -> datetime:
     try:
-        found = datetime.fromisoformat(value)
+        found = datetime.fromisoformat(value.upper())  # RFC 3339 has t and z as well, Python has not
     except ValueError as error:
         raise MalformedValueError(f"{value!r} is no time") from error
     return found if found.tzinfo else found.replace(tzinfo=UTC)

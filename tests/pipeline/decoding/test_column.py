@@ -208,6 +208,11 @@ def test_json_that_may_be_null_has_the_column_of_what_it_is_otherwise() -> None:
     assert [data_of(spec, value) for value in (b'{"a": 1}', b'{"a": null}')] == [{"a": 1}, {"a": None}]
 
 
+def test_json_times_may_have_small_letters() -> None:
+    spec = DecodingSpec("json", samples.json_text({"type": "string", "format": "date-time"}))
+    assert data_of(spec, b'"2026-01-31t12:00:00z"') == datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
 def test_json_with_properties_of_a_pattern_is_a_map_where_all_are_alike() -> None:
     number, text = {"type": "integer"}, {"type": "string"}
     mixed = {"type": "object", "additionalProperties": number, "patternProperties": {"^x": text}}
