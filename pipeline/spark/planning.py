@@ -111,6 +111,8 @@ def plan_between(  # noqa: PLR0917
             planned_end = max(min(end, view.end_offset), planned_first)
             lose(options, partition, first, planned_first, f"the log starts at {view.log_start_offset} now")
             lose(options, partition, planned_end, end, f"the log ends at {view.end_offset}")
+            if planned_first >= planned_end:
+                return ()  # all of it may be gone, and lie outside of the log
             return plan_ranges(env, view, planned_first, planned_end, range_bytes=range_bytes, times=ANY_TIME)
         except FileNotFoundError:
             continue

@@ -182,6 +182,8 @@ def test_a_micro_batch(env: FaultEnv) -> None:
     careless = parse_options({"path": "/logs", "failOnDataLoss": "false"}, is_stream=True)
     ranges = list(plan_between(env, careless, partition, 2, 45, 1 << 20))
     assert [row["offset"] for row in rows_in(env, ranges)] == list(range(5, 40))
+    for first, end in ((0, 3), (2, 5), (41, 45), (50, 60)):
+        assert not plan_between(env, careless, partition, first, end, 1 << 20), "all of it is gone"
 
 
 @given(
