@@ -1,7 +1,8 @@
 """A schema registry over HTTP, as far as reading needs it: Confluent's API, which Karapace and Apicurio serve as well.
 
     GET /schemas/ids/{id}                            what values with this id were written with
-    GET /subjects/{subject}/versions/{version}       the schema of a subject; "latest" is a version
+    GET /subjects/{subject}/versions/{version}       the schema of a subject; "latest" is a version; deleted=true with
+                                                     what others refer to, as Confluent's clients ask for it
 
 What was learnt is kept: a registry never changes what an id means.
 """
@@ -43,21 +44,27 @@ class Registry:
         self._by_id: dict[int, Registered] = {}
 
     def by_id(self, schema_id: int) -> Registered | None:
-        """None where the registry has no such id: it is asked again next time. RegistryError."""
+        """None where the registry has no such id, or not all of its schema: it is asked again next time. RegistryError.
+
+        Anybody can write any id in front of a value: what is wrong with its schema is wrong with that value alone.
+        """
         if schema_id not in self._by_id:
             try:
                 answer = self._get(f"/schemas/ids/{schema_id}?format=serialized")
             except LookupError:
                 return None
-            self._by_id[schema_id] = self._registered(answer)
+            try:
+                self._by_id[schema_id] = self._registered(answer)
+            except SchemaError:
+                return None
         return self._by_id[schema_id]
 
     def latest(self, subject: str) -> Registered:
         """What values of a subject look like now. SchemaError where there is no such subject, RegistryError."""
         return self._registered(self._version(subject, "latest"))
 
-    def _version(self, subject: str, version: int | str) -> Mapping[str, Any]:
-        path = f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{version}?format=serialized"
+    def _version(self, subject: str, version: int | str, more: str = "") -> Mapping[str, Any]:
+        path = f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{version}?format=serialized{more}"
         try:
             answer: Mapping[str, Any] = self._get(path)
         except LookupError as error:
@@ -82,7 +89,8 @@ class Registry:
                 continue
             if len(texts) >= _MAX_REFERENCES:
                 raise SchemaError(f"the schema refers to more than {_MAX_REFERENCES} others")
-            found = self._version(reference["subject"], reference["version"])
+            # An id outlasts the deletion of its subject, and so has to do what its schema refers to.
+            found = self._version(reference["subject"], reference["version"], "&deleted=true")
             self._collect(found, texts)
             texts[name] = _imported(name, found)
 

@@ -51,7 +51,7 @@ def test_what_a_schema_refers_to_comes_in_front_of_it() -> None:
         get=Answers(
             {
                 "/subjects/orders-value/versions/latest?format=serialized": order,
-                "/subjects/line%2Fx/versions/3?format=serialized": LINE,
+                "/subjects/line%2Fx/versions/3?format=serialized&deleted=true": LINE,
             }
         ),
     )
@@ -81,7 +81,7 @@ def test_what_protobuf_imports_has_the_name_that_it_is_imported_by() -> None:
     }
     answers = {
         "/schemas/ids/1?format=serialized": found,
-        "/subjects/line/versions/1?format=serialized": {
+        "/subjects/line/versions/1?format=serialized&deleted=true": {
             "schemaType": "PROTOBUF",
             "schema": base64.b64encode(line.SerializeToString()).decode(),
         },
@@ -90,6 +90,16 @@ def test_what_protobuf_imports_has_the_name_that_it_is_imported_by() -> None:
     assert registered is not None
     decoder = decoder_of(DecodingSpec("protobuf", registered.texts))
     assert decoder.decode(b"\x0a\x03\x0a\x01x") == {"line": {"sku": "x"}}
+
+
+def test_an_id_whose_schema_is_not_whole_is_not_known() -> None:
+    """Whoever writes such an id must not stop an ingest for good."""
+    order = {**ORDER, "references": [{"name": "Line", "subject": "line", "version": 3}]}
+    answers = Answers({"/schemas/ids/1?format=serialized": order})
+    registry = Registry("", get=answers)
+    assert registry.by_id(1) is None
+    answers["/subjects/line/versions/3?format=serialized&deleted=true"] = LINE
+    assert registry.by_id(1) == ("avro", (LINE["schema"], ORDER["schema"]))
 
 
 def test_an_answer_without_a_schema_is_none() -> None:
