@@ -10,6 +10,7 @@ What was learnt is kept: a registry never changes what an id means.
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import urllib.error
 import urllib.parse
@@ -121,25 +122,28 @@ class HttpGet:
             self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
         self._timeout_s = timeout_s
 
-    def __call__(self, path: str) -> Any:
+    def __call__(self, path: str) -> Mapping[str, Any]:
         """LookupError where the registry says that it has nothing; RegistryError for whatever else is no answer."""
         url = self._base.rstrip("/") + path
         request = urllib.request.Request(url, headers=self._headers)
         try:
             with urllib.request.urlopen(request, timeout=self._timeout_s) as response:
-                return json.load(response)
+                answer = json.load(response)
         except urllib.error.HTTPError as error:
             if _says_not_found(error):
                 raise LookupError(path) from error
             raise RegistryError(f"{url} answers {error.code} {error.reason}") from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise RegistryError(f"{url} does not answer: {error}") from error
+        if not isinstance(answer, Mapping):
+            raise RegistryError(f"{url} does not answer as a registry does: {str(answer)[:200]}")
+        return answer
 
 
 def _says_not_found(error: urllib.error.HTTPError) -> bool:
     with error:
         try:
             answer = json.load(error)
-        except (OSError, ValueError):
+        except (OSError, ValueError, http.client.HTTPException):
             return False
     return isinstance(answer, Mapping) and answer.get("error_code") in _NOT_FOUND

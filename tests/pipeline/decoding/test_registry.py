@@ -111,20 +111,17 @@ def test_an_answer_without_a_schema_is_none() -> None:
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """200, 404 of a registry and of others, 500, and 200 that is no JSON."""
+    """200, 404 of a registry and of others, 500; 201 that is no JSON, 202 no object, and answers cut off."""
 
     seen: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
         self.seen.append(self.headers.get("Authorization", ""))
         status, _, code = self.path.split("/")[-1].partition("-")
-        body = (
-            b"<html>"
-            if status == "201"
-            else json.dumps({"status": int(status), "error_code": int(code or 0)}).encode()
-        )
+        told = json.dumps({"status": int(status), "error_code": int(code) if code.isdigit() else 0}).encode()
+        body = {"201": b"<html>", "202": b"[1]"}.get(status, told)
         self.send_response(int(status))
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Length", str(len(body) + 5 * (code == "cut")))
         self.end_headers()
         self.wfile.write(body)
 
@@ -157,6 +154,12 @@ def test_over_http(address: str) -> None:
         get("/500")
     with pytest.raises(RegistryError, match="does not answer"):
         get("/201")
+    with pytest.raises(RegistryError, match="does not answer as a registry does"):
+        get("/202")
+    with pytest.raises(RegistryError, match="does not answer"):
+        get("/200-cut")
+    with pytest.raises(RegistryError, match="answers 404"):
+        get("/404-cut")
 
 
 def test_a_registry_that_is_not_there() -> None:
