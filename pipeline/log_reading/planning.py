@@ -6,13 +6,16 @@ offset index, so that planning reads indexes and a header for each cut, and no r
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from pipeline.log_reading.errors import LogReadingError
 from pipeline.log_reading.log_view import LogView
 from pipeline.log_reading.segments import OpenedSegment
 from pipeline.log_reading.transactions import Aborted
 from protocol.records.batch import CorruptRecordError
+from protocol.records.errors import InvalidRecordError, UnsupportedCompressionError
 from storage.env import Env
 
 DEFAULT_RANGE_BYTES: Final = 128 * 1024 * 1024
@@ -68,17 +71,27 @@ def first_offset_of(env: Env, view: LogView, timestamp_ms: int) -> int | None:
     """The first offset that a reader sees whose record is at least as young; None where there is none.
 
     Segments that are older throughout are told by their time indexes. Raises FileNotFoundError where one is gone,
-    CorruptRecordError.
+    LogReadingError for what is damaged.
     """
     for number in range(len(view.segments)):
         segment = view.open(env, number)
         is_closed = number + 1 < len(view.segments)
         if is_closed and segment.is_older_than(timestamp_ms):
             continue
-        found = segment.first_offset_of(timestamp_ms, view.log_start_offset)
+        with _damage_named(segment):
+            found = segment.first_offset_of(timestamp_ms, view.log_start_offset)
         if found is not None:
             return found if found < view.end_offset else None
     return None
+
+
+@contextmanager
+def _damage_named(segment: OpenedSegment) -> Iterator[None]:
+    """Says in which file it is what cannot be read."""
+    try:
+        yield
+    except (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError) as error:
+        raise LogReadingError(f"{segment.path}: {error}") from error
 
 
 def plan_ranges(
@@ -93,7 +106,7 @@ def plan_ranges(
     """The offsets from `first_offset` on and below `end_offset`, both within the view, cut into ranges in order.
 
     Together they hold every record that has such an offset and may have such a time. Raises FileNotFoundError where a
-    segment is gone, CorruptRecordError.
+    segment is gone, LogReadingError for what is damaged.
     """
     assert view.log_start_offset <= first_offset <= end_offset <= view.end_offset, (
         view,
@@ -126,7 +139,8 @@ def _pieces(  # noqa: PLR0917 (plan_ranges' own)
         template = LogRange(
             view.partition.topic, view.partition.partition, view.partition.path, 0, 0, listed.base_offset
         )
-        pieces = _cut(segment, template, wanted, range_bytes)
+        with _damage_named(segment):
+            pieces = list(_cut(segment, template, wanted, range_bytes))
         # One that is being swapped in has another name in a moment.
         yield from (piece._replace(position=-1) for piece in pieces) if listed.suffix else pieces
         if _is_closed_by(segment, times):

@@ -24,7 +24,7 @@ PlanAgain = Callable[[str, int, int], Sequence[LogRange]]
 
 
 def plan_batch(env: Env, options: SourceOptions, wanted: Wanted) -> list[list[LogRange]]:
-    """A list of ranges for each task of a batch query. Raises LogReadingError, OptionError, CorruptRecordError."""
+    """A list of ranges for each task of a batch query. Raises LogReadingError, OptionError."""
     times = TimeBounds(wanted.first_ms, wanted.end_ms, options.disorder_ms)
     found = {
         (it.topic, it.partition): it for it in find_wanted(env, options) if wanted.has(it.topic, it.partition)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.log_reading.errors import LogReadingError
-from pipeline.log_reading.planning import plan_ranges
+from pipeline.log_reading.planning import first_offset_of, plan_ranges
 from pipeline.log_reading.range_reader import Reading
 from protocol.records.batch import batches
 from protocol.records.builder import build_batch
@@ -173,6 +174,19 @@ def test_a_damaged_batch_is_named() -> None:
         read(env, view)
     unchecked = Reading(columns=("offset",), check_crc=False)
     assert [row["offset"] for row in rows_in(env, plan_ranges(env, view, 0, 1), unchecked)] == [0]
+
+
+def test_damage_that_planning_meets_is_named() -> None:
+    """Nobody knows otherwise which of a thousand partitions it is in."""
+    env = FaultEnv()
+    data = [bytearray(make_batch(b"v", base_offset=offset, timestamp=T0 + offset)) for offset in range(20)]
+    data[10][16] ^= 0x7F  # the format's number
+    write_log(env, b"".join(data))
+    write_log(env, make_batch(b"v", base_offset=20, timestamp=T0 + 20), base_offset=20)
+    view = look(env, "/logs")
+    for plan in (partial(plan_ranges, env, view, 0, 21), partial(first_offset_of, env, view, T0 + 15)):
+        with pytest.raises(LogReadingError, match=r"00000000000000000000\.log: magic .* offset 10: no such"):
+            plan()
 
 
 def test_only_the_columns_asked_for() -> None:
