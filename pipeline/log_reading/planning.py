@@ -80,6 +80,8 @@ def first_offset_of(env: Env, view: LogView, timestamp_ms: int) -> int | None:
             continue
         with _damage_named(segment):
             found = segment.first_offset_of(timestamp_ms, view.log_start_offset)
+            if found is None and is_closed:
+                segment.ensure_passed(view.segments[number + 1].base_offset)
         if found is not None:
             return found if found < view.end_offset else None
     return None
@@ -201,6 +203,7 @@ def _cut(
     first, position = wanted.first, segment.position_of(wanted.first)
     last_position = segment.position_of(wanted.end)
     if position is None:
+        segment.ensure_passed(wanted.first)
         return  # all that was there has been compacted away
     end_position = segment.size if last_position is None else last_position
     for cut_offset, cut_position in _cuts(segment, position, end_position, range_bytes):

@@ -71,6 +71,19 @@ class OpenedSegment:
             found = seek_batch(self.file, 0, self.size, offset, least_timestamp)
         return None if found is None else found[0]
 
+    def ensure_passed(self, offset: int) -> None:
+        """For an offset that `position_of` has not found: makes sure that all batches end before it, and the file then.
+
+        A search ends at a batch that is cut off, as at the end of the file. With a damaged length any batch is one,
+        and those behind it would be missing without a word. Raises CorruptRecordError then.
+        """
+        end = self.find_end(check_crc=False)
+        if end.offset > offset or end.position < self.size:
+            raise CorruptRecordError(
+                f"offset {offset} cannot be reached: batches are whole up to position {end.position} of {self.size}, "
+                f"offset {end.offset}, or one before that claims more bytes than there are"
+            )
+
     def slot_from(self, position: int) -> int:
         """The first entry of the offset index that points to a byte position or beyond; how many there are if none."""
         index = self.offset_index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from functools import partial
 from random import Random
 from typing import Any
@@ -187,6 +188,27 @@ def test_damage_that_planning_meets_is_named() -> None:
     for plan in (partial(plan_ranges, env, view, 0, 21), partial(first_offset_of, env, view, T0 + 15)):
         with pytest.raises(LogReadingError, match=r"00000000000000000000\.log: magic .* offset 10: no such"):
             plan()
+
+
+@pytest.mark.parametrize("has_index", [False, True])
+def test_a_damaged_length_hides_nothing_behind_it(has_index: bool) -> None:
+    """To a search it is a batch that is cut off, as there is one at the end of a log."""
+    env = FaultEnv()
+    data = [bytearray(make_batch(b"v", base_offset=offset, timestamp=T0 + offset)) for offset in range(20)]
+    data[10][8] ^= 0x7F
+    write_log(env, b"".join(data))
+    if has_index:
+        size = len(data[0])
+        entries = b"".join(struct.pack(">ii", at, at * size) for at in (8, 16, 18))
+        write_log(env, entries, OFFSET_INDEX_SUFFIX)
+    write_log(env, make_batch(b"v", base_offset=20, timestamp=T0 + 20), base_offset=20)
+    view = look(env, "/logs")
+    with pytest.raises(LogReadingError, match=r"00000000000000000000\.log: offset 15 cannot be reached"):
+        plan_ranges(env, view, 15, 21)
+    if not has_index:
+        with pytest.raises(LogReadingError, match=r"00000000000000000000\.log: .* cannot be reached"):
+            first_offset_of(env, view, T0 + 15)
+    assert [row["offset"] for row in read(env, view, 20)] == [20]
 
 
 def test_only_the_columns_asked_for() -> None:
