@@ -69,6 +69,14 @@ def test_it_is_written_as_a_whole(tmp_path: Path) -> None:
     assert [each.name for each in path.parent.iterdir()] == ["report.html"]
 
 
+def test_what_lies_beside_it_stays(tmp_path: Path) -> None:
+    other = tmp_path / "report.tmp"
+    other.write_text("somebody's")
+    write(page(), tmp_path / "report.html")
+    assert other.read_text() == "somebody's"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["report.html", "report.tmp"]
+
+
 def test_columns_are_looked_through_once_and_not_for_each_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
     numeric = Table.numeric
