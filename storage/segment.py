@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from protocol.records.batch import CorruptRecordError
 from protocol.records.scanning import SegmentScanner
 from storage.env import Buffer, write_rest
-from storage.errors import CorruptIndexError, storage_error
+from storage.errors import CorruptIndexError, KafkaStorageError, storage_error
 from storage.index import MAX_RELATIVE_OFFSET
 from storage.offsets import (
     NO_TIMESTAMP,
@@ -186,8 +186,27 @@ class LogSegment(SegmentFiles):
     # -- time --
 
     def _read_max_timestamp(self) -> None:
-        """Finds the youngest batch: what the time index knows, then the headers after its last offset index entry."""
+        """Finds the youngest batch: what the time index knows, then the headers after its last offset index entry.
+
+        In a segment that is damaged there it is what the time index says, as in Kafka, or nothing. Or else retention
+        would meet the damage in each of its rounds, and the log would grow for ever.
+        """
+        try:
+            self._search_max_timestamp()
+        except (CorruptRecordError, KafkaStorageError) as damage:
+            if self._max_timestamp is None:
+                self._max_timestamp, self._offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
+            logger.warning(
+                "%s: its youngest timestamp is taken to be %d: %s", self.path, self._max_timestamp, damage
+            )
+        except OSError:
+            self._max_timestamp = None
+            raise
+
+    def _search_max_timestamp(self) -> None:
+        """Raises CorruptRecordError, KafkaStorageError where the segment is damaged."""
         index = self.time_index
+        self._max_timestamp, self._offset_of_max_timestamp = index.last_timestamp, index.last_offset
         # A time index that is full lags behind the offset index.
         known_to = index.last_offset if index.is_full else self.offset_index.last_offset
         position = self.position_near(known_to)

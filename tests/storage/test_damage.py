@@ -11,6 +11,8 @@ from random import Random
 
 import pytest
 
+from config.log_config import LogConfig
+from protocol.records.batch import batches
 from storage.checkpoints import OffsetCheckpointFile
 from storage.log_manager import LogManager
 from storage.offsets import AppendOrigin, FetchIsolation, LogStartOffsetIncrementReason
@@ -22,8 +24,8 @@ LOG = "/a/t-0"
 CLIENT = LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION
 
 
-def opened(env: FaultEnv) -> LogManager:
-    manager = LogManager(env, ["/a"], lambda _topic: small_config())
+def opened(env: FaultEnv, config: LogConfig | None = None) -> LogManager:
+    manager = LogManager(env, ["/a"], lambda _topic: config or small_config())
     manager.lock_dirs()
     manager.load_meta_properties()
     manager.format_dirs("cluster", 1, lambda: "AAAAAAAAAAAAAAAAAAAAAQ")
@@ -293,3 +295,45 @@ def test_a_marker_of_nonsense_counts_as_one() -> None:
     log = opened(env).get_log("t", 0)
     assert log is not None
     assert log.truncated_bytes == 0
+
+
+# -- damage in the middle of a log: to those who read it, and to nobody else --
+
+
+@pytest.mark.parametrize("index_interval_bytes", [100, 4096], ids=["indexed", "not indexed"])
+def test_retention_goes_on_over_a_damaged_batch(
+    index_interval_bytes: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = small_config(retention_ms=60_000, index_interval_bytes=index_interval_bytes)
+    env = FaultEnv()
+    manager = opened(env, config)
+    for topic in ("t", "u"):
+        log = manager.get_or_create_log(topic, 0, TOPIC_ID)
+        fill_plainly(log)
+    manager.shutdown()
+    segment = f"{LOG}/{0:020d}.log"
+    with_wrong_length = bytearray(env.read_file(segment))
+    at = batch_positions(bytes(with_wrong_length))[-1]
+    with_wrong_length[at + 8 : at + 12] = (5).to_bytes(4, "big")
+    env.write_file(segment, bytes(with_wrong_length))
+    manager = opened(env, config)
+    assert manager.cleanup_logs() == 0, "nothing is old enough"
+    found = manager.get_log("t", 0)
+    assert found is not None
+    later = found.fetch_offset_by_timestamp(T0 + 110)
+    assert later is not None
+    assert later.offset == 11, "who asks for what is not damaged gets it"
+    env.time_ms += 120_000
+    assert manager.cleanup_logs() > 0
+    assert not manager.offline_dirs
+    assert [log.log_start_offset for log in manager.all_logs()] == [12, 12]
+    assert sum("youngest timestamp is taken to be" in message for message in caplog.messages) == 1
+
+
+def fill_plainly(log: UnifiedLog) -> None:
+    for number in range(12):
+        append(log, bytes(120), timestamp=T0 + 10 * number)
+
+
+def batch_positions(data: bytes) -> list[int]:
+    return [batch.position for batch in batches(data)]
