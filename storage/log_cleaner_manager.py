@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from storage.env import Env
 from storage.errors import KafkaStorageError
-from storage.log_to_clean import LogToClean, OffsetsToClean, cleanable_offsets, log_to_clean
+from storage.log_to_clean import LogToClean, OffsetsToClean, cleanable_bytes, cleanable_offsets, log_to_clean
 
 if TYPE_CHECKING:
     from storage.checkpoints import TopicPartition
@@ -270,8 +270,9 @@ class LogCleanerManager:
         for key in self.uncleanable_partitions(directory):
             log = directory.logs.get(key)
             if log is not None:
+                # Nothing that reads the batches: a damaged one may be why the log is here.
                 offsets = cleanable_offsets(log, directory.cleaner_offsets.get(key), now_ms)
-                total += log_to_clean(log, directory, offsets, now_ms).cleanable_bytes
+                total += cleanable_bytes(log, offsets)
         return total
 
     # -- retention --

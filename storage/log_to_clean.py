@@ -112,8 +112,15 @@ def _closed_from(log: "UnifiedLog", offset: int) -> list[LogSegment]:
     return [segment for segment, after in pairwise(segments) if after.base_offset > offset]
 
 
+def cleanable_bytes(log: "UnifiedLog", offsets: OffsetsToClean) -> int:
+    """The bytes of the dirty segments. One that is only partly cleanable is not cleanable."""
+    bound = _segment_bound(log, offsets.first_uncleanable_offset)
+    dirty = _closed_from(log, offsets.first_dirty_offset)
+    return sum(segment.size for segment in dirty if segment.base_offset < bound)
+
+
 def log_to_clean(log: "UnifiedLog", directory: "LogDir", offsets: OffsetsToClean, now_ms: int) -> LogToClean:
-    """Measures the parts of a log. A segment that is only partly cleanable is not cleanable."""
+    """Measures the parts of a log."""
     dirty = _closed_from(log, offsets.first_dirty_offset)
     bound = _segment_bound(log, offsets.first_uncleanable_offset)
     return LogToClean(
@@ -121,7 +128,7 @@ def log_to_clean(log: "UnifiedLog", directory: "LogDir", offsets: OffsetsToClean
         directory,
         OffsetsToClean(offsets.first_dirty_offset, max(bound, offsets.first_dirty_offset)),
         sum(segment.size for segment in log.segments if segment.base_offset < offsets.first_dirty_offset),
-        sum(segment.size for segment in dirty if segment.base_offset < bound),
+        cleanable_bytes(log, offsets),
         _compaction_delay_ms(log, dirty, now_ms),
     )
 

@@ -14,6 +14,7 @@ import pytest
 from config.log_config import LogConfig
 from protocol.records.batch import batches
 from storage.checkpoints import OffsetCheckpointFile
+from storage.log_cleaner_manager import LogCleanerManager
 from storage.log_manager import LogManager
 from storage.offsets import AppendOrigin, FetchIsolation, LogStartOffsetIncrementReason
 from storage.unified_log import UnifiedLog
@@ -337,3 +338,23 @@ def fill_plainly(log: UnifiedLog) -> None:
 
 def batch_positions(data: bytes) -> list[int]:
     return [batch.position for batch in batches(data)]
+
+
+def test_what_is_uncleanable_for_a_damaged_batch_can_be_counted() -> None:
+    """Or /metrics would have no answer as long as the broker lives."""
+    config = small_config(
+        cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0, max_compaction_lag_ms=1000
+    )
+    env = FaultEnv()
+    manager = opened(env, config)
+    fill_plainly(manager.get_or_create_log("t", 0, TOPIC_ID))
+    manager.shutdown()
+    segment = f"{LOG}/{0:020d}.log"
+    env.write_file(segment, env.read_file(segment)[:8] + bytes(4) + env.read_file(segment)[12:])
+    manager = opened(env, config)
+    cleaner = LogCleanerManager(env, manager)
+    assert cleaner.grab_filthiest_log() is None
+    assert cleaner.is_uncleanable(("t", 0))
+    log = manager.get_log("t", 0)
+    assert log is not None
+    assert cleaner.uncleanable_bytes(manager.dirs[0]) == sum(one.size for one in log.segments[:-1])
