@@ -293,12 +293,8 @@ class LogCleanerManager:
         deleted = 0
         for log in self._log_manager.all_logs():
             key = (log.topic, log.partition)
-            if not log.config.compact or log.is_failed or self._is_running(key) or key in self._uncleanable:
-                continue
-            try:
-                deleted += log.delete_old_segments()
-            except KafkaStorageError as error:
-                logger.warning("%s", error)
+            if log.config.compact and not self._is_running(key) and key not in self._uncleanable:
+                deleted += self._log_manager.retain(log)
         return deleted
 
     # -- the checkpoint --

@@ -18,6 +18,7 @@ from storage.errors import (
     DiskFullError,
     InconsistentMetadataError,
     KafkaStorageError,
+    OutOfResourcesError,
     is_fault_of_disk,
     storage_error,
 )
@@ -437,17 +438,18 @@ class LogManager(LogDirs):
         Future logs follow the log that they are to replace.
         """
         return sum(
-            self._retain(log)
+            self.retain(log)
             for log in self.all_logs()
             if self.cleaner is None or self.cleaner.may_retain(log)
         )
 
-    def _retain(self, log: UnifiedLog) -> int:
+    def retain(self, log: UnifiedLog) -> int:
+        """Retention of one log; how many segments went. A disk that fails in it takes its log directory offline."""
         if log.is_failed:
             return 0
         try:
             return log.delete_old_segments()
-        except DiskFullError as error:
+        except (DiskFullError, OutOfResourcesError) as error:
             logger.warning("%s", error)
         except KafkaStorageError as error:
             self.log_dir_failed(self.directory_of(log).path, str(error))

@@ -25,6 +25,7 @@ from storage.errors import (
     KafkaStorageError,
     OffsetOutOfRangeError,
     OffsetsOutOfOrderError,
+    OutOfResourcesError,
     RecordBatchTooLargeError,
     UnexpectedAppendOffsetError,
     storage_error,
@@ -439,16 +440,19 @@ class UnifiedLog(LogState):
 
         Their files are renamed at once and removed after file.delete.delay.ms. Raises KafkaStorageError.
         """
-        with self._failing("retention"):
-            now_ms = self._env.now_ms()
+        now_ms = self._env.now_ms()
+        try:
             doomed = deletable_segments(
                 self._local, self.config, self.log_start_offset, self.high_watermark, now_ms
             )
             self._warned_of_segment = warn_of_the_future(
                 self._local, self.config, len(doomed), now_ms, self._warned_of_segment
             )
-            if not doomed:
-                return 0
+        except OSError as error:
+            raise storage_error(f"{self.name}: retention", error, undone=True) from error
+        if not doomed:
+            return 0
+        with self._failing("retention"):
             if len(doomed) == len(self._local.segments) and not self._roll_for_retention():
                 doomed.pop()
             start = self._local.segments[len(doomed)].base_offset
@@ -464,10 +468,10 @@ class UnifiedLog(LogState):
         return len(doomed)
 
     def _roll_for_retention(self) -> bool:
-        """A new segment, so that the active one may go too; on a full disk it has to wait until the others went."""
+        """A new segment, so that the active one may go too; without room for one it waits until the others went."""
         try:
             self._roll(self.log_end_offset)
-        except DiskFullError:
+        except (DiskFullError, OutOfResourcesError):
             return False
         return True
 

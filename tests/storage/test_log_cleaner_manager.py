@@ -477,12 +477,15 @@ def test_deleted_records_stay_deleted_when_a_cleaning_ends(house: Compacted) -> 
     assert last_values(house.log).keys() == {b"key 0", b"key 1", b"key 2", b"key 3"}
 
 
-def test_retention_that_fails_is_said(
+def test_a_disk_that_fails_in_retention_takes_the_directory_offline(
     house: Compacted, env: FaultEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
+    failed: list[str] = []
+    house.manager.on_log_dir_failed = failed.append
     house.log.maybe_increment_log_start_offset(11, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
     env.inject(lambda _, kind, __: Fault() if kind == "rename" else None)
     assert house.cleaner.delete_old_segments() == 0
+    assert failed == ["/a"], "as it does for a log that is not compacted"
     assert "retention" in caplog.text
 
 

@@ -440,6 +440,21 @@ def test_retention_over_all_logs(env: FaultEnv, caplog: pytest.LogCaptureFixture
     assert "u-0: retention" in caplog.text
 
 
+def test_retention_without_descriptors_waits_for_the_next_round(env: FaultEnv) -> None:
+    config = small_config(retention_ms=1000)
+    manager = new_manager(env, config=config)
+    log = manager.get_or_create_log("t", 0, TOPIC_ID)
+    fill(log, 12)
+    manager.shutdown()
+    manager = new_manager(env, config=config)
+    env.time_ms += 2000
+    env.inject(lambda _number, kind, _path: Fault(errno.EMFILE) if kind == "open" else None)
+    assert manager.cleanup_logs() == 0
+    env.inject(None)
+    assert not manager.offline_dirs
+    assert manager.cleanup_logs() == 3
+
+
 def test_logs_that_are_due_for_a_flush(env: FaultEnv) -> None:
     manager = new_manager(env, config=small_config(flush_ms=1000))
     logs = [manager.get_or_create_log(topic, 0, TOPIC_ID) for topic in ("t", "u")]
