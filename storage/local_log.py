@@ -147,6 +147,7 @@ class LocalLog:
         self.segments = segments
         self.recovery_point = recovery_point
         self.last_flush_ms = env.now_ms()
+        self.active_segment.roll_jitter_ms = self._random_jitter_ms()  # as a roll gives it
         self._set_log_end_offset(log_end_offset)
 
     @property

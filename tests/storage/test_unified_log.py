@@ -133,6 +133,13 @@ def test_segment_jitter_is_within_bounds(env: FaultEnv) -> None:
     assert all(0 <= jitter < 50 for jitter in jitters)
 
 
+def test_the_segment_that_a_log_opens_with_has_jitter_too(env: FaultEnv) -> None:
+    """Or all partitions of a topic, or of a broker that starts, would roll their first segment together."""
+    config = small_config(segment_jitter_ms=1 << 40, segment_ms=1 << 41)
+    assert new_log(env, config).segments[0].roll_jitter_ms > 0
+    assert new_log(env, config, is_clean=True).segments[0].roll_jitter_ms > 0
+
+
 def test_time_rolls_a_segment(env: FaultEnv) -> None:
     log = new_log(env, small_config(segment_ms=1000))
     append(log, b"a", timestamp=T0)
