@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from protocol.records.errors import CorruptRecordError
 from protocol.wire import uuid_from_string
 from storage.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
@@ -201,7 +202,7 @@ class LogDir:
             if not log.is_failed:
                 log.flush()
             log.close()
-        except (KafkaStorageError, OSError) as error:
+        except (KafkaStorageError, CorruptRecordError, OSError) as error:
             logger.warning("%s was not closed cleanly: %s", log.name, error)
             self._was_closed = False
         if log.is_failed:

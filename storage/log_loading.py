@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from protocol.records.errors import CorruptRecordError
 from storage.checkpoints import TopicPartition
 from storage.env import Env
 from storage.errors import StorageError
@@ -81,7 +82,7 @@ class LoadTask:
         self.bytes_to_read = 0
         self.bytes_read = 0
         self.log: UnifiedLog | None = None
-        self.error: OSError | StorageError | None = None
+        self.error: OSError | StorageError | CorruptRecordError | None = None
 
     @property
     def is_future(self) -> bool:
@@ -106,7 +107,7 @@ class LoadTask:
     def run(self) -> None:
         try:
             self.log = self._open(self)
-        except (OSError, StorageError) as error:
+        except (OSError, StorageError, CorruptRecordError) as error:
             self.error = error
         self.bytes_read = self.bytes_to_read
 

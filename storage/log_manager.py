@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from protocol.records.errors import CorruptRecordError
 from storage.checkpoints import TopicPartition
 from storage.deletion import Deletion, DeletionQueue
 from storage.env import Env
@@ -449,7 +450,7 @@ class LogManager(LogDirs):
             return 0
         try:
             return log.delete_old_segments()
-        except (DiskFullError, OutOfResourcesError) as error:
+        except (DiskFullError, OutOfResourcesError, CorruptRecordError) as error:
             logger.warning("%s", error)
         except KafkaStorageError as error:
             self.log_dir_failed(self.directory_of(log).path, str(error))

@@ -50,6 +50,8 @@ class LogSegment(SegmentFiles):
             self._index(batches, position)
         except OSError as error:
             raise storage_error(self.path, error, undone=self._cut_back()) from error
+        except CorruptRecordError as damage:  # an index is wrong, and the .log too damaged to build it anew
+            raise KafkaStorageError(f"{self.path}: {damage}") from damage
         self.size = position + size
 
     def _index(self, batches: Sequence[AppendedBatch], position: int) -> None:
@@ -193,7 +195,7 @@ class LogSegment(SegmentFiles):
         """
         try:
             self._search_max_timestamp()
-        except (CorruptRecordError, KafkaStorageError) as damage:
+        except CorruptRecordError as damage:
             if self._max_timestamp is None:
                 self._max_timestamp, self._offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
             logger.warning(
@@ -204,7 +206,7 @@ class LogSegment(SegmentFiles):
             raise
 
     def _search_max_timestamp(self) -> None:
-        """Raises CorruptRecordError, KafkaStorageError where the segment is damaged."""
+        """Raises CorruptRecordError where the segment is damaged."""
         index = self.time_index
         self._max_timestamp, self._offset_of_max_timestamp = index.last_timestamp, index.last_offset
         # A time index that is full lags behind the offset index.

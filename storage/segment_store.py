@@ -6,9 +6,10 @@ The half of `LogSegment` that appending and reading stand on; it is of no use al
 import logging
 from contextlib import suppress
 
+from protocol.records.batch import CorruptRecordError
 from protocol.records.scanning import NOBODY, SegmentScanner
 from storage.env import Env, File, remove_if_exists, sync_path
-from storage.errors import CorruptIndexError, KafkaStorageError, is_no_space
+from storage.errors import CorruptIndexError, is_no_space
 from storage.index import OffsetIndex, TimeIndex
 from storage.offsets import (
     NO_LEADER_EPOCH,
@@ -213,12 +214,13 @@ class SegmentFiles:
     def rebuild_indexes(self) -> None:
         """Builds offset and time index anew from the headers of the .log, and leaves them trimmed and synced.
 
-        Raises KafkaStorageError where the .log is damaged so that batches cannot be told apart.
+        Raises CorruptRecordError where the .log is damaged so that batches cannot be told apart: an error of this log,
+        as it is for whoever reads the batches, and not of the disk.
         """
         scan = self.new_scanner(check_crc=False)
         SegmentPass().run(self.file, self.size, scan)
         if scan.position < self.size:
-            raise KafkaStorageError(
+            raise CorruptRecordError(
                 f"{self.path} is damaged at byte {scan.position} and its index cannot be built: {scan.damage}"
             )
         self._take_indexes(scan)

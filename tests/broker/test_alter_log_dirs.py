@@ -388,6 +388,26 @@ def test_a_damaged_log_does_not_move_and_goes_on(node: MovingNode, caplog: pytes
     node.append(1)
 
 
+def test_damage_at_the_log_start_of_a_log_that_moves_is_nothing_of_the_new_directory(
+    node: MovingNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The index is at odds with the batch then, and cannot be built anew."""
+    node.append(8)
+    node.move("/b")
+    node.step()
+    segment = node.log.segments[0]
+    offset, position = segment.offset_index.entry(1)
+    data = bytearray(node.env.file(segment.path).data)
+    data[position + 8 : position + 12] = bytes(4)
+    node.env.write_file(segment.path, bytes(data))
+    node.partition.delete_records_on_leader(offset)
+    for _ in range(3):
+        node.finish()
+        node.timer.advance(1.0)
+    assert "has to wait" in caplog.text
+    assert (node.place, node.failed_dirs) == ("/a", [])
+
+
 # ---- throttled
 
 

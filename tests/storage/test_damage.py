@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from config.log_config import LogConfig
-from protocol.records.batch import batches
+from protocol.records.batch import CorruptRecordError, batches
 from storage.checkpoints import OffsetCheckpointFile
 from storage.log_cleaner_manager import LogCleanerManager
 from storage.log_manager import LogManager
@@ -329,6 +329,26 @@ def test_retention_goes_on_over_a_damaged_batch(
     assert not manager.offline_dirs
     assert [log.log_start_offset for log in manager.all_logs()] == [12, 12]
     assert sum("youngest timestamp is taken to be" in message for message in caplog.messages) == 1
+
+
+def test_readers_hear_of_a_damaged_batch_whether_an_index_knows_it_or_not() -> None:
+    """A consumer gives up on CORRUPT_MESSAGE, and asks again without end on KAFKA_STORAGE_ERROR."""
+    env = FaultEnv()
+    manager = opened(env)
+    log = manager.get_or_create_log("t", 0, TOPIC_ID)
+    fill_plainly(log)
+    segment = log.segments[0]
+    data = bytearray(env.read_file(segment.path))
+    positions = batch_positions(bytes(data))
+    indexed = [segment.offset_index.entry(slot)[1] for slot in range(segment.offset_index.entries)]
+    assert positions[-1] in indexed
+    data[positions[-1] + 8 : positions[-1] + 12] = bytes(4)
+    env.write_file(segment.path, bytes(data))
+    log.release()
+    with pytest.raises(CorruptRecordError, match="damaged"):
+        log.read(len(positions) - 1, 1 << 20, FetchIsolation.LOG_END, min_one_message=True)
+    assert not log.is_failed
+    assert read_values(log, len(positions)), "what comes after it can be read"
 
 
 def fill_plainly(log: UnifiedLog) -> None:

@@ -376,7 +376,7 @@ def test_an_index_cannot_be_built_over_damage(env: FaultEnv) -> None:
     segment = filled(env)
     segment.close()
     env.write_file(segment.path, env.read_file(segment.path)[:50] + bytes(200))
-    with pytest.raises(KafkaStorageError, match="damaged"):
+    with pytest.raises(CorruptRecordError, match="damaged"):
         make_segment(env, size=250).rebuild_indexes()
 
 
