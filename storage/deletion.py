@@ -43,6 +43,13 @@ class DeletionQueue:
         """Has files, or a directory with all that is in it, removed in `delay_ms`."""
         self._pending.append(Deletion(self._env, self._env.now_ms() + delay_ms, paths, directory))
 
+    def directory_renamed(self, old: str, new: str) -> None:
+        """What is to be removed in a directory is to be found under its new name now."""
+        for deletion in self._pending:
+            deletion.paths = [
+                new + path[len(old) :] if path.startswith(f"{old}/") else path for path in deletion.paths
+            ]
+
     def take_due(self, now_ms: int) -> list[Deletion]:
         """Hands over what is due; the caller runs it."""
         due = [deletion for deletion in self._pending if deletion.due_ms <= now_ms]

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.records.errors import CorruptRecordError
 from storage.checkpoints import TopicPartition
+from storage.deletion import DeletionQueue
 from storage.env import Env, remove_tree
 from storage.errors import (
     DiskFullError,
@@ -88,7 +89,7 @@ class NewFutureLog:
 class FutureLogs:
     """The future logs of a LogManager, whose two lists of logs it changes."""
 
-    __slots__ = ("_current_logs", "_env", "_found", "_logs", "_manager")
+    __slots__ = ("_current_logs", "_deletions", "_env", "_found", "_logs", "_manager")
 
     def __init__(
         self,
@@ -96,11 +97,13 @@ class FutureLogs:
         env: Env,
         current_logs: dict[TopicPartition, UnifiedLog],
         future_logs: dict[TopicPartition, UnifiedLog],
+        deletions: DeletionQueue,
     ) -> None:
         self._manager = manager
         self._env = env
         self._current_logs = current_logs
         self._logs = future_logs
+        self._deletions = deletions
         self._found: list[tuple[UnifiedLog, LogDir]] = []
 
     # -- loading --
@@ -295,9 +298,11 @@ class FutureLogs:
             manager.cleaner.alter_checkpoint_dir((current.topic, current.partition), source, target)
 
     def _take_name(self, future: UnifiedLog, target: LogDir) -> None:
+        directory, name = future.directory, f"{target.path}/{future.name}"
         try:
             future.release()
-            future.rename_dir(f"{target.path}/{future.name}")
+            future.rename_dir(name)
+            self._deletions.directory_renamed(directory, name)
         except OSError as error:
             raise LogDirError(f"{future.name} cannot be renamed: {error}", target.path) from error
 

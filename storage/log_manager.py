@@ -92,7 +92,7 @@ class LogManager(LogDirs):
         self._planned: dict[TopicPartition, tuple[LogDir, NewDirectories]] = {}
         limit = max_open_segments or env.max_open_files() // 2 // DESCRIPTORS_PER_SEGMENT
         self.open_segments = OpenSegments(limit)
-        self.future = FutureLogs(self, env, self._logs, self._future_logs)
+        self.future = FutureLogs(self, env, self._logs, self._future_logs, self._deletions)
         self.cleaner: LogCleanerManager | None = None  # which makes itself known
 
     def log_dir_failed(self, path: str, why: str) -> None:

@@ -147,6 +147,22 @@ def test_a_log_that_was_cut_meanwhile(node: MovingNode) -> None:
     assert node.log.leader_epoch_cache.entries == [(0, 0), (1, 10)]
 
 
+def test_segments_that_a_future_log_had_to_give_up_are_removed_when_it_has_moved(node: MovingNode) -> None:
+    """The directory has another name when their file.delete.delay.ms is over."""
+    node.append(40)
+    node.move("/b")
+    for _ in range(3):
+        node.step()
+    node.partition.delete_records_on_leader(39)
+    node.log.delete_old_segments()
+    node.finish()
+    assert node.place == "/b"
+    assert any(name.endswith(".deleted") for name in node.env.listdir("/b/t-0"))
+    for deletion in node.log_manager.take_due_deletions(node.env.time_ms + 120_000):
+        deletion.run()
+    assert not [name for name in node.env.listdir("/b/t-0") if name.endswith(".deleted")]
+
+
 def test_epochs_without_records_and_producers_without_batches_move_too(node: MovingNode) -> None:
     log = node.log
     node.partition.append_as_leader(make_batch(b"%08d" % 0, producer=(7, 0, 0)), -1)

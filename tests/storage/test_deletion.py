@@ -39,3 +39,14 @@ def test_a_directory_goes_with_all_that_is_in_it() -> None:
     deletion.run()
     assert not env.exists("/d")
     assert "/d" in repr(deletion)
+
+
+def test_files_are_found_where_their_directory_is_now() -> None:
+    env = FaultEnv()
+    queue = DeletionQueue(env)
+    queue.add(0, ["/d/t-0.x-future/a", "/d/t-0.x-future-too/b"])
+    queue.add(0, [], "/d/t-0.x-future")
+    queue.directory_renamed("/d/t-0.x-future", "/d/t-0")
+    first, second = queue.take_due(env.time_ms)
+    assert first.paths == ["/d/t-0/a", "/d/t-0.x-future-too/b"]
+    assert second.directory == "/d/t-0.x-future", "that one is what was deleted"
