@@ -39,7 +39,7 @@ from storage.log_loading import (
     run_in_turn,
 )
 from storage.new_directories import NewDirectories
-from storage.open_segments import DESCRIPTORS_PER_SEGMENT, OpenSegments
+from storage.open_segments import DESCRIPTORS_PER_SEGMENT, NO_LIMIT, OpenSegments
 from storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class LogManager(LogDirs):
             log_start_offset=directory.log_start_offsets.get(key, 0),
             recovery_point=directory.recovery_points.get(key, 0),
             deletions=self._deletions,
-            open_segments=OpenSegments(OPEN_SEGMENTS) if task.is_future else self.open_segments,
+            open_segments=OpenSegments(OPEN_SEGMENTS),  # other threads would close what this one works with
             producer_id_expiration_ms=self._expiration_ms,
             on_progress=task.read,
         )
@@ -184,6 +184,7 @@ class LogManager(LogDirs):
             loser = self._settle(other, log, directory)
             if loser is log:
                 return None
+        log.share_open_segments(self.open_segments)
         self.register(log, directory, logs)
         return log
 
@@ -480,6 +481,7 @@ class LogManager(LogDirs):
 
         `run_all` has the logs closed, in threads if it likes: it is the disk that takes the time.
         """
+        self.open_segments.limit = NO_LIMIT  # or one thread would close what another works with
         run_all([closing for directory in self.dirs for closing in directory.closings()])
         for directory in self.dirs:
             directory.finish_shutdown(broker_epoch)

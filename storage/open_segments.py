@@ -3,6 +3,9 @@
 A segment opens at first use and says so here; beyond the limit, one that was not used lately gives back what it has
 open (the clock algorithm: each gets a second chance if it was used since it was last looked at). Opening again is a
 matter of some ten microseconds. Readers that hold a `FileRecords` keep its file open by themselves.
+
+All segments that count together belong to one thread: whoever opens one closes others, whatever is done with them.
+Where logs are loaded or closed on several threads, each counts by itself, or none is closed for another.
 """
 
 from collections import OrderedDict
@@ -10,6 +13,7 @@ from typing import Final, Protocol
 
 DESCRIPTORS_PER_SEGMENT: Final = 3  # .log, and before Python 3.13 one for each of the two maps
 DEFAULT_LIMIT: Final = 1024
+NO_LIMIT: Final = 1 << 60
 
 
 class Openable(Protocol):

@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -506,6 +507,40 @@ def test_open_files_are_bounded(env: FaultEnv) -> None:
             assert sum(segment.is_open for each in logs for segment in each.segments) <= 2
     assert [len(read_values(log)) for log in logs] == [3] * 5
     assert env.maps <= 4
+
+
+def test_logs_that_are_loaded_side_by_side_share_no_open_files(env: FaultEnv) -> None:
+    """One that is loaded in a thread would close what another thread works with, which ends the process."""
+    manager = new_manager(env)
+    fill(manager.get_or_create_log("t", 0, TOPIC_ID), 12)
+    env.kill()
+    shared: list[int] = []
+    manager = LogManager(env, ["/a"], lambda _topic: small_config())
+    env.inject(lambda _number, _kind, _path: shared.append(len(manager.open_segments)))
+    manager.lock_dirs()
+    manager.load_logs()
+    env.inject(None)
+    assert set(shared) == {0}
+    log = manager.get_log("t", 0)
+    assert log is not None
+    read_values(log)
+    assert len(manager.open_segments) == 3, "from then on they count together"
+
+
+def test_logs_that_are_closed_side_by_side_close_nothing_of_each_other(env: FaultEnv) -> None:
+    manager = new_manager(env, max_open_segments=1)
+    first, second = (manager.get_or_create_log(topic, 0, TOPIC_ID) for topic in ("t", "u"))
+    fill(first, 2)
+    fill(second, 2)
+
+    def run_all(work: Sequence[Callable[[], None]]) -> None:
+        assert second.segments[0].is_open
+        work[0]()
+        assert second.segments[0].is_open, "its own thread may be at it"
+        work[1]()
+
+    manager.shutdown(run_all=run_all)
+    assert env.exists("/a/.kafka_cleanshutdown")
 
 
 def test_truncation_is_on_disk_before_the_next_append(env: FaultEnv) -> None:
