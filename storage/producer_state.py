@@ -450,7 +450,7 @@ class ProducerStateManager:
         entry.coordinator_epoch = saved.coordinator_epoch
         entry.last_timestamp = saved.timestamp
         entry.current_txn_first_offset = saved.current_txn_first_offset
-        if saved.last_sequence != NO_SEQUENCE:
+        if saved.last_offset >= 0:  # with or without a sequence: a coordinator's have none
             entry.batches.append(
                 BatchMetadata(saved.last_sequence, saved.last_offset, saved.offset_delta, saved.timestamp)
             )

@@ -177,6 +177,17 @@ def test_a_snapshot_is_taken_once_for_each_point(log: Producers) -> None:
     assert log.manager.take_snapshot(sync=True) is None
 
 
+def test_batches_without_sequences_come_back_from_a_snapshot(log: Producers) -> None:
+    """A coordinator writes such for offsets that a transaction commits."""
+    log.append(-1, 2, transactional=True, origin=AppendOrigin.COORDINATOR)
+    log.end_txn(commit=True)
+    log.manager.take_snapshot(sync=True)
+    again = log.fresh()
+    again.truncate_and_reload(0, log.end, T0)
+    assert again.last_records() == log.manager.last_records() == {PID: (0, 1)}
+    assert list(again._as_snapshot()) == list(log.manager._as_snapshot())
+
+
 def test_snapshots_have_producers_in_the_order_of_javas_hash_map(log: Producers) -> None:
     """Both lists are what Java's HashMap says of these ids; with the thirteenth its table doubles."""
     for pid in (15, 16, 17, 1001, 1 << 32 | 7):
