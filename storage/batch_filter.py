@@ -16,7 +16,7 @@ other control batches       | stay                               | -
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from protocol.records.batch import NO_TIMESTAMP, RecordBatch, TimestampType, build_batch
 from protocol.records.cleaning import RecordFilter
@@ -27,6 +27,9 @@ from storage.offset_map import OffsetMap
 
 if TYPE_CHECKING:
     from protocol.records.record import Record
+
+
+MAX_TIMESTAMP: Final = (1 << 63) - 1
 
 
 class BatchFilter:
@@ -43,7 +46,7 @@ class BatchFilter:
         self.records = RecordFilter(
             offset_map.table,
             now_ms=plan.now_ms,
-            horizon_ms=plan.now_ms + plan.delete_retention_ms,
+            horizon_ms=_delete_horizon_ms(plan),
             upper_bound_offset=plan.first_uncleanable_offset,
             last_data_offsets={
                 producer_id: offset
@@ -137,7 +140,9 @@ class BatchFilter:
             compression=entry.compression_type,
             timestamp_type=TimestampType.LOG_APPEND_TIME if appended else TimestampType.CREATE_TIME,
             log_append_time=entry.max_timestamp if appended else NO_TIMESTAMP,
-            delete_horizon_ms=self.records.horizon_ms if has_tombstone else None,
+            delete_horizon_ms=self.records.horizon_ms
+            if has_tombstone and self.records.horizon_ms >= 0
+            else None,
         )
         max_timestamp = entry.max_timestamp if appended else max(record.timestamp for record in kept)
         self.records.append_batch(batch, kept[-1].offset, max_timestamp)
@@ -152,6 +157,12 @@ class BatchFilter:
                 record.key
             ) <= record.offset:
                 yield record
+
+
+def _delete_horizon_ms(plan: CleaningPlan) -> int:
+    """Until when what this cleaning meets first stays, ms; -1 (for ever) where no timestamp can say it, as in Kafka."""
+    horizon_ms = plan.now_ms + plan.delete_retention_ms
+    return horizon_ms if horizon_ms <= MAX_TIMESTAMP else -1
 
 
 def _bytes_of(batch: RecordBatch | LegacyEntry) -> memoryview:

@@ -128,9 +128,9 @@ class RecordFilter:
 
     A record stays that is newer than the table knows of, or whose key has no later one; a record without a value only
     until the delete horizon of its batch. `horizon_ms` is the one that batches get which have none yet: the time of
-    the cleaning, `now_ms`, and delete.retention.ms (KIP-534). `last_data_offsets` has for each producer the offset of
-    its last data: the batch that ends there stays when all its records go, empty, and so does the one that ends
-    before `upper_bound_offset`.
+    the cleaning, `now_ms`, and delete.retention.ms (KIP-534); below 0 they get none. `last_data_offsets` has for each
+    producer the offset of its last data: the batch that ends there stays when all its records go, empty, and so does
+    the one that ends before `upper_bound_offset`.
 
     What was written is `taken()`; `appended` are (last offset, size, max timestamp) of its batches. The counters
     `messages_read`, `messages_kept` and `invalid_messages` go on over all calls. `has_tombstone`: whether one of the
@@ -347,6 +347,7 @@ class RecordFilter:
         That is the delete horizon where there is one, otherwise the time of the first record that is left. As Kafka's
         MemoryRecordsBuilder does it: base offset, last offset and what is known of the producer stay.
         """
+        sets_horizon = sets_horizon and self.horizon_ms >= 0
         fields = list(HEADER.unpack_from(batch))
         attributes = fields[5]
         old_base, max_timestamp = fields[7], fields[8]

@@ -159,6 +159,26 @@ def test_a_tombstone_gets_a_delete_horizon_and_goes_after_it() -> None:
     assert log.contents == {2: (b"b", b"2")}
 
 
+def test_a_delete_retention_beyond_all_times_keeps_tombstones_and_markers_for_ever() -> None:
+    """delete.retention.ms=9223372036854775807, a horizon that no int64 holds: none is set, as by Kafka."""
+    for_ever = (1 << 63) - 1
+    log = Compacted()
+    log.put(b"a", b"1")
+    log.put(b"a", None)
+    log.put(b"b", b"2", producer=(7, 0, 0), transactional=True)
+    log.end(7, commit=True)
+    log.put(b"b", b"3")
+    log.roll()
+    for now_ms in (T0 + 1_000_000, T0 + 2_000_000, T0 + 900_000_000):
+        log.clean(now_ms=now_ms, delete_retention_ms=for_ever)
+        assert log.contents == {1: (b"a", None), 4: (b"b", b"3")}
+        assert any(batch.is_control and batch.record_count for batch in log.batches)
+        assert {batch.delete_horizon_ms for batch in log.batches} == {None}
+    log.clean()
+    log.clean(now_ms=HORIZON)
+    assert log.contents == {4: (b"b", b"3")}, "it goes once the setting is another"
+
+
 def test_times_survive_the_delete_horizon() -> None:
     log = Compacted()
     log.put(b"a", None, timestamp=T0 + 77)
@@ -286,6 +306,20 @@ def test_message_sets_become_batches(magic: int, codec: CompressionType) -> None
     assert {batch.magic for batch in log.batches} == {2}
     assert log.batches[-1].delete_horizon_ms == HORIZON
     assert {batch.compression_type for batch in log.batches} == {codec}
+
+
+def test_message_sets_have_no_horizon_either_where_no_time_is_late_enough() -> None:
+    log = Compacted()
+    log.put(b"z", b"9")
+    log.roll()
+    data = message_set([(b"b", None, 7)], magic=1, base_offset=0)
+    log.env.write_file(segment_path(DIRECTORY, 0, ".log"), data)
+    log.log.close()
+    plan = plan_for(log.env, log.log, delete_retention_ms=(1 << 63) - 1)
+    segment = plan.segments[0]._replace(size=len(data), last_modified_ms=T0)
+    swap_in(log.env, DIRECTORY, clean(log.env, plan._replace(segments=(segment,))))
+    assert log.contents == {0: (b"b", None)}
+    assert log.batches[0].delete_horizon_ms is None
 
 
 def test_the_horizon_of_older_formats_follows_the_last_clean_segment() -> None:
