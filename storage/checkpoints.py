@@ -142,9 +142,9 @@ class LeaderEpochCheckpointFile:
         self._env = env
         self.path = path
 
-    def in_directory(self, directory: str) -> "LeaderEpochCheckpointFile":
-        """The same file where the directory is now."""
-        return LeaderEpochCheckpointFile(self._env, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+    def move_to(self, directory: str) -> None:
+        """The file is in this directory now."""
+        self.path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
 
     def is_missing(self) -> bool:
         """Whether nothing was ever written: no file, or an empty one as Kafka makes it for a new log."""

@@ -68,8 +68,10 @@ class LeaderEpochFileCache:
         self.is_dirty = False
 
     def update_directory(self, directory: str) -> None:
-        """The partition's directory has another name now."""
-        self._checkpoint = self._checkpoint.in_directory(directory)
+        """The partition's directory has another name now: also for a flush that is under way, or it would write into
+        the directory that a log of the same name gets next.
+        """
+        self._checkpoint.move_to(directory)
 
     def epoch_for_offset(self, offset: int) -> int:
         """The epoch that wrote `offset`; -1 when unknown."""

@@ -267,6 +267,19 @@ def test_deleting_renames_now_and_removes_later(env: FaultEnv) -> None:
     assert env.exists("/a/t-0")
 
 
+def test_a_flush_of_a_deleted_log_leaves_the_next_one_of_its_name_alone(env: FaultEnv) -> None:
+    """The fsync goes on in its thread while the topic is deleted and made anew."""
+    manager = new_manager(env)
+    old = manager.get_or_create_log("t", 0, TOPIC_ID)
+    fill(old, 3, epoch=7)
+    job = old.prepare_flush()
+    manager.delete_log("t", 0)
+    fill(manager.get_or_create_log("t", 0, bytes(15) + b"\1"), 1)
+    job.run()
+    old.complete_flush(job)
+    assert "leader-epoch-checkpoint" not in env.listdir("/a/t-0")
+
+
 def test_long_names_are_cut_for_the_directory_that_is_deleted(env: FaultEnv) -> None:
     manager = new_manager(env)
     manager.get_or_create_log("x" * 249, 0, TOPIC_ID)
