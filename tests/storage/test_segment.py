@@ -380,6 +380,18 @@ def test_an_index_cannot_be_built_over_damage(env: FaultEnv) -> None:
         make_segment(env, size=250).rebuild_indexes()
 
 
+def test_an_append_that_would_need_such_an_index_fails(env: FaultEnv) -> None:
+    segment = filled(env)
+    segment.close()
+    env.write_file(segment.path, env.read_file(segment.path)[:50] + bytes(200))
+    env.remove("/d/00000000000000000100.index")
+    again = make_segment(env, size=250)
+    put(again, BASE + 100, bytes(300))
+    with pytest.raises(KafkaStorageError, match="damaged"):
+        put(again, BASE + 101)
+    assert env.size(again.path) > again.size, "nobody is shown what was written"
+
+
 def test_bytes_after_the_last_batch_are_noticed(env: FaultEnv) -> None:
     segment = reopened(env, filled(env))
     segment.size -= 1
