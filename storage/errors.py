@@ -136,7 +136,8 @@ class DiskFullError(KafkaStorageError):
 
 
 class OutOfResourcesError(KafkaStorageError):
-    """The process has no descriptors or no memory left: the disk is not to blame, and nothing was written."""
+    """The process has no descriptors or no memory left (or a reader no room): the disk is not to blame, and nothing was
+    written."""
 
     def __init__(self, message: str, *, cause: OSError | None = None) -> None:
         super().__init__(message, undone=True, cause=cause)
@@ -160,6 +161,15 @@ def storage_error(what: str, error: OSError, *, undone: bool) -> KafkaStorageErr
     if undone and error.errno in _NO_RESOURCES:
         return OutOfResourcesError(message, cause=error)
     return KafkaStorageError(message, undone=undone, cause=error)
+
+
+def read_error(what: str, error: OSError) -> KafkaStorageError:
+    """The same for a read, which changes nothing: only a fault of the disk is one. Readers know no DiskFullError, which
+    an index that has to be built anew may run into."""
+    message = f"{what}: {error}"
+    if is_fault_of_disk(error):
+        return KafkaStorageError(message, undone=True, cause=error)
+    return OutOfResourcesError(message, cause=error)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from storage.errors import (
     OutOfResourcesError,
     RecordBatchTooLargeError,
     UnexpectedAppendOffsetError,
+    read_error,
     storage_error,
     suppress_no_space,
 )
@@ -286,7 +287,7 @@ class UnifiedLog(LogState):
             if isolation is _TXN_COMMITTED:
                 info.aborted_transactions = self._local.collect_aborted_transactions(info)
         except OSError as error:
-            raise KafkaStorageError(f"{self.name}: {error}", undone=True, cause=error) from error
+            raise read_error(self.name, error) from error
         info.high_watermark = self.high_watermark
         info.last_stable_offset = self.last_stable_offset
         info.log_start_offset = self.log_start_offset
@@ -302,14 +303,14 @@ class UnifiedLog(LogState):
         try:
             return self._local.fetch_offset_by_timestamp(timestamp_ms, self.log_start_offset)
         except OSError as error:
-            raise KafkaStorageError(f"{self.name}: {error}", undone=True, cause=error) from error
+            raise read_error(self.name, error) from error
 
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
         """The first record that has the youngest timestamp; None in an empty log. Raises as the search by time does."""
         try:
             return self._local.offset_of_max_timestamp()
         except OSError as error:
-            raise KafkaStorageError(f"{self.name}: {error}", undone=True, cause=error) from error
+            raise read_error(self.name, error) from error
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset | None:
         """Where the epoch, or the largest one below it, ends (OffsetForLeaderEpoch); None when that is not known."""

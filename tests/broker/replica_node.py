@@ -38,7 +38,8 @@ R = TypeVar("R")
 
 
 class BreakableEnv(ManualEnv):
-    """A disk whose syncs, writes, renames or new directories fail when the test says so."""
+    """A disk whose files cannot be opened, or whose syncs, writes, renames or new directories fail, when the test
+    says so."""
 
     __slots__ = ("broken", "errno", "space", "synced")
 
@@ -57,6 +58,7 @@ class BreakableEnv(ManualEnv):
         return self.space
 
     def open(self, path: str, *, create: bool = False, write: bool = True) -> RealFile:
+        self.check("open")
         real = super().open(path, create=create, write=write)
         file = BreakableFile(self, real.fd, path)
         real.fd = -1

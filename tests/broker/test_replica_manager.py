@@ -242,6 +242,32 @@ def test_a_full_disk_takes_nothing_offline(node: Node, code: int, caplog: pytest
     assert node.log() == (1, 1)
 
 
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC])
+def test_a_read_for_which_the_process_has_no_means_takes_nothing_offline(node: Node, code: int) -> None:
+    """A segment that is not open has to be opened, by a broker that has as many connections as it may have files."""
+    node.create()
+    node.append(("t", 0, batch("a")))
+    node.manager.partition("t", 0).log.release()
+    node.env.errno = code
+    node.env.broken.add("open")
+    (data,) = result(node.fetch(wanted()))
+    assert data.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert node.failed_dirs == []
+    node.env.broken.clear()
+    (data,) = result(node.fetch(wanted()))
+    assert (data.error_code, size_of(data) > 0) == (ErrorCode.NONE, True)
+
+
+def test_a_disk_that_cannot_be_read_goes_offline(node: Node, tmp_path: Path) -> None:
+    node.create()
+    node.append(("t", 0, batch("a")))
+    node.manager.partition("t", 0).log.release()
+    node.env.broken.add("open")
+    (data,) = result(node.fetch(wanted()))
+    assert data.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert node.failed_dirs == [str(tmp_path)]
+
+
 def test_producers_are_kept_out_below_the_limit_and_let_in_above(tmp_path: Path) -> None:
     node = Node(tmp_path, min_free_bytes=10_000)
     node.env.space = (100_000, 9_999)
