@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from broker.error_map import MAPPED_ERRORS
 from broker.fetch_partition import FetchPartition
 from broker.partition_io import FetchParams
 from broker.purgatory import DelayedOperation
@@ -14,6 +15,7 @@ from storage.unified_log import UnifiedLog
 _HIGH_WATERMARK: Final = FetchIsolation.HIGH_WATERMARK
 _TXN_COMMITTED: Final = FetchIsolation.TXN_COMMITTED
 _LOG_END: Final = FetchIsolation.LOG_END
+_UNREADABLE: Final[tuple[type[Exception], ...]] = (OSError, *MAPPED_ERRORS)
 
 
 class DelayedFetch(DelayedOperation):
@@ -25,6 +27,8 @@ class DelayedFetch(DelayedOperation):
        records and is past the last stable offset alone waits for it; Kafka has him ask without a pause.
     D. A segment was rolled since: there is news, and bytes between segments are not worth counting.
     E. The accumulated bytes reach min_bytes.
+    F. Where they end cannot be looked up: the answer says what is wrong. That is the reader's trouble, not that of
+       whoever happened to append.
 
     `partitions` are those that were read, each with its `source` and where its read began (`start`). Of a session they
     are the ones that do not rest, so what is woken while this waits appears among them.
@@ -39,6 +43,14 @@ class DelayedFetch(DelayedOperation):
         self._respond = respond
 
     def try_complete(self) -> bool:
+        try:
+            is_over = self._is_over()
+        except _UNREADABLE:
+            is_over = True  # case F
+        return is_over and self.force_complete()
+
+    def _is_over(self) -> bool:
+        """Raises OSError and MAPPED_ERRORS."""
         isolation = self._params.isolation
         available = 0
         for request in self._partitions:
@@ -46,9 +58,9 @@ class DelayedFetch(DelayedOperation):
             if partition is None or start is None:
                 continue  # nobody knows it
             if partition.offline or partition.leader_id != partition.local_node_id:
-                return self.force_complete()  # case A
+                return True  # case A
             if request.current_leader_epoch not in (-1, partition.leader_epoch):
-                return self.force_complete()  # case B
+                return True  # case B
             log = partition.log
             offset = request.fetch_offset
             end = readable_end(log, isolation)
@@ -57,13 +69,13 @@ class DelayedFetch(DelayedOperation):
             if end < offset:
                 if offset <= log.high_watermark:
                     continue
-                return self.force_complete()  # case C
+                return True  # case C
             reached = _end_metadata(log, isolation, end)
             if not reached.on_same_segment(start):
-                return self.force_complete()  # case D
+                return True  # case D
             available += min(reached.position - start.position, request.max_bytes)
             if available >= self._params.min_bytes:
-                return self.force_complete()  # case E
+                return True  # case E
         return False
 
     def on_expiration(self) -> None:

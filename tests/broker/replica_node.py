@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from broker.fetch_context import FetchContext
 from broker.fetch_partition import FetchPartition
+from broker.handlers.fetch import READ_COMMITTED
 from broker.metadata.image import MetadataImage
 from broker.metadata.topics import PartitionImage
 from broker.partition import ACKS_ALL
@@ -214,8 +215,11 @@ class Node:
         min_bytes: int = 1,
         max_bytes: int = 1_000_000,
         replica_id: int = -1,
+        isolation_level: int = 0,
     ) -> Pending[list[FetchResponse.PartitionData]]:
         isolation = FetchIsolation.LOG_END if replica_id >= 0 else FetchIsolation.HIGH_WATERMARK
+        if isolation_level == READ_COMMITTED:
+            isolation = FetchIsolation.TXN_COMMITTED
         params = FetchParams(
             replica_id=replica_id,
             max_wait_ms=max_wait_ms,

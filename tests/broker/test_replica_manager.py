@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker.fetch_partition import FetchPartition, size_of
+from broker.handlers.fetch import READ_COMMITTED
 from broker.partition import ACKS_ALL
 from broker.partition_io import AppendError, append_error_of
 from broker.request import Pending
@@ -17,9 +18,12 @@ from config.log_config import LogConfig
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.fetch import FetchResponse
 from protocol.messages.topic_records import PartitionChangeRecord, RemoveTopicRecord
+from protocol.records.builder import build_batch
+from protocol.records.control import end_transaction_marker
 from protocol.records.errors import InvalidRecordError
-from storage.offsets import FileRecords, LogAppendInfo
-from tests.broker.logs import batch, partition_image
+from protocol.wire import ZERO_UUID
+from storage.offsets import AppendOrigin, FileRecords, LogAppendInfo
+from tests.broker.logs import START_MS, batch, partition_image
 from tests.broker.replica_node import (
     BOTH,
     ELSEWHERE,
@@ -266,6 +270,44 @@ def test_a_disk_that_cannot_be_read_goes_offline(node: Node, tmp_path: Path) -> 
     (data,) = result(node.fetch(wanted()))
     assert data.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert node.failed_dirs == [str(tmp_path)]
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO])
+def test_a_reader_who_waits_for_what_cannot_be_looked_up_is_told_and_not_whoever_appends(
+    node: Node, code: int
+) -> None:
+    """Where the next open transaction begins has to be looked up in a segment that is not open any more."""
+    node.create()
+    transactions = [
+        build_batch(
+            [(None, b"a", START_MS, ())],
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        for producer_id in (5, 6)
+    ]
+    for records in transactions:
+        assert errors(node.append(("t", 0, records))) == [ErrorCode.NONE]
+    log = node.manager.partition("t", 0).log
+    log.roll()
+    node.append(("t", 0, batch("b")))
+    answer = node.fetch(wanted(), isolation_level=READ_COMMITTED)
+    assert not answer.done
+    log.segments[0].release()
+    node.env.errno = code
+    node.env.broken.add("open")
+    marker = end_transaction_marker(
+        commit=True, coordinator_epoch=0, producer_id=5, producer_epoch=0, timestamp=START_MS
+    )
+    written = node.manager.append_records(
+        [("t", 0, ZERO_UUID, marker, None)], ACKS_ALL, 500, origin=AppendOrigin.COORDINATOR
+    )
+    assert errors(pending(written)) == [ErrorCode.NONE]
+    (data,) = result(answer)
+    assert data.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert bool(node.failed_dirs) is (code == errno.EIO)
 
 
 def test_producers_are_kept_out_below_the_limit_and_let_in_above(tmp_path: Path) -> None:
