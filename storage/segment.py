@@ -44,6 +44,9 @@ class LogSegment(SegmentFiles):
         self.was_used = self._indexes_are_unsynced = True
         try:
             file = self._file or self.file
+        except OSError as error:  # there is nothing to cut back
+            raise storage_error(self.path, error, undone=True) from error
+        try:
             written = file.pwritev(buffers, position)
             if written != size:
                 write_rest(file, buffers, position, size, written)
@@ -79,9 +82,11 @@ class LogSegment(SegmentFiles):
         return True
 
     def _forget_index_entries_beyond(self, position: int) -> None:
-        index = self.offset_index
-        while index.entries and index.entry(index.entries - 1)[1] >= position:
-            self.time_index.truncate_to(index.last_offset)
+        """Of an index that could not even be opened there are none."""
+        index, times = self._offset_index, self._time_index
+        while index is not None and index.entries and index.entry(index.entries - 1)[1] >= position:
+            if times is not None:
+                times.truncate_to(index.last_offset)
             index.truncate_to_entries(index.entries - 1)
         self._max_timestamp = None
         self._bytes_since_last_index_entry = 0
@@ -95,7 +100,10 @@ class LogSegment(SegmentFiles):
         segment_bytes: int,
         segment_ms: int,
     ) -> bool:
-        """Whether an append of `size` bytes up to `last_offset` belongs into a new segment (Kafka's RollParams)."""
+        """Whether an append of `size` bytes up to `last_offset` belongs into a new segment (Kafka's RollParams).
+
+        Raises OSError where the segment's first batch has to be looked at.
+        """
         if self.size > segment_bytes - size:
             return True
         if self.size:

@@ -175,14 +175,18 @@ class UnifiedLog(LogState):
     def _append(self, valid: ValidatedRecords, now_ms: int) -> LogAppendInfo:
         local, first_offset, last_offset = self._local, valid.first_offset, valid.next_offset - 1
         try:
-            if local.segments.active.should_roll(
-                now_ms,
-                valid.size,
-                last_offset,
-                valid.max_timestamp,
-                self._segment_bytes,
-                self._max_segment_ms,
-            ):
+            try:
+                should_roll = local.segments.active.should_roll(
+                    now_ms,
+                    valid.size,
+                    last_offset,
+                    valid.max_timestamp,
+                    self._segment_bytes,
+                    self._max_segment_ms,
+                )
+            except OSError as error:
+                raise storage_error(self.name, error, undone=True) from error
+            if should_roll:
                 self._roll(first_offset)
             try:
                 local.append(last_offset, valid.buffers, valid.size, valid.appended)

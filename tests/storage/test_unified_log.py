@@ -1,5 +1,7 @@
 """UnifiedLog: appends, reads by isolation, offsets in order, truncation, retention, flush in three steps."""
 
+import errno
+
 import pytest
 
 from protocol.records.batch import CorruptRecordError, InvalidRecordError, RecordBatch
@@ -12,6 +14,7 @@ from storage.errors import (
     OffsetOutOfRangeError,
     OffsetsOutOfOrderError,
     OutOfOrderSequenceError,
+    OutOfResourcesError,
     RecordBatchTooLargeError,
     UnexpectedAppendOffsetError,
 )
@@ -642,6 +645,41 @@ def test_an_append_that_could_not_be_undone_takes_it_offline(env: FaultEnv, log:
     log = new_log(env)
     assert log.truncated_bytes > 0
     assert append(log, b"kept") == 2
+
+
+@pytest.mark.parametrize(("restarted", "first"), [(False, 0), (True, 0), (True, 1)])
+def test_an_append_without_descriptors_leaves_the_log_in_service(
+    env: FaultEnv, log: UnifiedLog, *, restarted: bool, first: int
+) -> None:
+    """After a start, and where many segments share what may be open, the first append opens the segment."""
+    config = small_config(index_interval_bytes=1)
+    log.update_config(config)
+    fill(log, 2)
+    log.flush()
+    if restarted:
+        log.close()
+        log = new_log(env, config, is_clean=True, recovery_point=2)
+    else:
+        log.release()
+    left = first
+
+    def no_descriptor(_number: int, kind: str, _path: str) -> Fault | None:
+        nonlocal left
+        if kind not in ("open", "map"):
+            return None
+        left -= 1
+        return Fault(errno.EMFILE) if left < 0 else None
+
+    env.inject(no_descriptor)
+    with pytest.raises(OutOfResourcesError):
+        append(log, b"lost")
+    env.inject(None)
+    assert not log.is_failed
+    assert append(log, b"kept") == 2
+    env.kill()
+    log = new_log(env, config)
+    assert log.truncated_bytes == 0
+    assert read_values(log)[2] == b"kept"
 
 
 def test_a_roll_that_fails_can_be_tried_again(env: FaultEnv, log: UnifiedLog) -> None:
