@@ -28,6 +28,7 @@ from storage.errors import (
     OutOfResourcesError,
     RecordBatchTooLargeError,
     UnexpectedAppendOffsetError,
+    is_fault_of_disk,
     read_error,
     storage_error,
     suppress_no_space,
@@ -445,19 +446,21 @@ class UnifiedLog(LogState):
 
         Their files are renamed at once and removed after file.delete.delay.ms. Raises KafkaStorageError.
         """
-        now_ms = self._env.now_ms()
-        try:
-            doomed = deletable_segments(
-                self._local, self.config, self.log_start_offset, self.high_watermark, now_ms
-            )
-            self._warned_of_segment = warn_of_the_future(
-                self._local, self.config, len(doomed), now_ms, self._warned_of_segment
-            )
-        except OSError as error:
-            raise storage_error(f"{self.name}: retention", error, undone=True) from error
-        if not doomed:
-            return 0
         with self._failing("retention"):
+            now_ms = self._env.now_ms()
+            try:
+                doomed = deletable_segments(
+                    self._local, self.config, self.log_start_offset, self.high_watermark, now_ms
+                )
+                self._warned_of_segment = warn_of_the_future(
+                    self._local, self.config, len(doomed), now_ms, self._warned_of_segment
+                )
+            except OSError as error:
+                if is_fault_of_disk(error):
+                    raise
+                raise read_error(self.name, error) from error  # it was only a look, and nothing is in doubt
+            if not doomed:
+                return 0
             if len(doomed) == len(self._local.segments) and not self._roll_for_retention():
                 doomed.pop()
             start = self._local.segments[len(doomed)].base_offset

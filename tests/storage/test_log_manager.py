@@ -469,6 +469,35 @@ def test_retention_without_descriptors_waits_for_the_next_round(env: FaultEnv) -
     assert manager.cleanup_logs() == 3
 
 
+@pytest.mark.parametrize("first", range(4))
+def test_retention_without_descriptors_comes_again(
+    env: FaultEnv, first: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a start it has to open segments, and for an active one that is due it makes a new one."""
+    config = small_config(retention_ms=1000)
+    manager = new_manager(env, config=config)
+    fill(manager.get_or_create_log("t", 0, TOPIC_ID), 12)
+    manager.shutdown()
+    manager = new_manager(env, config=config)
+    log = manager.get_or_create_log("t", 0, TOPIC_ID)
+    env.time_ms += 3_600_000
+    left = first
+
+    def no_descriptor(_number: int, kind: str, _path: str) -> Fault | None:
+        nonlocal left
+        left -= kind in {"open", "map"}
+        return Fault(errno.EMFILE) if left < 0 and kind in {"open", "map"} else None
+
+    env.inject(no_descriptor)
+    assert manager.cleanup_logs() == 0
+    env.inject(None)
+    assert not log.is_failed
+    assert not manager.offline_dirs
+    assert "t-0" in caplog.text
+    assert manager.cleanup_logs() > 0
+    assert log.size == 0
+
+
 def test_logs_that_are_due_for_a_flush(env: FaultEnv) -> None:
     manager = new_manager(env, config=small_config(flush_ms=1000))
     logs = [manager.get_or_create_log(topic, 0, TOPIC_ID) for topic in ("t", "u")]
