@@ -46,6 +46,9 @@ MAX_TOMBSTONE_BYTES: Final = 16_384
 
 TOMBSTONE_OVERHEAD_BYTES: Final = 24
 
+EXPIRATION_RETRY_MS: Final = 500
+"""How long tombstones wait that were refused."""
+
 DECISION_RETRY_MS: Final = 500
 """How long it is left alone, when the record that decides how a transaction ends was not committed in time."""
 
@@ -62,6 +65,7 @@ class TransactionCoordinatorShard:
         self.transactions: dict[str, TransactionMetadata] = {}
         self.markers = PendingMarkers(context, writer, self._markers_written)
         self._ongoing: set[str] = set()
+        self._tombstone_bytes = MAX_TOMBSTONE_BYTES
         self._is_unloaded = False
 
     @property
@@ -299,14 +303,27 @@ class TransactionCoordinatorShard:
         self.context.timer.schedule(_EXPIRATION, interval_ms, self._forget_expired)
 
     def _forget_expired(self) -> CoordinatorResult[None]:
+        """A batch of them; the next comes when this one is committed."""
         expired, is_all = self._expired()
-        if is_all:
-            self._look_for_expired_later()
-        else:
-            self.context.timer.schedule(_EXPIRATION, 0, self._forget_expired)
         if expired:
             logger.info("%d transactional ids have expired: %s", len(expired), ", ".join(expired[:10]))
-        return CoordinatorResult(None, [forgotten(transactional_id) for transactional_id in expired])
+        return CoordinatorResult(
+            None,
+            [forgotten(transactional_id) for transactional_id in expired],
+            on_committed=lambda error: self._expired_forgotten(len(expired), is_all=is_all, error=error),
+        )
+
+    def _expired_forgotten(self, count: int, *, is_all: bool, error: ApiError | None) -> None:
+        """Goes on. Batches that are refused may be larger than the topic takes (max.message.bytes): then smaller ones
+        are tried, down to a single id."""
+        if error is not None and count > 1:
+            self._tombstone_bytes //= 2
+            self.context.timer.schedule(_EXPIRATION, EXPIRATION_RETRY_MS, self._forget_expired)
+        elif error is None and not is_all:
+            self.context.timer.schedule(_EXPIRATION, 0, self._forget_expired)
+        else:
+            self._tombstone_bytes = MAX_TOMBSTONE_BYTES
+            self._look_for_expired_later()
 
     def _expired(self) -> tuple[list[str], bool]:
         """Ids to forget, as many as fit into one batch, and whether that is all of them."""
@@ -317,7 +334,7 @@ class TransactionCoordinatorShard:
         for transactional_id, metadata in self.transactions.items():
             if metadata.has_expired(now_ms, expiration_ms):
                 size += len(transactional_id) * 3 + TOMBSTONE_OVERHEAD_BYTES
-                if expired and size > MAX_TOMBSTONE_BYTES:
+                if expired and size > self._tombstone_bytes:
                     return expired, False
                 expired.append(transactional_id)
         return expired, True

@@ -25,7 +25,7 @@ from broker.coordinator.timers import RETRY_BACKOFF_MS, ShardTimers
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.request import Pending
 from config.broker_config import BrokerConfig
-from protocol.errors import ApiError
+from protocol.errors import ApiError, ErrorCode
 from protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from protocol.schema import Message
 from tests.broker.fakes import ManualTimer
@@ -56,7 +56,8 @@ class Logged:
 class ShardBench(Generic[S]):
     """A shard of partition 0 in epoch 0, active from the beginning. `settings` are broker keys.
 
-    `log` has everything that was written, `fails` is the error with which records are refused from now on.
+    `log` has everything that was written, `fails` is the error with which records are refused from now on, and more
+    than `max_records` at a time are too large.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class ShardBench(Generic[S]):
         self.clock = ManualTimer(now_ms / 1000)
         self.timers = ShardTimers(self.clock, self._due)
         self.fails: ApiError | None = None
+        self.max_records: int | None = None
         self.log = list(log or ())
         self._uuids = count(1)
         self._new_shard = new_shard
@@ -169,6 +171,8 @@ class ShardBench(Generic[S]):
 
     def _write(self, result: CoordinatorResult[Any], producer_id: int, producer_epoch: int) -> None:
         failure = self.fails if result.records else None
+        if self.max_records is not None and len(result.records) > self.max_records:
+            failure = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
         if failure is None:
             for record in result.records:
                 self._append(Logged(record, producer_id, producer_epoch), replays=result.replays)

@@ -280,6 +280,29 @@ def test_many_are_forgotten_in_batches_of_some_size() -> None:
     assert 2 * MAX_TOMBSTONE_BYTES < 100 * 203 * 3
 
 
+@pytest.mark.parametrize("max_records", [1, 7])
+def test_batches_that_the_topic_does_not_take_are_made_smaller(max_records: int) -> None:
+    """max.message.bytes of the topic may be anything; the same batch again and again would leave time for nothing."""
+    bench = TransactionBench(settings={"transactional.id.expiration.ms": str(EXPIRATION_MS)})
+    for number in range(100):
+        bench.init(name=f"{number:03}" + "x" * 200)
+    bench.bench.max_records = max_records
+    bench.bench.advance(EXPIRATION_MS + EXPIRATION_LOOK_MS)
+    assert not bench.shard.transactions
+
+
+def test_ids_that_cannot_be_forgotten_now_wait_for_the_next_look() -> None:
+    bench = TransactionBench(settings={"transactional.id.expiration.ms": str(EXPIRATION_MS)})
+    for number in range(100):
+        bench.init(name=f"{number:03}" + "x" * 200)
+    bench.bench.max_records = 0
+    bench.bench.advance(EXPIRATION_MS + EXPIRATION_LOOK_MS)
+    assert len(bench.shard.transactions) == 100
+    bench.bench.max_records = None
+    bench.bench.advance(EXPIRATION_LOOK_MS)
+    assert not bench.shard.transactions
+
+
 # ---- loads
 
 
