@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from broker.coordinator.runtime import CoordinatorRuntime
 from broker.coordinator.shard import CoordinatorResult
@@ -35,6 +35,9 @@ from protocol.errors import ApiError, ErrorCode
 logger = logging.getLogger("barnabas.transactions")
 
 R = TypeVar("R")
+
+_NO_ID: Final = ProducerAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+"""No producer id is to be had now, which has nothing to do with which broker was asked; Kafka gives the same answer."""
 
 
 class TransactionCoordinator:
@@ -210,7 +213,7 @@ class TransactionCoordinator:
 
         def generated(new_id: int | None) -> None:
             if new_id is None:
-                answer.complete(ProducerAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+                answer.complete(_NO_ID)
             else:
                 attempt(new_id)
 
@@ -220,7 +223,7 @@ class TransactionCoordinator:
 
 def _idempotent(producer_id: int | None) -> ProducerAnswer:
     if producer_id is None:
-        return ProducerAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return _NO_ID
     return ProducerAnswer(ErrorCode.NONE, producer_id, 0)
 
 

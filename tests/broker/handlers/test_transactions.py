@@ -67,10 +67,11 @@ def test_a_disk_that_refuses_means_try_again(tmp_path: Path) -> None:
     broker = InProcessBroker(tmp_path, runner=runner)
     client = broker.client(version=5) >> IDEMPOTENT << WAITS
     runner.fail(OSError("no space left"))
+    # Not COORDINATOR_NOT_AVAILABLE: Java's producer would look for the coordinator of the id that it has not got.
     assert client << InitProducerIdResponse(
-        error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, producer_id=-1, producer_epoch=-1
+        error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, producer_id=-1, producer_epoch=-1
     )
-    assert broker.requests.apis["INIT_PRODUCER_ID"].errors == {"COORDINATOR_NOT_AVAILABLE": 1}
+    assert broker.requests.apis["INIT_PRODUCER_ID"].errors == {"COORDINATOR_LOAD_IN_PROGRESS": 1}
     broker.kill()
 
 
