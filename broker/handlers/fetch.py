@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 READ_COMMITTED: Final = 1
 _LEADERS_SINCE: Final = 16
+_STORAGE_ERROR_SINCE: Final = 6
+"""Older readers do not know that error, and give up on what they do not know; after the other they try again."""
+
 _LEADER_ERRORS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """After these a client is told who leads, to save it a look at the metadata (KIP-951)."""
 
@@ -58,6 +61,8 @@ def fetch(
         is_led_elsewhere = False
         for partition, data in zip(session.partitions, answers, strict=True):
             if data.error_code:
+                if version < _STORAGE_ERROR_SINCE and data.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+                    data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 _tell_error(broker, context, partition, data)
                 is_led_elsewhere |= data.error_code in _LEADER_ERRORS
                 if not is_follower and data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:

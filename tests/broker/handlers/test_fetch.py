@@ -196,6 +196,25 @@ def test_before_version_16_an_old_leader_only_says_no(broker: InProcessBroker, v
     )
 
 
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        (4, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (5, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (6, ErrorCode.KAFKA_STORAGE_ERROR),
+        (LATEST, ErrorCode.KAFKA_STORAGE_ERROR),
+    ],
+)
+def test_a_disk_that_failed_is_told_in_words_that_the_reader_knows(
+    broker: InProcessBroker, version: int, code: ErrorCode
+) -> None:
+    topic_id = filled(broker, ["a"])
+    broker.replica_manager.partition("t", 0).offline = True
+    request = fetch(fetch_topic(topic_id if version >= BY_ID else "t", [partition()]))
+    assert broker.client(version=version) >> request << answered(refused(code))
+    assert broker.requests.apis["FETCH"].errors == {code.name: 1}
+
+
 @pytest.mark.parametrize("version", [WITH_LEADERS, LATEST])
 def test_an_old_leader_says_who_leads_now(broker: InProcessBroker, version: int) -> None:
     topic_id = filled(broker)
