@@ -396,6 +396,16 @@ class ReplicaManager:
 
     # ---- reading
 
+    def read_failed(self, partition: Partition, error: Exception) -> None:
+        """A read raised it: a fault of the disk itself takes the log directory offline, as it does when something is
+        written."""
+        if (
+            isinstance(error, KafkaStorageError)
+            and isinstance(error.__cause__, OSError)
+            and not isinstance(error, NOBODYS_FAULT)
+        ):
+            self.log_dir_failed(log_dir_of(partition.log), str(error))
+
     def fetch(
         self,
         params: FetchParams,

@@ -229,14 +229,9 @@ class ReplicaReader:
         self._replicas.delete_records_purgatory.check_and_complete(partition.key)
 
     def _failed(self, request: FetchPartition, error: Exception) -> PartitionData:
-        """An error of the disk itself takes the log directory offline, as it does when something is written."""
-        if (
-            isinstance(error, KafkaStorageError)
-            and isinstance(error.__cause__, OSError)
-            and not isinstance(error, NOBODYS_FAULT)
-        ):
-            log = self._replicas.partition(request.topic, request.partition, request.topic_id).log
-            self._replicas.log_dir_failed(log_dir_of(log), str(error))
+        if isinstance(error, KafkaStorageError):
+            partition = self._replicas.partition(request.topic, request.partition, request.topic_id)
+            self._replicas.read_failed(partition, error)
         code = error_code_of(error)
         return PartitionData.make(
             partition_index=request.partition,

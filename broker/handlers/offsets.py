@@ -29,6 +29,7 @@ from protocol.special_timestamps import (
     MAX_TIMESTAMP,
     SINCE_VERSION,
 )
+from storage.errors import KafkaStorageError
 
 if TYPE_CHECKING:
     from broker.services import Broker
@@ -66,6 +67,9 @@ def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRe
         try:
             partition = broker.replica_manager.partition(name, wanted.partition_index)
             found = _list_offset(partition, request, wanted, context.api_version)
+        except KafkaStorageError as error:
+            broker.replica_manager.read_failed(partition, error)
+            return _offset_response(wanted, error_code_of(error), FoundOffset())
         except MAPPED_ERRORS as error:
             return _offset_response(wanted, error_code_of(error), FoundOffset())
         if context.api_version < _LEADER_EPOCHS_SINCE:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
 import pytest
 
 from broker.controller.embedded import Decision
@@ -14,6 +17,7 @@ from protocol.messages.topic_records import PartitionChangeRecord
 from protocol.records.builder import build_batch
 from tests.broker.broker_fixture import NODE_ID, InProcessBroker
 from tests.broker.logs import START_MS, batch
+from tests.broker.replica_node import BreakableEnv
 from tests.conformance.dialogues.words import list_offsets
 from tests.support.difference import Like
 
@@ -189,6 +193,27 @@ def test_only_the_leader_answers(broker: InProcessBroker) -> None:
 
 def test_nothing_asked_nothing_answered(broker: InProcessBroker) -> None:
     assert broker.client(version=LATEST) >> ListOffsetsRequest(replica_id=-1) << Like(topics=[])
+
+
+@pytest.mark.parametrize("timestamp", [FIRST, offsets.MAX_TIMESTAMP])
+@pytest.mark.parametrize(("error", "is_offline"), [(errno.EIO, True), (errno.EMFILE, False)])
+def test_a_search_that_the_disk_fails_takes_it_offline(
+    tmp_path: Path, timestamp: int, error: int, *, is_offline: bool
+) -> None:
+    env = BreakableEnv()
+    broker = InProcessBroker(tmp_path, env=env)
+    filled(broker)
+    broker.replica_manager.partition("t", 0).log.release()
+    env.errno = error
+    env.broken.add("open")
+    assert (
+        broker.client(version=LATEST)
+        >> list_offsets("t", 0, timestamp=timestamp)
+        << answered(refused(ErrorCode.KAFKA_STORAGE_ERROR))
+    )
+    assert broker.replica_manager.is_offline("t", 0) is is_offline
+    env.broken.clear()
+    broker.kill()
 
 
 # ---- OffsetForLeaderEpoch
