@@ -19,7 +19,7 @@ from config.catalogue import replication as replication_keys
 from config.catalogue.barnabas import BARNABAS_LOG_DIR_SPACE_CHECK_INTERVAL_MS
 from config.catalogue.transactions import PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS
 from storage.disk_space import DiskSpace
-from storage.errors import is_no_space
+from storage.errors import is_fault_of_disk
 from storage.log_dir import LogDir
 from storage.log_manager import LogManager
 
@@ -144,12 +144,12 @@ class Housekeeping:
         self._runner.submit(measure, done)
 
     def _in_background(self, what: str, work: Work, log_dir: LogDir | None = None) -> None:
-        """Has it done off the loop. An error takes the log directory offline, except that it is full."""
+        """Has it done off the loop. A fault of the disk takes the log directory offline."""
 
         def done(error: BaseException | None) -> None:
             if error is None:
                 return
-            if isinstance(error, OSError) and not is_no_space(error) and log_dir is not None:
+            if isinstance(error, OSError) and is_fault_of_disk(error) and log_dir is not None:
                 self._replica_manager.log_dir_failed(log_dir.path, f"{what}: {error}")
             else:
                 self._rate_limit.warning(logger, what, "%s failed: %s", what, error)

@@ -212,14 +212,17 @@ def test_a_deletion_that_fails_takes_its_directory_offline(tmp_path: Path) -> No
     house.broker.kill()
 
 
-def test_a_disk_that_is_full_is_said_and_tried_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_what_is_no_fault_of_the_disk_is_said_and_tried_again(
+    tmp_path: Path, code: int, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A disk that is full, or a process that has as many files and connections open as it may."""
     house = House(tmp_path, {"log.flush.offset.checkpoint.interval.ms": "1000"})
     house.housekeeping.start()
     house.advance(1000)
-    house.runner.fail(OSError(errno.ENOSPC, "no space left"))
-    assert caplog.messages == ["writing recovery points failed: [Errno 28] no space left"]
+    house.runner.fail(OSError(code, "not now"))
+    assert caplog.messages == [f"writing recovery points failed: [Errno {code}] not now"]
+    assert house.broker.failed_dirs == []
     house.advance(1000)
     house.runner.release()
     assert len(caplog.messages) == 1
