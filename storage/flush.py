@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from storage.checkpoints import LeaderEpochCheckpointFile
 from storage.env import Env, File, sync_path
-from storage.errors import is_no_space
+from storage.errors import is_fault_of_disk
 
 if TYPE_CHECKING:
     from storage.segment import LogSegment
@@ -55,7 +55,7 @@ class FlushJob:
         self.generation = generation
         self.sealed_segments = sealed_segments
         self.error: OSError | None = None
-        self.epochs_error: OSError | None = None  # the disk was full for them, and nothing else went wrong
+        self.epochs_error: OSError | None = None  # no room or no descriptor for them; all else went well
         self.is_done = False
 
     def include_epochs(self, checkpoint: LeaderEpochCheckpointFile, epochs: list[tuple[int, int]]) -> None:
@@ -96,6 +96,6 @@ class FlushJob:
         except FileNotFoundError:
             return  # deleted too
         except OSError as error:
-            if not is_no_space(error):
+            if is_fault_of_disk(error):
                 raise
             self.epochs_error = error

@@ -358,8 +358,8 @@ class UnifiedLog(LogState):
         """Moves the recovery point to where a job reached.
 
         Raises KafkaStorageError when it failed; the log is offline then: the kernel may have dropped what it could
-        not write, and a second fsync would not tell. Not so DiskFullError: the batches are safe, and for the leader
-        epochs, without which the recovery point does not move, there was no room.
+        not write, and a second fsync would not tell. Not so DiskFullError and OutOfResourcesError: the batches are
+        safe, and for the leader epochs, without which the recovery point does not move, there was no room.
         """
         assert job.is_done, "the job has not run"
         if job.error is not None:
@@ -367,9 +367,7 @@ class UnifiedLog(LogState):
             raise KafkaStorageError(f"{self.name}: fsync: {job.error}", cause=job.error) from job.error
         if job.epochs_error is not None:
             self.leader_epoch_cache.is_dirty = True
-            raise DiskFullError(
-                f"{self.name}: {job.epochs_error}", cause=job.epochs_error
-            ) from job.epochs_error
+            raise storage_error(self.name, job.epochs_error, undone=True) from job.epochs_error
         self._local.complete_flush(job)
 
     def flush(self) -> None:

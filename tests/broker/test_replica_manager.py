@@ -340,14 +340,15 @@ def test_new_partitions_go_where_there_is_room(tmp_path: Path) -> None:
     assert node.manager.refusal_of_new_logs() is not None  # as it is when it is asked
 
 
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE])
 def test_epochs_that_a_full_disk_keeps_out_are_written_when_there_is_room(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, code: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The batches are synced, but an epoch that is not on disk must not be passed by the recovery point."""
     node = Node(tmp_path, config=LogConfig(flush_messages=1))
     node.create()
     answer = node.append(("t", 0, batch("a")))
-    node.env.errno = errno.ENOSPC
+    node.env.errno = code
     node.env.broken.add("write")
     node.disk.release()
     assert not answer.done
