@@ -109,11 +109,11 @@ class LogDirLockedError(StorageError):
 class KafkaStorageError(StorageError):
     """The disk failed us. Unless what was half done could be `undone`, the log takes no more appends.
 
-    `cause` is what the system said. Modules that mypyc compiles give it here, since callers ask for it: what stands
-    behind `from` is lost there.
+    `cause` is what the system said, or what the damage is. Modules that mypyc compiles give it here, since callers ask
+    for it: what stands behind `from` is lost there.
     """
 
-    def __init__(self, message: str, *, undone: bool = False, cause: OSError | None = None) -> None:
+    def __init__(self, message: str, *, undone: bool = False, cause: Exception | None = None) -> None:
         super().__init__(message)
         self.undone = undone
         if cause is not None:

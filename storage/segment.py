@@ -54,7 +54,7 @@ class LogSegment(SegmentFiles):
         except OSError as error:
             raise storage_error(self.path, error, undone=self._cut_back()) from error
         except CorruptRecordError as damage:  # an index is wrong, and the .log too damaged to build it anew
-            raise KafkaStorageError(f"{self.path}: {damage}") from damage
+            raise KafkaStorageError(f"{self.path}: {damage}", cause=damage) from damage
         self.size = position + size
 
     def _index(self, batches: Sequence[AppendedBatch], position: int) -> None:
