@@ -99,10 +99,16 @@ class HttpServer:
 
     def _rest(self, error: OSError) -> None:
         """No file descriptor is left: whoever asks waits in the backlog, and the loop would be told so all the time."""
+        if self._pause is not None:
+            return  # two sockets had somebody waiting
         logger.warning("http: cannot accept connections: %s", error)
         for listening in self._sockets:
             self._loop.remove_reader(listening)
-        self._pause = self._loop.call_later(_PAUSE_S, self.start)
+        self._pause = self._loop.call_later(_PAUSE_S, self._go_on)
+
+    def _go_on(self) -> None:
+        self._pause = None
+        self.start()
 
     def _serve(self, accepted: socket.socket, address: tuple[str, int]) -> None:
         try:
