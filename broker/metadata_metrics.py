@@ -1,22 +1,33 @@
-"""The metrics of the metadata log and its snapshots, as Kafka's raft-metrics, SnapshotEmitter and MetadataLoader."""
+"""The metrics of the metadata log and its snapshots, as Kafka's raft-metrics, SnapshotEmitter, MetadataLoader
+and broker-metadata-metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.metric_families import METADATA_LOADER_PREFIX, RAFT_PREFIX, SNAPSHOT_EMITTER_PREFIX
+from broker.metric_families import (
+    BROKER_METADATA_PREFIX,
+    METADATA_LOADER_PREFIX,
+    RAFT_PREFIX,
+    SNAPSHOT_EMITTER_PREFIX,
+)
 from broker.metrics import Metrics
 
 if TYPE_CHECKING:
+    from broker.metadata.followers import Followers
     from broker.metadata.image import MetadataImage
     from broker.metadata.raft_log import EmbeddedRaftLog
 
 
 def add_metadata_log(
-    metrics: Metrics, log: EmbeddedRaftLog, image: Callable[[], MetadataImage], now_ms: Callable[[], int]
+    metrics: Metrics,
+    log: EmbeddedRaftLog,
+    image: Callable[[], MetadataImage],
+    now_ms: Callable[[], int],
+    followers: Followers,
 ) -> None:
-    """`image` gives the newest metadata; `now_ms` is the wall clock that the log goes by."""
+    """`image` gives the newest metadata, which `followers` are told of; `now_ms` is the wall clock of the log."""
     snapshots = log.snapshots
     for prefix, sources in {
         RAFT_PREFIX: {
@@ -28,6 +39,10 @@ def add_metadata_log(
         SNAPSHOT_EMITTER_PREFIX: {
             "latestsnapshotgeneratedbytes": lambda: snapshots.written_bytes,
             "latestsnapshotgeneratedagems": lambda: now_ms() - snapshots.written_ms,
+        },
+        BROKER_METADATA_PREFIX: {
+            "last_applied_record_offset": lambda: image().offset,
+            "metadata_apply_error_count": lambda: followers.failures,
         },
         METADATA_LOADER_PREFIX: {
             "currentmetadataversion": lambda: image().metadata_version,

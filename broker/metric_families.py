@@ -111,6 +111,15 @@ _declare(
     latestsnapshotgeneratedagems="Milliseconds since then, or since the start.",
 )
 
+BROKER_METADATA_PREFIX: Final = "kafka_server_broker_metadata_metrics"
+_declare(
+    Kind.GAUGE,
+    BROKER_METADATA_PREFIX,
+    [],
+    last_applied_record_offset="The offset of the last metadata record that the broker goes by.",
+    metadata_apply_error_count="How many times since the start a part of the broker could not take new metadata over.",
+)
+
 METADATA_LOADER_PREFIX: Final = "kafka_server_metadataloader"
 _declare(
     Kind.GAUGE,

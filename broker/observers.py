@@ -18,6 +18,7 @@ from broker.http import HttpServer
 from broker.lag_metrics import add_lag
 from broker.log_cleaner import LogCleaner
 from broker.log_dir_metrics import add_log_dirs
+from broker.metadata.followers import Followers
 from broker.metadata_metrics import add_metadata_log
 from broker.metrics import Metrics
 from broker.network.listeners import ListenError
@@ -47,6 +48,7 @@ class Observed(Protocol):
     coordinators: Coordinators
     env: Env
     fetch_manager: FetchManager
+    followers: Followers
     is_stopping: bool
     log_cleaner: LogCleaner
     log_dirs: LogDirAdmin
@@ -89,7 +91,13 @@ class Observers:
         add_coordinators(metrics, server.coordinators)
         add_lag(metrics, server.coordinators.group_runtime, replicas, lambda: server.controller.image)
         add_client_metrics(metrics, server.client_metrics)
-        add_metadata_log(metrics, server.storage.store, lambda: server.controller.image, server.env.now_ms)
+        add_metadata_log(
+            metrics,
+            server.storage.store,
+            lambda: server.controller.image,
+            server.env.now_ms,
+            server.followers,
+        )
         return metrics
 
     def serve_http(self, server: Observed) -> HttpServer | None:

@@ -29,8 +29,9 @@ from broker.housekeeping import Housekeeping
 from broker.http import HttpServer
 from broker.kafka_apis import KafkaApis
 from broker.log_cleaner import LogCleaner
+from broker.metadata.followers import Followers
 from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata.loader import MetadataLoader, Publisher
+from broker.metadata.loader import MetadataLoader
 from broker.metadata.log import MetadataLogError
 from broker.metadata.snapshot_generator import SnapshotGenerator
 from broker.network.connection_quotas import ConnectionLimitsUpdate, ConnectionQuotas, limits_of
@@ -102,8 +103,6 @@ class Server:
         self.observers = Observers()
         self.memory = RequestMemory(config.max_request_bytes_in_flight)
         self.socket_server = _socket_server(config, loop, self.memory, self.observers)
-        self.followers: list[Publisher] = [UnenforcedNotices().apply]
-        """Who is told of each new image, after the ReplicaManager; at start, of all that it has."""
         self._give_up_on_failed_disks: list[Callable[[], None]] = []
         self.is_stopping = False
         self.ports: dict[str, int] = {}
@@ -132,9 +131,8 @@ class Server:
         self._make_metadata(storage)
         self._make_followers(storage)
         broker = self._broker(storage)
-        self.followers.append(broker.topic_answers.apply)
-        for follow in self.followers:
-            follow(storage.image, everything)
+        self.followers.add(broker.topic_answers.apply)
+        self.followers.begin(storage.image, everything)
         return KafkaApis(broker, self.observers.requests, time.monotonic)
 
     def _make_partitions(self, storage: NodeStorage) -> None:
@@ -173,11 +171,13 @@ class Server:
 
     def _make_metadata(self, storage: NodeStorage) -> None:
         """What decides, commits and publishes metadata."""
-        self.loader = MetadataLoader(storage.image, self._runner, self._publish, self._prepare)
+        self.followers = Followers(first=self.replica_manager.apply)
+        self.followers.add(UnenforcedNotices().apply)
+        self.loader = MetadataLoader(storage.image, self._runner, self.followers.publish, self._prepare)
         self.directory_assignment = DirectoryAssignment(
             storage.node_id, storage.log_manager, lambda: self.controller.image
         )
-        self.followers.append(self.directory_assignment.apply)
+        self.followers.add(self.directory_assignment.apply)
         self.controller = Controller(
             storage.store,
             self.loader,
@@ -193,14 +193,14 @@ class Server:
         config, loop = self.config, self._loop
         self.log_dirs = self._log_dirs(storage)
         self.cordoned_dirs = CordonedLogDirs(config, storage.log_manager, self.controller, storage.node_id)
-        self.followers.append(self._dynamic_config(storage).apply)
-        self.followers.append(self.cordoned_dirs.apply)
+        self.followers.add(self._dynamic_config(storage).apply)
+        self.followers.add(self.cordoned_dirs.apply)
         self.client_metrics = self._client_metrics()
-        self.followers.append(self.client_metrics.apply)
+        self.followers.add(self.client_metrics.apply)
         self.snapshot_generator = SnapshotGenerator(storage.store, self._runner, loop, storage.image)
-        self.followers.append(self.snapshot_generator.apply)
+        self.followers.add(self.snapshot_generator.apply)
         self.coordinators = self._coordinators(storage)
-        self.followers.append(self.coordinators.apply)
+        self.followers.add(self.coordinators.apply)
         self._give_up_on_failed_disks.append(self.coordinators.log_dir_failed)
 
     def _broker(self, storage: NodeStorage) -> Broker:
@@ -299,11 +299,6 @@ class Server:
     def _prepare(self, image: MetadataImage, delta: MetadataDelta) -> Work | None:
         self.storage.image = image  # by which logs that are opened from here on find their settings
         return self.replica_manager.prepare(image, delta)
-
-    def _publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        self.replica_manager.apply(image, delta)
-        for follow in self.followers:
-            follow(image, delta)
 
     def _log_dir_failed(self, log_dir: str) -> None:
         """Without a directory left, or without the metadata, there is nothing that could be served."""

@@ -61,7 +61,11 @@ class MetadataLoader:
         One at a time: the next may come once `published` was called.
         """
         self._busy = True
-        work = self._prepare(image, delta)
+        try:
+            work = self._prepare(image, delta)
+        except Exception:  # whoever waits for these records would wait for ever
+            logger.exception("preparing for new metadata failed")
+            work = None
         if work is None:
             self._finish(image, delta, published)
         else:

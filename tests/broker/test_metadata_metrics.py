@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker.metadata.followers import Followers
 from broker.metadata_metrics import add_metadata_log
 from broker.metrics import Metrics
 from tests.broker.metadata.raft_logs import Node, new_env
@@ -11,7 +12,8 @@ from tests.broker.test_metric_sources import value
 def test_the_log_and_its_snapshots() -> None:
     node = Node(new_env())
     metrics = Metrics()
-    add_metadata_log(metrics, node.log, lambda: node.image, node.env.now_ms)
+    followers = Followers(first=lambda image, delta: None)
+    add_metadata_log(metrics, node.log, lambda: node.image, node.env.now_ms, followers)
     started_ms = node.env.time_ms
     node.set("a", "1")
     node.env.time_ms += 5000
@@ -22,6 +24,10 @@ def test_the_log_and_its_snapshots() -> None:
     assert value(metrics, "kafka_server_snapshotemitter_latestsnapshotgeneratedbytes") == 0
     assert value(metrics, "kafka_server_snapshotemitter_latestsnapshotgeneratedagems") == 5000
     assert value(metrics, "kafka_server_metadataloader_currentmetadataversion") == 30
+    assert value(metrics, "kafka_server_broker_metadata_metrics_last_applied_record_offset") == 2
+    assert value(metrics, "kafka_server_broker_metadata_metrics_metadata_apply_error_count") == 0
+    followers.failures += 1
+    assert value(metrics, "kafka_server_broker_metadata_metrics_metadata_apply_error_count") == 1
     node.snapshot()
     (snapshot,) = node.log.snapshots.ids
     size = node.env.size(node.log.snapshots.path(snapshot))

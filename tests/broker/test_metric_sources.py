@@ -256,6 +256,7 @@ async def test_every_declared_metric_of_other_parts_has_a_source() -> None:
         "kafka_log_logcleaner",
         "kafka_log_logmanager",
         "kafka_server_addpartitionstotxnmanager",
+        "kafka_server_broker_metadata",
         "kafka_server_group_coordinator",
         "kafka_server_metadataloader",
         "kafka_server_raft",

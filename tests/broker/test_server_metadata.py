@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from broker.controller.embedded import Decision
-from broker.metadata.image import MetadataImage
+from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.server import Server
 from protocol.messages.topic_records import ConfigRecord
 from storage.env import RealEnv, RealFile
@@ -60,6 +62,34 @@ async def test_snapshots_are_written_while_the_server_runs(tmp_path: Path) -> No
     assert not list(directory.glob("*.part"))
     async with running(config_of(tmp_path)) as server:
         assert server.storage.image.configs[4, ""]["message.max.bytes"] == "10009"
+
+
+async def test_who_cannot_follow_the_metadata_holds_nobody_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stumble(image: MetadataImage, delta: MetadataDelta) -> None:
+        raise ValueError(f"offset {image.offset} is unlucky")
+
+    heard: list[int] = []
+    async with running(config_of(tmp_path)) as server:
+        server.followers.add(stumble)
+        server.followers.add(lambda image, delta: heard.append(image.offset))
+        assert await change(server, "10001") == "changed"
+        assert await change(server, "10002") == "changed"
+        assert server.followers.failures == len(heard) == 2
+    assert f"offset {heard[-1]} is unlucky" in caplog.text
+
+
+async def test_what_cannot_be_prepared_is_published_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stumble(image: MetadataImage, delta: MetadataDelta) -> None:
+        raise ValueError("nothing is prepared here")
+
+    async with running(config_of(tmp_path)) as server:
+        monkeypatch.setattr(server.loader, "_prepare", stumble)
+        assert await change(server, "10001") == "changed"
+        assert await change(server, "10002") == "changed"
 
 
 async def test_a_metadata_log_in_doubt_is_the_end_of_the_server(tmp_path: Path) -> None:
