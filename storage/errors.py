@@ -12,7 +12,8 @@ from typing import Final
 from protocol.records.errors import InvalidRecordError
 
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-_NO_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+_NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
+_NO_RESOURCES: Final = _NO_DESCRIPTORS | {errno.ENOMEM}
 
 
 class StorageError(Exception):
@@ -146,6 +147,11 @@ class OutOfResourcesError(KafkaStorageError):
 def is_no_space(error: OSError) -> bool:
     """Whether the disk, or the quota on it, is full."""
     return error.errno in _NO_SPACE
+
+
+def is_out_of_descriptors(error: OSError) -> bool:
+    """Whether a file could not be opened because the process, or the system, has too many; no fsync fails so."""
+    return error.errno in _NO_DESCRIPTORS
 
 
 def is_fault_of_disk(error: OSError) -> bool:

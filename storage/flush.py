@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from storage.checkpoints import LeaderEpochCheckpointFile
 from storage.env import Env, File, sync_path
-from storage.errors import is_fault_of_disk
+from storage.errors import is_fault_of_disk, is_out_of_descriptors
 
 if TYPE_CHECKING:
     from storage.segment import LogSegment
@@ -26,11 +26,12 @@ class FlushJob:
         "_epochs",
         "_files",
         "_paths",
-        "epochs_error",
         "error",
         "generation",
         "is_done",
+        "put_off_by",
         "sealed_segments",
+        "unsynced_paths",
         "up_to_offset",
     )
 
@@ -42,20 +43,22 @@ class FlushJob:
         generation: int,
         files: list[File],
         paths: list[str],
+        unsynced_paths: Sequence[str] = (),
         directory: str | None,
         sealed_segments: "Sequence[LogSegment]",
     ) -> None:
         self._env = env
         self._files = files
-        self._paths = paths
+        self._paths = [*paths, *unsynced_paths]
         self._directory = directory
         self._epoch_checkpoint: LeaderEpochCheckpointFile | None = None
         self._epochs: list[tuple[int, int]] = []
         self.up_to_offset = up_to_offset
         self.generation = generation
+        self.unsynced_paths = unsynced_paths
         self.sealed_segments = sealed_segments
         self.error: OSError | None = None
-        self.epochs_error: OSError | None = None  # no room or no descriptor for them; all else went well
+        self.put_off_by: OSError | None = None  # no descriptor, or no room for epochs: no fsync has failed
         self.is_done = False
 
     def include_epochs(self, checkpoint: LeaderEpochCheckpointFile, epochs: list[tuple[int, int]]) -> None:
@@ -75,7 +78,10 @@ class FlushJob:
             if self._epoch_checkpoint is not None:
                 self._write_epochs(self._epoch_checkpoint)
         except OSError as error:
-            self.error = error
+            if is_out_of_descriptors(error):
+                self.put_off_by = error
+            else:
+                self.error = error
         self.is_done = True
 
     def _sync_path(self, path: str) -> None:
@@ -98,4 +104,4 @@ class FlushJob:
         except OSError as error:
             if is_fault_of_disk(error):
                 raise
-            self.epochs_error = error
+            self.put_off_by = error

@@ -391,12 +391,17 @@ class LocalLog:
             up_to_offset=self.log_end_offset,
             generation=self._generation,
             files=files,
-            paths=paths + self._unsynced_paths,
+            paths=paths,
+            unsynced_paths=self._unsynced_paths,
             directory=self.directory if has_new_files else None,
             sealed_segments=tuple(self._sealed_since_flush),
         )
         self._unsynced_paths = []
         return job
+
+    def put_off_flush(self, job: FlushJob) -> None:
+        """A job could not sync everything: the next one has to do it."""
+        self._unsynced_paths[:0] = job.unsynced_paths
 
     def complete_flush(self, job: FlushJob) -> None:
         """Moves the recovery point to where the job reached."""

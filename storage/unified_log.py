@@ -358,16 +358,17 @@ class UnifiedLog(LogState):
         """Moves the recovery point to where a job reached.
 
         Raises KafkaStorageError when it failed; the log is offline then: the kernel may have dropped what it could
-        not write, and a second fsync would not tell. Not so DiskFullError and OutOfResourcesError: the batches are
-        safe, and for the leader epochs, without which the recovery point does not move, there was no room.
+        not write, and a second fsync would not tell. Not so DiskFullError and OutOfResourcesError: no fsync failed,
+        there was no descriptor for one, or no room for the leader epochs; the recovery point waits for the next job.
         """
         assert job.is_done, "the job has not run"
         if job.error is not None:
             self.fail(f"fsync: {job.error}")
             raise KafkaStorageError(f"{self.name}: fsync: {job.error}", cause=job.error) from job.error
-        if job.epochs_error is not None:
+        if job.put_off_by is not None:
             self.leader_epoch_cache.is_dirty = True
-            raise storage_error(self.name, job.epochs_error, undone=True) from job.epochs_error
+            self._local.put_off_flush(job)
+            raise storage_error(self.name, job.put_off_by, undone=True) from job.put_off_by
         self._local.complete_flush(job)
 
     def flush(self) -> None:

@@ -596,6 +596,30 @@ def test_a_flush_that_fails_takes_the_log_offline(env: FaultEnv, log: UnifiedLog
     assert log.recovery_point == 0
 
 
+@pytest.mark.parametrize("kind", ["open", "sync_dir"])
+def test_a_flush_without_descriptors_is_made_up_for_by_the_next(
+    env: FaultEnv, log: UnifiedLog, kind: str
+) -> None:
+    """Nothing has been lost then: only what could not be opened could not be synced."""
+    fill(log, 6, epoch=1)
+    fill(log, 6, epoch=2)
+    job = log.prepare_flush()
+    no_descriptor = Fault(errno.EMFILE)
+    env.inject(lambda number, wanted, path: no_descriptor if wanted == kind else None)
+    job.run()
+    env.inject(None)
+    with pytest.raises(OutOfResourcesError):
+        log.complete_flush(job)
+    assert (log.is_failed, log.recovery_point) == (False, 0)
+    log.flush()
+    assert log.recovery_point == 12
+    wanted = {name for name in names(env) if not name.startswith(f"{10:020d}.")}
+    env.crash()
+    assert wanted <= set(names(env))
+    assert env.read_file(f"{DIRECTORY}/{10:020d}.snapshot")
+    assert env.read_file(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n2\n1 0\n2 6\n"
+
+
 def test_a_flush_that_cannot_begin_is_told(env: FaultEnv, log: UnifiedLog) -> None:
     fill(log, 3)
     log.release()
