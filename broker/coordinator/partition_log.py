@@ -17,6 +17,7 @@ from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.batch import RecordBatch
 from protocol.wire import ZERO_UUID
+from storage.errors import OutOfResourcesError
 from storage.offsets import AppendOrigin, FetchIsolation, FileRecords
 from storage.unified_log import UnifiedLog
 from storage.verification import VerificationGuard
@@ -58,7 +59,10 @@ class PartitionLogs(Protocol):
         ApiError."""
 
     def contents(self, partition: int) -> Sequence[FileRecords]:
-        """All that is in the log now, in order; may be read on any thread. Raises ApiError."""
+        """All that is in the log now, in order; may be read on any thread.
+
+        Raises ApiError; OutOfResourcesError where that may be had later.
+        """
 
     def read_failed(self, partition: int, error: OSError) -> None:
         """The disk did not give what is in the log: it is not to be trusted with anything more."""
@@ -122,7 +126,10 @@ class ReplicaLogs:
         found.check_leader()
         try:
             return _slices(found.log)
+        except OutOfResourcesError:
+            raise
         except MAPPED_ERRORS as error:
+            self._replica_manager.read_failed(found, error)
             raise ApiError(error_code_of(error), str(error)) from error
 
     def read_failed(self, partition: int, error: OSError) -> None:

@@ -2,7 +2,8 @@
 
     state    | entered                                        | operations are answered
     ---------+------------------------------------------------+---------------------------------------
-    LOADING  | at first; when the state is not the log's      | COORDINATOR_LOAD_IN_PROGRESS
+    LOADING  | at first; when the state is not the log's;     | COORDINATOR_LOAD_IN_PROGRESS
+             | until a load that lacked something is repeated |
     ACTIVE   | when the log is replayed                       | by the shard
     FAILED   | when the log cannot be read                    | NOT_COORDINATOR
     CLOSED   | when another leads, the partition goes, at stop| NOT_COORDINATOR
@@ -44,6 +45,7 @@ from protocol.errors import ApiError, ErrorCode
 from protocol.records.builder import build_batch
 from protocol.records.control import end_transaction_marker
 from protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from storage.errors import OutOfResourcesError, is_fault_of_disk
 from storage.offsets import FileRecords
 from storage.verification import VerificationGuard
 
@@ -55,6 +57,7 @@ Operation = Callable[[S], CoordinatorResult[R]]
 
 _rate_limit: Final = RateLimit()
 LOAD_BACKOFF_MAX_S: Final = 10.0
+_MOST_DOUBLINGS: Final = 10
 LOSSES_FORGOTTEN_S: Final = 60.0
 """How long it is remembered that records were lost, in s, and how long a load may be put off for it."""
 
@@ -83,7 +86,9 @@ class ShardRunner(Generic[S]):
         self._queue = RecordQueue(parts, partition, self._lost)
         self._missed: list[tuple[MetadataImage, MetadataDelta]] = []
         self._losses = 0
+        self._loads_put_off = 0
         self._lost_at = -math.inf
+        self._awaited: object = None
 
     @property
     def shard(self) -> S | None:
@@ -199,12 +204,18 @@ class ShardRunner(Generic[S]):
         if self._losses == 1:
             self._load()
             return
-        self.state = ShardState.LOADING
-        delay_s = min(RETRY_BACKOFF_MS / 1000 * 2 ** (self._losses - 2), LOAD_BACKOFF_MAX_S)
-        loop.call_at(now + delay_s, self._load_if_awaited)
+        self._load_later(self._losses - 1)
 
-    def _load_if_awaited(self) -> None:
-        if self.state is ShardState.LOADING and self._context is None:
+    def _load_later(self, times: int) -> None:
+        """Puts a load off, for longer each of the `times` that it happens."""
+        self.state, self._context = ShardState.LOADING, None
+        delay_s = min(RETRY_BACKOFF_MS / 1000 * 2 ** min(times - 1, _MOST_DOUBLINGS), LOAD_BACKOFF_MAX_S)
+        self._awaited = awaited = object()
+        loop = self._parts.loop
+        loop.call_at(loop.time() + delay_s, lambda: self._load_if_awaited(awaited))
+
+    def _load_if_awaited(self, awaited: object) -> None:
+        if self._awaited is awaited and self.state is ShardState.LOADING:
             self._load()
 
     def _reload(self) -> None:
@@ -358,6 +369,7 @@ class ShardRunner(Generic[S]):
     def unload(self) -> None:
         """Coordinates no more. Whoever waits is told NOT_COORDINATOR."""
         self._missed.clear()
+        self._loads_put_off = 0
         self._fall(errors.not_coordinator(self.name))
 
     def close(self) -> None:
@@ -379,7 +391,7 @@ class ShardRunner(Generic[S]):
 
     def _load(self) -> None:
         parts = self._parts
-        self.state = ShardState.LOADING
+        self.state, self._awaited = ShardState.LOADING, None
         self._timers = ShardTimers(parts.loop, self._due)
         self._context = context = ShardContext(
             partition=self.partition,
@@ -392,8 +404,9 @@ class ShardRunner(Generic[S]):
         )
         try:
             contents = parts.logs.contents(self.partition)
-        except ApiError as error:
-            self._not_loaded(error)
+        except (ApiError, OutOfResourcesError) as error:
+            if self._context is context:  # and not gone with its disk
+                self._not_loaded(error)
             return
         shard = parts.new_shard(context)
         loader = ShardLoader(
@@ -421,7 +434,7 @@ class ShardRunner(Generic[S]):
                 return
             if error is not None or failure:
                 self._not_loaded(error or failure[0])
-                if failure and isinstance(failure[0], OSError):
+                if failure and isinstance(failure[0], OSError) and not _may_pass(failure[0]):
                     parts.logs.read_failed(self.partition, failure[0])
             else:
                 self._loaded(shard, loader)
@@ -432,11 +445,16 @@ class ShardRunner(Generic[S]):
         self.state = ShardState.FAILED
         if isinstance(error, LoadCancelledError):
             return
-        logger.error("%s cannot be loaded: %s", self.name, error, exc_info=_unforeseen(error))
         self._parts.probe.load_failures += 1
+        if _may_pass(error):
+            logger.warning("%s cannot be loaded now, it is tried again: %r", self.name, error)
+            self._loads_put_off += 1
+            self._load_later(self._loads_put_off)
+        else:
+            logger.error("%s cannot be loaded: %s", self.name, error, exc_info=_unforeseen(error))
 
     def _loaded(self, shard: S, loader: ShardLoader) -> None:
-        self._shard, self.state = shard, ShardState.ACTIVE
+        self._shard, self.state, self._loads_put_off = shard, ShardState.ACTIVE, 0
         try:
             shard.on_loaded()
             missed, self._missed = self._missed, []
@@ -465,6 +483,13 @@ def _finish(result: CoordinatorResult[R], answer: Answer[R], error: ApiError | N
         answer.give(result.response)
     else:
         answer.fail(error)
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether a load failed for want of descriptors or memory, which says nothing against the log or its disk."""
+    if isinstance(error, OSError):
+        return not is_fault_of_disk(error)
+    return isinstance(error, OutOfResourcesError | MemoryError)
 
 
 def _unforeseen(error: BaseException) -> BaseException | None:

@@ -6,6 +6,7 @@ so once the transaction is committed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 
 from broker.blocking import BlockingRunner, InlineRunner
@@ -26,6 +27,7 @@ from protocol.errors import ApiError, ErrorCode
 from protocol.messages.group_state import OffsetCommitKey, OffsetCommitValue
 from protocol.records.batch import RecordBatch, stamp
 from storage.env import RealFile
+from storage.errors import OutOfResourcesError
 from storage.offsets import FileRecords, LogAppendInfo
 from storage.verification import VerificationGuard
 from tests.broker.fakes import ManualTimer
@@ -107,16 +109,16 @@ class Counters:
 class BytesFile(RealFile):
     """A file in memory that can only be read."""
 
-    __slots__ = ("_data", "breaks")
+    __slots__ = ("_data", "errno")
 
     def __init__(self, data: bytes) -> None:
         super().__init__(-1)
         self._data = data
-        self.breaks = False
+        self.errno = 0
 
     def pread(self, length: int, position: int) -> bytes:
-        if self.breaks:
-            raise OSError(5, "Input/output error")
+        if self.errno:
+            raise OSError(self.errno, os.strerror(self.errno))
         return self._data[position : position + length]
 
 
@@ -124,7 +126,8 @@ class MemoryLogs:
     """PartitionLogs with one partition in memory.
 
     `refusal`: why nothing can be appended, found out before. `failure`: the same, found out in the append. `lost`: the
-    append fails after it was written. `holds`: what is appended is committed by `commit` only. `reading` fails loads.
+    append fails after it was written. `holds`: what is appended is committed by `commit` only. `reading` fails loads,
+    `errno` the reading of what is in the log.
     """
 
     def __init__(self) -> None:
@@ -134,8 +137,8 @@ class MemoryLogs:
         self.failure: ErrorCode | None = None
         self.is_full = False
         self.holds = False
-        self.reading: ApiError | None = None
-        self.breaks = False
+        self.reading: ApiError | OutOfResourcesError | None = None
+        self.errno = 0
         self.batch_refusal: ApiError | None = None
         self.guards: list[VerificationGuard | None] = []
         self.verifying = False
@@ -203,7 +206,7 @@ class MemoryLogs:
         found = []
         for batch in self.batches:
             file = BytesFile(batch)
-            file.breaks = self.breaks
+            file.errno = self.errno
             found.append(FileRecords(file, 0, len(batch)))
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.batch import RecordBatch, batches
 from protocol.records.control import end_transaction_marker
+from storage.errors import OutOfResourcesError
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.logs import batch
+from tests.broker.replica_node import BreakableEnv
 
 
 def logs_of(tmp_path: Path, max_message_bytes: str = "1000000") -> tuple[InProcessBroker, ReplicaLogs]:
@@ -90,6 +93,25 @@ def test_a_log_gives_everything_that_is_in_it_segment_by_segment(tmp_path: Path)
     log.log_start_offset = 5
     pieces = logs.contents(0)
     assert [found.base_offset for piece in pieces for found in batches(piece.read())] == [4, 6, 8, 10]
+
+
+@pytest.mark.parametrize(("code", "raised"), [(errno.EIO, ApiError), (errno.EMFILE, OutOfResourcesError)])
+def test_a_log_that_cannot_be_read_takes_its_directory_offline_where_the_disk_is_to_blame(
+    tmp_path: Path, code: int, raised: type[Exception]
+) -> None:
+    env = BreakableEnv()
+    broker = InProcessBroker(tmp_path, env=env)
+    broker.create_topic("state")
+    logs = ReplicaLogs("state", broker.replica_manager)
+    append(logs, batch("a"))
+    broker.replica_manager.partition("state", 0).log.release()
+    env.errno = code
+    env.broken.add("open")
+    with pytest.raises(raised):
+        logs.contents(0)
+    assert broker.replica_manager.is_offline("state", 0) is (code == errno.EIO)
+    env.broken.clear()
+    broker.kill()
 
 
 def test_a_batch_of_a_transaction_is_checked_without_being_written(tmp_path: Path) -> None:

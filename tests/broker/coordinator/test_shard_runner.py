@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from broker.coordinator.batches import Answer
+from broker.coordinator.loading import ShardLoader
 from broker.coordinator.shard import CoordinatorResult
 from broker.coordinator.shard_runner import ShardState
 from broker.coordinator.txn import TransactionalProducer
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
+from storage.errors import OutOfResourcesError
 from storage.verification import VerificationGuard
 from tests.broker.coordinator.runtime_bench import (
     MAX_BATCH_BYTES,
@@ -405,11 +408,11 @@ def test_transactions_end_where_the_shard_cannot_be_loaded() -> None:
     bench = Bench()
     write_in_transaction(bench, lambda shard: shard.set("a", 2))
     bench.runner.unload()
-    bench.logs.breaks = True
+    bench.logs.errno = errno.EIO
     bench.runner.load()
     assert bench.runner.state is ShardState.FAILED
     assert end(bench, committed=True).value is None
-    bench.logs.breaks = False
+    bench.logs.errno = 0
     bench.runner.lead(8)
     assert look(bench).value == {"a": 2}
 
@@ -516,7 +519,7 @@ def test_a_partition_that_cannot_be_read_is_not_coordinated(
     what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     logs = filled()
-    logs.breaks = what == "disk"
+    logs.errno = errno.EIO if what == "disk" else 0
     logs.reading = ApiError(ErrorCode.KAFKA_STORAGE_ERROR) if what == "log" else None
     Counters.poisoned = "a" if what == "replay" else None
     try:
@@ -528,9 +531,57 @@ def test_a_partition_that_cannot_be_read_is_not_coordinated(
     assert bench.probe.load_failures == 1
     assert "cannot be loaded" in caplog.text
     assert len(logs.disk_errors) == (what == "disk")
-    logs.breaks, logs.reading = False, None
+    logs.errno, logs.reading = 0, None
     bench.runner.lead(8)
     assert (look(bench).value, bench.shard.context.epoch) == ({"a": 2}, 8)
+
+
+@pytest.mark.parametrize("what", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, "contents", "memory"])
+def test_a_load_for_which_the_process_lacked_something_is_tried_again(
+    what: int | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log is sound then, and so is its disk: the groups in it must not be gone until the broker starts again."""
+    logs = filled()
+    logs.errno = what if isinstance(what, int) else 0
+    logs.reading = OutOfResourcesError("no descriptor") if what == "contents" else None
+    with monkeypatch.context() as patch:
+        if what == "memory":
+            patch.setattr(ShardLoader, "load", _out_of_memory)
+        bench = Bench(logs=logs)
+        for wait_s in (0.5, 1, 2, 4, 8, 10, 10):
+            assert look(bench).value is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            bench.clock.advance(wait_s)
+    assert bench.probe.load_failures == 8
+    assert logs.disk_errors == []
+    logs.errno, logs.reading = 0, None
+    bench.runner.metadata_changed(MetadataImage.empty(), MetadataDelta())
+    bench.clock.advance(10)
+    assert look(bench).value == {"a": 2}
+    assert bench.shard.events == ["loaded", "metadata"]
+    logs.errno = errno.EMFILE
+    bench.runner.unload()
+    bench.runner.load()
+    bench.clock.advance(0.5)  # and not after ten seconds
+    assert bench.probe.load_failures == 10
+
+
+def test_a_load_that_is_to_be_tried_again_is_called_off_with_the_partition() -> None:
+    logs = filled()
+    logs.errno = errno.EMFILE
+    bench = Bench(logs=logs)
+    bench.runner.unload()
+    bench.clock.advance(60)
+    assert (bench.runner.state, bench.probe.load_failures) == (ShardState.CLOSED, 1)
+    bench.runner.load()
+    bench.runner.unload()
+    logs.errno = 0
+    bench.runner.load()
+    bench.clock.advance(60)
+    assert len(bench.probe.loads) == 1
+
+
+def _out_of_memory(*_: object) -> None:
+    raise MemoryError
 
 
 def test_a_new_epoch_of_the_same_leader_changes_no_state() -> None:
