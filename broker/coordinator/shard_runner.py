@@ -451,6 +451,7 @@ class ShardRunner(Generic[S]):
             self._loads_put_off += 1
             self._load_later(self._loads_put_off)
         else:
+            self._missed.clear()
             logger.error("%s cannot be loaded: %s", self.name, error, exc_info=_unforeseen(error))
 
     def _loaded(self, shard: S, loader: ShardLoader) -> None:

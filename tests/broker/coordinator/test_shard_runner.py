@@ -584,6 +584,20 @@ def _out_of_memory(*_: object) -> None:
     raise MemoryError
 
 
+def test_metadata_from_before_a_load_that_failed_are_forgotten() -> None:
+    runner = HeldRunner()
+    logs = filled()
+    logs.errno = errno.EIO
+    bench = Bench(runner=runner, logs=logs)
+    bench.runner.metadata_changed(MetadataImage.empty(), MetadataDelta())
+    runner.release()
+    assert bench.runner.state is ShardState.FAILED
+    logs.errno = 0
+    bench.runner.lead(8)
+    runner.release()
+    assert bench.shard.events == ["loaded"]
+
+
 def test_a_new_epoch_of_the_same_leader_changes_no_state() -> None:
     bench = Bench()
     shard = bench.shard
