@@ -39,7 +39,8 @@ class CommittingLog(Protocol):
     def append(self, batches: Sequence[Sequence[Message]]) -> int:
         """Returns when all of `batches` are durable: the offset that the next record will have. May block.
 
-        Each batch is atomic; after an OSError none of them is there.
+        Each batch is atomic; after an error none of them is there. An OSError is the disk's, any other one is about
+        what was to be written (RecordBatchTooLargeError).
         """
 
 
@@ -89,6 +90,7 @@ class Controller:
         self._log = log
         self._runner = runner
         self._queue: deque[_Operation] = deque()
+        self._apart = 0
         self._busy = False
 
     @property
@@ -125,7 +127,9 @@ class Controller:
         replay = self.image.replay()
         decided: list[_Operation] = []
         record_count = 0
-        while self._queue and record_count < MAX_RECORDS_PER_COMMIT:
+        is_apart = self._apart > 0
+        while self._queue and record_count < MAX_RECORDS_PER_COMMIT and not (is_apart and decided):
+            self._apart = max(self._apart - 1, 0)
             operation = self._queue.popleft()
             try:
                 self._decide(operation, replay)
@@ -170,8 +174,15 @@ class Controller:
         self._go_on()
 
     def _fail(self, decided: list[_Operation], error: BaseException) -> None:
-        """Nothing of it is there. What asked for no change of its own is decided anew, on what there is."""
+        """Nothing of it is there. What asked for no change of its own is decided anew, on what there is.
+
+        So is all of it, one by one, where the disk is not to blame: what somebody asked for cannot be written then, and
+        the others are not to suffer for it.
+        """
         again = []
+        if not isinstance(error, OSError) and sum(bool(each.decision.records) for each in decided) > 1:
+            self._apart = len(decided)
+            again, decided = decided, []
         for operation in decided:
             if operation.decision.records:
                 operation.pending.complete(operation.failed(error))

@@ -13,6 +13,7 @@ from broker.metadata.loader import MetadataLoader, Preparation
 from broker.request import Pending
 from protocol.messages.topic_records import RemoveTopicRecord, TopicRecord
 from protocol.schema import Message
+from storage.errors import RecordBatchTooLargeError
 from tests.broker.held_runner import HeldRunner
 
 
@@ -159,6 +160,27 @@ def test_what_the_disk_refused_never_was(controller: Controller, disk: HeldRunne
 
     disk.release()  # the second is decided anew, on an image without the first
     assert story.lines[1:] == ["durable a", "published a", "a created"]
+
+
+def test_records_that_are_too_large_fail_nobody_else(
+    controller: Controller, disk: HeldRunner, story: Story
+) -> None:
+    """Those that were to be written with them are decided again, one by one."""
+    for name in ("a", "b", "large", "b", "c"):
+        create(controller, name).add_done_callback(story.answered)
+    disk.release()
+    disk.fail(RecordBatchTooLargeError("too large"))
+    disk.release()
+    disk.fail(RecordBatchTooLargeError("too large"))
+    create(controller, "d").add_done_callback(story.answered)
+    create(controller, "e").add_done_callback(story.answered)
+    disk.release_all()
+    assert story.lines[3:] == [
+        "durable b", "published b", "b created",
+        "large failed: too large", "b exists",
+        "durable c", "published c", "c created",
+        "durable d | e", "published d e", "d created", "e created",
+    ]  # fmt: skip
 
 
 def test_an_answer_may_lead_to_the_next_change(
