@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from protocol.records.batch import (
     COMPRESSION_MASK,
     CONTROL_MASK,
+    DEFAULT_MAX_DECOMPRESSED_BYTES,
     MAGIC_V2,
     TIMESTAMP_TYPE_MASK,
     CompressionType,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 MAGIC_POSITION: Final = 16
 UNPACKED_BYTES_FLOOR: Final = 64 * 1024 * 1024
 UNPACKED_RATIO: Final = 64
-"""A compressed batch may unpack to this many times max.message.bytes, or to the floor; Kafka knows no such bound."""
+"""See `most_unpacked_bytes`."""
 
 _EVERY_AGE_MS: Final = 1 << 60
 """No time from 1970 on is so long ago."""
@@ -51,6 +52,14 @@ _LEADER_PREFIX: Final = struct.Struct(">qii")
 _CLIENT: Final = (
     AppendOrigin.CLIENT
 )  # a member of an enum is looked up slowly, and this is asked of each batch
+
+
+def most_unpacked_bytes(max_message_bytes: int) -> int:
+    """How much a compressed batch may unpack to: a multiple of max.message.bytes, or the floor, and never more than
+    who reads the log takes (compaction, searches by time). Kafka knows no such bound.
+    """
+    bound = max(max_message_bytes * UNPACKED_RATIO, UNPACKED_BYTES_FLOOR)
+    return min(bound, DEFAULT_MAX_DECOMPRESSED_BYTES)
 
 
 class ValidatedRecords:
@@ -144,7 +153,7 @@ class LogValidator:
     def __init__(self, name: str, config: "LogConfig") -> None:
         self._name = name
         self._max_message_bytes = config.max_message_bytes
-        self._max_unpacked_bytes = max(config.max_message_bytes * UNPACKED_RATIO, UNPACKED_BYTES_FLOOR)
+        self._max_unpacked_bytes = most_unpacked_bytes(config.max_message_bytes)
         self._is_compacted = config.compact
         self._log_append_time = config.message_timestamp_type == "LogAppendTime"
         self._before_max_ms = config.message_timestamp_before_max_ms

@@ -7,6 +7,7 @@ import pytest
 
 from config.log_config import LogConfig
 from protocol.records.batch import (
+    DEFAULT_MAX_DECOMPRESSED_BYTES,
     SMALL_BATCH_BYTES,
     CompressionType,
     CorruptRecordError,
@@ -26,7 +27,7 @@ from storage.errors import (
     MissingKeyError,
     RecordTooLargeError,
 )
-from storage.log_validator import LogValidator, ValidatedRecords
+from storage.log_validator import LogValidator, ValidatedRecords, most_unpacked_bytes
 from storage.offsets import AppendOrigin
 from tests.storage.helpers import T0, end_txn, make_batch
 from tests.storage.test_scan import old_message
@@ -313,6 +314,16 @@ def test_what_grows_in_compression_may_become_too_large() -> None:
     data = make_batch(bytes(range(256)), compression=CompressionType.NONE)
     with pytest.raises(RecordTooLargeError, match="gzip"):
         validate(data, compression_type="gzip", max_message_bytes=len(data))
+
+
+@pytest.mark.parametrize(
+    ("max_message_bytes", "most"),
+    [(0, 64 << 20), (1 << 20, 64 << 20), (3 << 20, 192 << 20), (8 << 20, 256 << 20), (2**31 - 1, 256 << 20)],
+)
+def test_what_is_taken_unpacks_to_no_more_than_readers_take(max_message_bytes: int, most: int) -> None:
+    """Or else a log could never be compacted again, nor searched by time."""
+    assert most_unpacked_bytes(max_message_bytes) == most
+    assert most <= DEFAULT_MAX_DECOMPRESSED_BYTES
 
 
 def test_old_message_sets_become_batches() -> None:
