@@ -119,6 +119,8 @@ class ReplicaAlterLogDirsManager:
         if (known := self._moves.get((partition.topic, partition.index))) is not None:
             return known.begun
         move = self._add(partition, target)
+        if move.is_ended:  # a disk has failed over what was to be called off for it
+            return move.begun
         try:
             new = self._log_manager.future.prepare(partition.log, target.path)
         except (KafkaStorageError, CorruptRecordError) as error:

@@ -25,7 +25,7 @@ from broker.timer import Timer, TimerHandle
 from config.broker_config import BrokerConfig
 from config.catalogue import log as keys
 from storage.env import Env
-from storage.errors import KafkaStorageError
+from storage.errors import DiskFullError, KafkaStorageError, OutOfResourcesError, storage_error
 from storage.log_cleaner_manager import LogCleanerManager
 from storage.log_dir import LogDir
 from storage.log_manager import LogManager
@@ -113,7 +113,8 @@ class Cleaning:
             try:
                 swap.cancel()
             except OSError as error:
-                raise KafkaStorageError(f"{self.log.name}: a swap cannot be taken back: {error}") from error
+                what = f"{self.log.name}: a swap cannot be taken back"
+                raise storage_error(what, error, undone=True) from error
 
 
 class LogCleaner:
@@ -180,10 +181,7 @@ class LogCleaner:
         if self._handle is not None:
             self._handle.cancel()
         for cleaning in self.running:
-            try:
-                self.manager.abort_cleaning(cleaning.found.key)
-            except KafkaStorageError as error:  # the next start does what is left
-                logger.warning("%s", error)
+            self.manager.call_off_cleaning(cleaning.found.key)
         await self._workers.close()
 
     @property
@@ -228,9 +226,18 @@ class LogCleaner:
         slot = next(number for number in range(len(slots) + 1) if number not in slots)
         cleaning = Cleaning(found, slot, self.limits(), self._timer.time())
         self._running[found.key] = cleaning
-        self.manager.on_abort(found.key, cleaning.stop)
+        self.manager.on_abort(found.key, lambda: self._abort(cleaning))
         survey = SegmentSurvey(self._env, found)
         self._runner.submit(survey.run, lambda error: self._surveyed(cleaning, survey, error))
+
+    def _abort(self, cleaning: Cleaning) -> None:
+        """Ends it. Raises KafkaStorageError, and gives the disk up where that is to blame."""
+        try:
+            cleaning.stop()
+        except KafkaStorageError as error:
+            if not isinstance(error, OutOfResourcesError | DiskFullError):
+                self._log_dir_failed(cleaning.found.directory.path)
+            raise
 
     def _surveyed(self, cleaning: Cleaning, survey: SegmentSurvey, error: BaseException | None) -> None:
         if self.manager.is_aborted(cleaning.found.key):

@@ -202,7 +202,10 @@ class LogCleanerManager:
         return self._states[key].is_aborted
 
     def abort_cleaning(self, key: "TopicPartition") -> None:
-        """Ends a cleaning of the partition, if there is one: on return nothing of it will come into the log."""
+        """Ends a cleaning of the partition, if there is one: on return nothing of it will come into the log.
+
+        Raises KafkaStorageError where a swap that was prepared cannot be taken back: the next start would complete it.
+        """
         state = self._states.get(key)
         if state is not None and state.is_running and not state.is_aborted:
             state.is_aborted = True
@@ -210,10 +213,17 @@ class LogCleanerManager:
                 state.stop()
             logger.info("the compaction of %s-%d is called off", *key)
 
+    def call_off_cleaning(self, key: "TopicPartition") -> None:
+        """The same for who can live with a swap that the next start completes, since nothing is cut off the log."""
+        try:
+            self.abort_cleaning(key)
+        except KafkaStorageError as error:
+            logger.warning("%s", error)
+
     def abort_and_pause_cleaning(self, key: "TopicPartition") -> None:
         """The same, and keeps the partition from being taken until `resume_cleaning` is called as often as this."""
-        self.abort_cleaning(key)
         self._state(key).pauses += 1
+        self.call_off_cleaning(key)
 
     def resume_cleaning(self, key: "TopicPartition") -> None:
         """Takes one pause back."""
@@ -332,7 +342,4 @@ class LogCleanerManager:
         for directory in self._log_manager.dirs:
             if directory.path == path:
                 for key in directory.logs:
-                    try:
-                        self.abort_cleaning(key)
-                    except KafkaStorageError as error:  # loading does what is left, when the disk is back
-                        logger.warning("%s", error)
+                    self.call_off_cleaning(key)  # loading does what is left, when the disk is back

@@ -422,8 +422,8 @@ class LogManager(LogDirs):
             config = config_of(log)
             if config is log.config or config == log.config:
                 continue
-            if log.config.compact and not config.compact:
-                self.abort_cleaning(log)
+            if log.config.compact and not config.compact and self.cleaner is not None:
+                self.cleaner.call_off_cleaning((log.topic, log.partition))
             log.update_config(config)
 
     def expire_producers_after(self, expiration_ms: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 
@@ -66,6 +67,36 @@ def test_a_replica_moves(node: MovingNode) -> None:
     assert node.log.log_end_offset == 33
     assert node.assigned_id() == node.dir("/b").directory_id
     assert not node.cleaner.is_in_progress(KEY)
+
+
+def test_a_move_begins_where_a_compaction_cannot_be_called_off(node: MovingNode) -> None:
+    def stop() -> None:
+        raise KafkaStorageError("a swap cannot be taken back")
+
+    _compact_for_ever(node, stop)
+    node.move("/b")
+    node.finish()
+    assert (node.place, node.moves.moves) == ("/b", [])
+
+
+def test_a_move_ends_where_a_compaction_that_it_calls_off_takes_the_disk_offline(node: MovingNode) -> None:
+    def stop() -> None:
+        node.log_dir_failed("/a")
+        raise KafkaStorageError("a swap cannot be taken back")
+
+    _compact_for_ever(node, stop)
+    answers: list[ErrorCode] = []
+    node.move("/b").add_done_callback(answers.append)
+    node.finish()
+    assert answers == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert node.moves.moves == []
+    assert futures(node.env) == []
+
+
+def _compact_for_ever(node: MovingNode, stop: Callable[[], None]) -> None:
+    node.append(30)
+    node.cleaner._state(KEY).is_running = True
+    node.cleaner.on_abort(KEY, stop)
 
 
 def test_an_empty_replica_moves(node: MovingNode) -> None:

@@ -271,6 +271,35 @@ def test_a_swap_that_fails_half_way_takes_the_directory_offline(
     again.kill()
 
 
+@pytest.mark.parametrize("moment", ["when nothing is to be compacted any more", "when the disk fails"])
+def test_a_swap_that_cannot_be_taken_back_takes_the_directory_offline(
+    house: CleanerHouse, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """The next start would complete it, whatever has been cut off or decided since."""
+
+    def rename(self: ManualEnv, source: str, target: str) -> None:
+        if source.endswith(".log.swap"):
+            raise OSError(errno.EIO, "the disk has gone")
+        RealEnv.rename(self, source, target)
+
+    house.begin().finish()
+    house.runner.release()  # the directory is claimed
+    swap = house.cleaner.running[0].swap
+    assert swap is not None
+    swap.run()
+    monkeypatch.setattr(ManualEnv, "rename", rename)
+    log_manager = house.broker.log_manager
+    if moment == "when the disk fails":
+        log_manager.log_dir_failed(str(house.directory), "a test says so")
+    else:
+        log_manager.update_configs(lambda log: log.config._replace(cleanup_policy=frozenset({"delete"})))
+    assert house.broker.failed_dirs == [str(house.directory)]
+    house.settle()
+    assert not house.cleaner.running
+    monkeypatch.undo()
+    house.broker.kill()
+
+
 def test_a_sync_that_fails_takes_the_directory_offline(
     house: CleanerHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -423,6 +423,36 @@ def test_a_swap_that_cannot_be_taken_back_stops_a_truncation(house: Compacted, e
     assert house.log.log_end_offset == 22
 
 
+def no_way_back(house: Compacted) -> None:
+    """A cleaning with a swap that cannot be taken back."""
+
+    def stop() -> None:
+        raise KafkaStorageError("the disk is gone")
+
+    house.grab()
+    house.cleaner.on_abort(house.key, stop)
+
+
+def test_a_swap_that_cannot_be_taken_back_keeps_no_log_from_its_configuration(
+    house: Compacted, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = other_log(house, 3)
+    no_way_back(house)
+    config = small_config(retention_ms=1)
+    house.manager.update_configs(lambda _: config, [house.log, other])
+    assert house.log.config is other.config is config
+    assert house.cleaner.is_aborted(house.key)
+    assert "the disk is gone" in caplog.text
+
+
+def test_a_swap_that_cannot_be_taken_back_keeps_nobody_from_a_pause(house: Compacted) -> None:
+    no_way_back(house)
+    house.cleaner.abort_and_pause_cleaning(house.key)
+    assert house.cleaner.is_aborted(house.key)
+    house.cleaner.resume_cleaning(house.key)
+    assert house.cleaner.is_in_progress(house.key), "as long as the cleaning has not ended"
+
+
 # -- retention --
 
 
