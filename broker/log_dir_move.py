@@ -16,7 +16,7 @@ from storage.errors import (
     OffsetsOutOfOrderError,
     OutOfResourcesError,
     UnexpectedAppendOffsetError,
-    is_no_space,
+    is_fault_of_disk,
 )
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ _PASSES: Final = (
 
 def may_pass(error: BaseException) -> bool:
     """Whether an error in copying says nothing against a disk, so that it is worth trying again."""
-    return isinstance(error, _PASSES) or (isinstance(error, OSError) and is_no_space(error))
+    return isinstance(error, _PASSES) or (isinstance(error, OSError) and not is_fault_of_disk(error))
 
 
 def of_target(error: BaseException | None) -> BaseException | None:

@@ -369,6 +369,23 @@ def test_a_full_disk_is_waited_for(node: MovingNode, caplog: pytest.LogCaptureFi
     node.check()
 
 
+def test_descriptors_for_checkpoints_are_waited_for(node: MovingNode) -> None:
+    node.append(30)
+    node.move("/b")
+    node.step()
+    none_left = Fault(errno.EMFILE)
+    node.env.inject(
+        lambda _number, kind, path: none_left if kind == "open" and "checkpoint" in path else None
+    )
+    node.finish()
+    assert (node.failed_dirs, node.place) == ([], "/a")
+    node.env.inject(None)
+    node.timer.advance(1.5)
+    node.finish()
+    assert node.place == "/b"
+    node.check()
+
+
 def test_a_mirror_that_breaks_does_not_touch_the_append(node: MovingNode) -> None:
     node.append(5)
     node.move("/b")
