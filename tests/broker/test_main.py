@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -135,3 +136,26 @@ def test_serving_needs_nothing_heavy() -> None:
     ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     heavy = {"click", "rich", "structlog", "prometheus_client", "google.protobuf", "logging.handlers", "uuid"}
     assert not heavy & set(ended.stdout.split())
+
+
+def test_streams_that_are_closed_lead_nowhere(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    program = (
+        "import os, sys\n"
+        "from broker.serving import open_closed_streams\n"
+        "open_closed_streams()\n"
+        "print('a line', flush=True)\n"
+        "print('another', file=sys.stderr, flush=True)\n"
+        "nowhere = os.stat(os.devnull)\n"
+        "lead_nowhere = [os.path.samestat(os.fstat(number), nowhere) for number in (0, 1, 2)]\n"
+        "open(sys.argv[1], 'w').write(str(lead_nowhere))\n"
+    )
+    closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"]
+    subprocess.run([*closed, sys.executable, "-c", program, str(told)], check=True)
+    assert told.read_text() == "[True, True, True]"
+
+
+def test_streams_that_are_open_stay_what_they_are() -> None:
+    before = sys.stdout, sys.stderr, [os.fstat(number) for number in (0, 1, 2)]
+    serving.open_closed_streams()
+    assert (sys.stdout, sys.stderr, [os.fstat(number) for number in (0, 1, 2)]) == before
