@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from broker import compiled, log_setup
@@ -397,7 +398,7 @@ async def _serve(config: BrokerConfig, start_lines: log_setup.StartLines) -> int
         return EXIT_FAILED
     stopping = _catch_signals(loop)
     http = server.observers.serve_http(server)
-    print(_ready_line(server, http), flush=True)
+    _say_it_is_ready(_ready_line(server, http))
     gc.freeze()  # what is here now stays; the collector need not look at it again and again
     gc.set_threshold(YOUNG_OBJECTS)
     gc.enable()
@@ -442,6 +443,17 @@ def _catch_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Future[signal.Sig
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, caught, number)
     return stopping
+
+
+def _say_it_is_ready(line: str) -> None:
+    """Prints the ready line; where nobody reads standard output any more, or its disk is full, the log has it."""
+    try:
+        print(line, flush=True)
+    except OSError as error:
+        logger.warning("%s; standard output cannot be written to: %s", line, error)
+        # What could not be written is tried again at the end of the process, which would then end with an error.
+        with open(os.devnull, "wb") as nowhere, suppress(OSError):
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _ready_line(server: Server, http: HttpServer | None) -> str:

@@ -277,6 +277,26 @@ def test_where_metrics_are_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.usefixtures("_process")
+def test_a_ready_line_that_cannot_be_written_keeps_no_broker_from_serving(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As when standard output goes to a file on a disk that is full."""
+    said = server_module._say_it_is_ready
+
+    def say_and_stop(line: str) -> None:
+        said(line)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(server_module, "_say_it_is_ready", say_and_stop)
+    with Path("/dev/full").open("w", encoding="utf-8") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        assert run(config_of(tmp_path / "data", barnabas_log_format="text")) == EXIT_STOPPED
+        stdout.flush()
+    assert (tmp_path / "data" / MARKER).exists()
+    assert "is ready on" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_process")
 def test_a_broker_whose_disks_have_failed_ends_with_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
