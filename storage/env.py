@@ -8,8 +8,10 @@ Paths are plain strings. Failures are `OSError`, as the operating system raises 
 becomes of them further up.
 """
 
+import errno
 import mmap
 import os
+import struct
 import sys
 import time
 from collections.abc import Sequence
@@ -174,7 +176,7 @@ def _sync_data(fd: int) -> None:
 
 
 class RealLock:
-    """A `Lock` by flock, which the kernel drops when the process dies."""
+    """A `Lock` over a descriptor, which the kernel drops when the process dies."""
 
     __slots__ = ("_fd",)
 
@@ -287,7 +289,19 @@ class RealEnv:
             os.close(fd)
 
     def lock(self, path: str) -> RealLock | None:
-        return _flock(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        lock = _flock(fd)
+        if lock is None:
+            return None
+        try:
+            is_ours = _lock_as_java_does(fd)
+        except BaseException:
+            lock.release()
+            raise
+        if not is_ours:
+            lock.release()
+            return None
+        return lock
 
     def lock_dir(self, path: str) -> RealLock | None:
         return _flock(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
@@ -302,6 +316,27 @@ def _flock(fd: int) -> RealLock | None:
         os.close(fd)
         return None
     return RealLock(fd)
+
+
+def _lock_as_java_does(fd: int) -> bool:
+    """Locks the whole file by fcntl; False when another process has done so.
+
+    Java's FileChannel.tryLock, which is what Apache Kafka takes .lock with, neither sees an flock nor is seen by one.
+    The lock is one of the open file, so that it is not lost when the process closes the file elsewhere.
+    """
+    import fcntl
+
+    command = getattr(fcntl, "F_OFD_SETLK", None)
+    if command is None:
+        return True  # not Linux
+    try:
+        fcntl.fcntl(fd, command, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return False
+        if error.errno != errno.EINVAL:  # what a kernel says that has no such locks
+            raise
+    return True
 
 
 def write_fully(file: File, buffers: Sequence[Buffer], position: int, size: int) -> None:

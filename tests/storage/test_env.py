@@ -1,6 +1,9 @@
 """The real port and the one of the tests keep the same promises."""
 
 import errno
+import fcntl
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -123,6 +126,79 @@ def test_a_lock_is_held_once(place: tuple[Env, str]) -> None:
     again = env.lock(f"{directory}/.lock")
     assert again is not None
     again.release()
+
+
+def locked_as_java_does(path: str) -> subprocess.Popen[str]:
+    """Another process that has tried to take a lock as Java takes it; it has it until its input ends."""
+    program = (
+        "import fcntl, sys\n"
+        "file = open(sys.argv[1], 'r+')\n"
+        "try: fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+        "except OSError: print('refused', flush=True)\n"
+        "else: print('locked', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    words = [sys.executable, "-c", program, path]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def said_by(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_apache_kafka_and_barnabas_keep_each_other_out(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    path.touch()
+    with locked_as_java_does(str(path)) as kafka:
+        assert said_by(kafka) == "locked"
+        assert RealEnv().lock(str(path)) is None
+        kafka.communicate()
+    ours = RealEnv().lock(str(path))
+    assert ours is not None
+    assert RealEnv().lock(str(path)) is None
+    path.read_bytes()  # which would end a lock that belongs to the process
+    with locked_as_java_does(str(path)) as kafka:
+        assert said_by(kafka) == "refused"
+        kafka.communicate()
+    ours.release()
+    with locked_as_java_does(str(path)) as kafka:
+        assert said_by(kafka) == "locked"
+        kafka.communicate()
+
+
+def refusing(code: int) -> Callable[..., None]:
+    def refuse(*_: object) -> None:
+        raise OSError(code, "no such lock")
+
+    return refuse
+
+
+def test_where_there_are_no_locks_of_open_files_others_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / ".lock")
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "fcntl", refusing(errno.EINVAL))
+        without = RealEnv().lock(path)
+    assert without is not None
+    assert RealEnv().lock(path) is None
+    without.release()
+    monkeypatch.delattr(fcntl, "F_OFD_SETLK")
+    elsewhere = RealEnv().lock(path)
+    assert elsewhere is not None
+    elsewhere.release()
+
+
+def test_a_lock_that_fails_holds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / ".lock")
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "fcntl", refusing(errno.ENOLCK))
+        with pytest.raises(OSError, match="no such lock"):
+            RealEnv().lock(path)
+    after = RealEnv().lock(path)
+    assert after is not None
+    after.release()
 
 
 def test_a_directory_is_locked_once_and_without_a_file(place: tuple[Env, str]) -> None:
