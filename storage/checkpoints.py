@@ -4,10 +4,12 @@ All are replaced atomically (`env.write_atomically`). None carries a checksum: a
 CorruptCheckpointError, and the caller goes on as if there were none, which costs recovery time and loses nothing.
 """
 
+import struct
 from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 from typing import Final
 
+from config.properties import PropertiesError, read_properties
 from protocol.wire import uuid_from_string, uuid_to_string
 from storage.env import Env, write_atomically, write_fully
 from storage.errors import CorruptCheckpointError, InconsistentMetadataError
@@ -23,6 +25,10 @@ PARTITION_METADATA: Final = "partition.metadata"
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
+
+_ESCAPED: Final = {character: f"\\{character}" for character in "\\=:#! "}
+_MAX_DIGITS: Final = 10
+_MAX_NODE_ID: Final = (1 << 31) - 1
 
 
 def _read_lines(env: Env, path: str) -> list[str] | None:
@@ -235,7 +241,7 @@ class MetaProperties:
         version=1
         cluster.id=V8fuWNeJMPAdsUHP31AizQ
 
-    Lines with other keys are kept as they are.
+    Values are escaped as Java escapes them (`cluster.id=MkU3OEVBNTcwNTJENDM2QQ\\=\\=`). Other keys are kept.
     """
 
     __slots__ = ("cluster_id", "directory_id", "node_id", "others")
@@ -256,25 +262,44 @@ class MetaProperties:
             text = env.read_file(path).decode("latin-1")
         except FileNotFoundError:
             return None
-        lines = (line.strip() for line in text.splitlines())
-        fields = {
-            key.strip(): value.strip()
-            for key, _, value in (line.partition("=") for line in lines if line and line[0] not in "#!")
-        }
+        try:
+            fields = {found.key: found.value.strip() for found in read_properties(text)}
+        except PropertiesError as error:
+            raise InconsistentMetadataError(f"{path} line {error.line}: {error}") from error
         if fields.pop("version", "1") not in ("0", "1"):
             raise InconsistentMetadataError(f"{path} has a version that is neither 0 nor 1")
-        node_id = fields.pop("node.id", None) or fields.pop("broker.id", "-1")
-        if not node_id.lstrip("-").isdigit():
-            raise InconsistentMetadataError(f"{path}: node.id={node_id} is not a number")
-        return cls(fields.pop("cluster.id", ""), int(node_id), fields.pop("directory.id", ""), fields)
+        node_id = fields.pop("node.id", None) or fields.pop("broker.id", "")
+        if not _is_node_id(node_id):
+            raise InconsistentMetadataError(
+                f"{path}: node.id={node_id} is not a number from 0 to {_MAX_NODE_ID}"
+            )
+        cluster_id = fields.pop("cluster.id", "")
+        if not cluster_id:
+            raise InconsistentMetadataError(f"{path} has no cluster.id")
+        return cls(cluster_id, int(node_id), fields.pop("directory.id", ""), fields)
 
     def write(self, env: Env, directory: str) -> None:
         fields = {"node.id": str(self.node_id), "directory.id": self.directory_id, "version": "1"}
         fields |= {"cluster.id": self.cluster_id, **self.others}
         text = f"#\n#{_java_date(env.now_ms())}\n" + "".join(
-            f"{key}={value}\n" for key, value in fields.items()
+            f"{_escaped(key)}={_escaped(value)}\n" for key, value in fields.items()
         )
         write_atomically(env, f"{directory}/{META_PROPERTIES}", text.encode("latin-1"))
+
+
+def _is_node_id(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS and int(text) <= _MAX_NODE_ID
+
+
+def _escaped(text: str) -> str:
+    """As Java's Properties.store writes a key, or a value without white space."""
+    return "".join(_ESCAPED.get(character) or _in_ascii(character) for character in text)
+
+
+def _in_ascii(character: str) -> str:
+    if " " < character <= "~":
+        return character
+    return "".join(f"\\u{unit:04X}" for (unit,) in struct.iter_unpack(">H", character.encode("utf-16-be")))
 
 
 def _java_date(now_ms: int) -> str:

@@ -161,10 +161,36 @@ def test_meta_properties_keep_what_they_do_not_know(env: FaultEnv) -> None:
         {"future.key": "x=y"},
     )
     found.write(env, "/d")
-    assert b"future.key=x=y\n" in env.read_file("/d/meta.properties")
+    assert b"future.key=x\\=y\n" in env.read_file("/d/meta.properties")
 
 
-@pytest.mark.parametrize("data", [b"version=2\nnode.id=1\n", b"version=1\nnode.id=one\n"])
+def test_meta_properties_are_escaped_as_java_does(env: FaultEnv) -> None:
+    """Kafka takes a cluster id with the padding of base64, and keeps it with its `=` escaped."""
+    written = b"node.id=2147483647\nversion=1\ncluster.id=MkU3OEVBNTcwNTJENDM2QQ\\=\\=\no\\ k=\\u00E9\\uD83D\\uDE00\n"
+    env.write_file("/d/meta.properties", written)
+    found = MetaProperties.read(env, "/d")
+    assert found is not None
+    assert (found.cluster_id, found.others) == ("MkU3OEVBNTcwNTJENDM2QQ==", {"o k": "\xe9\U0001f600"})
+    found.write(env, "/d")
+    lines = env.read_file("/d/meta.properties").splitlines()
+    assert b"cluster.id=MkU3OEVBNTcwNTJENDM2QQ\\=\\=" in lines
+    assert b"o\\ k=\\u00E9\\uD83D\\uDE00" in lines
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"version=2\nnode.id=1\ncluster.id=abc\n",
+        b"version=1\nnode.id=one\ncluster.id=abc\n",
+        b"version=1\nnode.id=--1\ncluster.id=abc\n",
+        b"version=1\nnode.id=2147483648\ncluster.id=abc\n",
+        b"version=1\nnode.id=-1\ncluster.id=abc\n",
+        b"version=1\nnode.id=1\n",
+        b"version=1\ncluster.id=abc\n",
+        b"version=1\nnode.id=1\ncluster.id=\\u12\n",
+        b"",
+    ],
+)
 def test_meta_properties_that_make_no_sense_are_refused(env: FaultEnv, data: bytes) -> None:
     env.write_file("/d/meta.properties", data)
     with pytest.raises(InconsistentMetadataError):
