@@ -10,8 +10,8 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from broker import compiled, log_setup
@@ -75,6 +75,7 @@ logger = logging.getLogger("barnabas.server")
 EXIT_STOPPED: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 DRAIN_TIMEOUT_S: Final = 30.0
 SETTLING_S: Final = 0.1
 """How long those who wait for the start have to get their first answers before the broker does what can wait."""
@@ -370,7 +371,7 @@ def run(config: BrokerConfig) -> int:
     start_lines = log_setup.StartLines()
     _say_what_configuration_holds(config)
     _raise_open_files_limit()
-    with asyncio.Runner(loop_factory=_new_loop) as runner:
+    with _ended_by_signals(), asyncio.Runner(loop_factory=_new_loop) as runner:
         return runner.run(_serve(config, start_lines))
 
 
@@ -431,6 +432,24 @@ def _freeze_what_came() -> None:
     gc.freeze()
 
 
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Until signals are caught, each ends the process there and then: nobody is served yet, and a start may take long.
+
+    The first process of a container would not notice them otherwise, and asyncio would finish the start first.
+    """
+
+    def end(number: int, _: object) -> None:
+        os._exit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _catch_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Future[signal.Signals]:
     """Completes with the first signal that asks to stop; the second ends the process there and then."""
     stopping: asyncio.Future[signal.Signals] = loop.create_future()
@@ -440,7 +459,7 @@ def _catch_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Future[signal.Sig
             os._exit(128 + number)
         stopping.set_result(number)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOP_SIGNALS:
         loop.add_signal_handler(number, caught, number)
     return stopping
 

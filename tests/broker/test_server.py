@@ -256,6 +256,34 @@ def test_a_signal_stops_the_broker_in_order(
 
 
 @pytest.mark.usefixtures("_process")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_during_the_start_ends_the_process_there_and_then(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: signal.Signals,
+) -> None:
+    """As the first process of a container, too, for which a signal does nothing unless it is caught."""
+    before = signal.getsignal(number)
+
+    class Starting(Server):
+        def start(self) -> None:
+            signal.raise_signal(number)
+            super().start()
+
+    def end(code: int) -> None:
+        raise SystemExit(code)
+
+    monkeypatch.setattr(os, "_exit", end)
+    monkeypatch.setattr(server_module, "Server", Starting)
+    with pytest.raises(SystemExit) as ended:
+        run(config_of(tmp_path))
+    assert ended.value.code == 128 + number
+    assert "ready" not in capsys.readouterr().out
+    assert signal.getsignal(number) == before
+
+
+@pytest.mark.usefixtures("_process")
 def test_the_interpreter_is_tuned_for_a_loop_that_nobody_holds_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
