@@ -122,7 +122,7 @@ def serve(properties: Path | None, overrides: tuple[str, ...], show_config: bool
 
     \b
     Exit codes:
-      0  stopped in order (SIGTERM, Ctrl-C)
+      0  stopped in order (SIGTERM, Ctrl-C, SIGHUP without nohup)
       1  could not start (address in use, data directory locked or damaged) or had to stop
       2  the command line or the configuration is wrong
     """

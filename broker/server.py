@@ -75,7 +75,8 @@ logger = logging.getLogger("barnabas.server")
 EXIT_STOPPED: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
-STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""SIGHUP comes when the terminal goes; who started the broker with nohup wants nothing to come of it."""
 DRAIN_TIMEOUT_S: Final = 30.0
 SETTLING_S: Final = 0.1
 """How long those who wait for the start have to get their first answers before the broker does what can wait."""
@@ -432,6 +433,11 @@ def _freeze_what_came() -> None:
     gc.freeze()
 
 
+def _stop_signals() -> list[signal.Signals]:
+    is_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [number for number in STOP_SIGNALS if not (is_nohup and number is signal.SIGHUP)]
+
+
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
     """Until signals are caught, each ends the process there and then: nobody is served yet, and a start may take long.
@@ -442,7 +448,7 @@ def _ended_by_signals() -> Iterator[None]:
     def end(number: int, _: object) -> None:
         os._exit(128 + number)
 
-    before = {number: signal.signal(number, end) for number in STOP_SIGNALS}
+    before = {number: signal.signal(number, end) for number in _stop_signals()}
     try:
         yield
     finally:
@@ -451,15 +457,19 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def _catch_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Future[signal.Signals]:
-    """Completes with the first signal that asks to stop; the second ends the process there and then."""
+    """Completes with the first signal that asks to stop; the second ends the process there and then.
+
+    But for SIGHUP: when a terminal goes, both its shell and the system send it.
+    """
     stopping: asyncio.Future[signal.Signals] = loop.create_future()
 
     def caught(number: signal.Signals) -> None:
-        if stopping.done():
+        if not stopping.done():
+            stopping.set_result(number)
+        elif number is not signal.SIGHUP:
             os._exit(128 + number)
-        stopping.set_result(number)
 
-    for number in STOP_SIGNALS:
+    for number in _stop_signals():
         loop.add_signal_handler(number, caught, number)
     return stopping
 

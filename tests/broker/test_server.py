@@ -215,8 +215,10 @@ def _process() -> Iterator[None]:
     """What a broker does to the process that it has for itself is undone."""
     root, ours = logging.getLogger(), logging.getLogger("barnabas")
     before = root.handlers[:], root.level, ours.level
+    of_hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run with nohup
     interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
     yield
+    signal.signal(signal.SIGHUP, of_hangup)
     gc.unfreeze()
     gc.set_threshold(*thresholds)
     sys.setswitchinterval(interval)
@@ -234,7 +236,7 @@ def ready_line(monkeypatch: pytest.MonkeyPatch, config: BrokerConfig, number: si
 
 
 @pytest.mark.usefixtures("_process")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_stops_the_broker_in_order(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -256,7 +258,20 @@ def test_a_signal_stops_the_broker_in_order(
 
 
 @pytest.mark.usefixtures("_process")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_with_nohup_a_broker_outlives_its_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def terminal_goes() -> None:
+        signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGTERM)  # would be the second and end the process
+
+    monkeypatch.setattr(sys, "stdout", Terminal(terminal_goes))
+    assert run(config_of(tmp_path)) == EXIT_STOPPED
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+@pytest.mark.usefixtures("_process")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_during_the_start_ends_the_process_there_and_then(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -375,6 +390,7 @@ def test_the_second_signal_ends_the_process_there_and_then(
 
     def twice() -> None:
         signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGHUP)  # which is not as urgent
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(sys, "stdout", Terminal(twice))
