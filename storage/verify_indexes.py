@@ -5,6 +5,7 @@ from typing import Final
 
 _OFFSET_ENTRY: Final = struct.Struct(">ii")
 _TIME_ENTRY: Final = struct.Struct(">qi")
+_ZERO_ENTRY: Final = bytes(_TIME_ENTRY.size)
 MAX_PROBLEMS: Final = 20
 
 Problem = tuple[str, str, int | None]
@@ -137,10 +138,12 @@ class OffsetIndexCheck(_IndexCheck):
 class TimeIndexCheck(_IndexCheck):
     """The .timeindex: (timestamp, relative offset), no record up to that offset being younger."""
 
-    __slots__ = ("_youngest",)
+    __slots__ = ("_may_begin_with_zeros", "_youngest")
 
     def __init__(self, path: str, base_offset: int, data: bytes, is_active: bool) -> None:
         self._youngest = -1
+        # An entry for time 0 and the first offset is zeros, too, and can be told from room only by what is in the .log.
+        self._may_begin_with_zeros = data.startswith(_ZERO_ENTRY)
         super().__init__(path, base_offset, data, _TIME_ENTRY, is_active)
 
     def _out_of_order(self, before: tuple[int, int] | None, entry: tuple[int, int]) -> str:
@@ -177,6 +180,8 @@ class TimeIndexCheck(_IndexCheck):
             if self.is_told_all:
                 self._wrong(entry, "an offset that there is; the .log ends before it")
         last = self._entries[-1][0] if self._entries else -1
+        if last < 0 and self._youngest == 0 and self._may_begin_with_zeros:
+            last = 0
         if is_final and self.is_told_all and not self.problems and last < self._youngest:
             # One that is full cannot have it: that is, after segment.index.bytes was set lower.
             self.lag = f"its last entry is for timestamp {last}", f"the youngest, {self._youngest}"

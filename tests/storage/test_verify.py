@@ -13,7 +13,7 @@ from storage.verify import Check, Findings, SameAgain, Severity, Situation
 from storage.verify_directory import NotALogDirectoryError, Progress, Verification
 from storage.verify_partition import verify_partition
 from tests.storage.fault_env import FaultEnv
-from tests.storage.helpers import make_batch
+from tests.storage.helpers import TOPIC_ID, make_batch
 from tests.storage.log_life import LogLife
 from tests.storage.test_log_model import WEIGHTS
 from tests.storage.verified import LOG_DIR, TOPIC, findings, graver, written
@@ -552,6 +552,31 @@ def test_room_that_is_kept_free_is_a_note(env: FaultEnv) -> None:
     (note,) = findings(env)
     assert note.severity is Severity.NOTE
     assert "preallocate" in note.expected
+
+
+@pytest.mark.parametrize("stop", [True, False])
+def test_a_youngest_record_of_time_0_at_the_first_offset_is_no_gap_in_the_time_index(
+    env: FaultEnv, stop: bool
+) -> None:
+    """Its entry is twelve bytes of zeros, which is what the room behind the entries looks like, too."""
+    manager = written(env, stop=False)
+    log = manager.get_or_create_log("old", 0, TOPIC_ID)
+    log.append_as_leader(make_batch(b"x", timestamp=0), 0)
+    if stop:
+        manager.shutdown()
+        assert [env.read_file(path) for path in files(env, ".timeindex", "/a/old-0")] == [bytes(12)]
+    assert findings(env) == []
+
+
+def test_without_its_entry_for_time_0_a_time_index_ends_too_early(env: FaultEnv) -> None:
+    manager = written(env, stop=False)
+    manager.get_or_create_log("old", 0, TOPIC_ID).append_as_leader(make_batch(b"x", timestamp=0), 0)
+    manager.shutdown()
+    (path,) = files(env, ".timeindex", "/a/old-0")
+    env.write_file(path, b"")
+    (warning,) = findings(env)
+    assert (warning.severity, warning.path) == (Severity.WARNING, path)
+    assert "timestamp -1" in warning.problem
 
 
 @pytest.mark.parametrize("name", ["x.log.deleted", f"{0:020d}.log.cleaned", f"{0:020d}.log.swap", "x.tmp"])
