@@ -67,6 +67,11 @@ def check_of(path: str) -> Check:
     return next((check for suffix, check in _CHECK_BY_SUFFIX if path.endswith(suffix)), Check.NAMES)
 
 
+def legible(text: str) -> str:
+    """Names of files are bytes, not always of UTF-8; JSON, a table, a page and a terminal want text."""
+    return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
 class Finding(NamedTuple):
     """One thing that was found. `position` (bytes) and `offset` where they are known; `remedy`: what a start does."""
 

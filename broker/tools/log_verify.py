@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from storage.env import RealEnv
-from storage.verify import Severity
+from storage.verify import Severity, legible
 from storage.verify_directory import NotALogDirectoryError, Verification
 
 if TYPE_CHECKING:
@@ -70,9 +70,11 @@ def verify(directories: tuple[str, ...], shallow: bool, quiet: bool, as_json: bo
             for finding in verification.run([_tidy(path) for path in directories]):
                 tally[finding.severity] += 1
                 if not (quiet and finding.severity is Severity.NOTE):
-                    output.finding(finding)
+                    output.finding(_legible(finding))
+    except BrokenPipeError:
+        raise  # that is of who reads what we say, and click ends quietly
     except (NotALogDirectoryError, OSError) as error:
-        click.echo(f"cannot verify: {error}", err=True)
+        click.echo(f"cannot verify: {legible(str(error))}", err=True)
         sys.exit(EXIT_UNREADABLE)
     output.summary(verification, tally)
     sys.exit(EXIT_DAMAGED if tally[Severity.ERROR] else 0)
@@ -80,6 +82,16 @@ def verify(directories: tuple[str, ...], shallow: bool, quiet: bool, as_json: bo
 
 def _tidy(path: str) -> str:
     return os.path.abspath(path)
+
+
+def _legible(finding: Finding) -> Finding:
+    """What is said of a file may have its name in it."""
+    return finding._replace(
+        path=legible(finding.path),
+        problem=legible(finding.problem),
+        expected=legible(finding.expected),
+        remedy=legible(finding.remedy),
+    )
 
 
 @contextmanager
@@ -103,7 +115,7 @@ def _progress(*, is_wanted: bool) -> Iterator[Callable[[Progress], None]]:
         task = bar.add_task("", total=None)
 
         def update(progress: Progress) -> None:
-            name = os.path.basename(progress.path)
+            name = legible(os.path.basename(progress.path))
             total = max(progress.total_bytes, progress.done_bytes)
             bar.update(task, completed=progress.done_bytes, total=total, description=name)
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pipeline.audit.keys import KeptRecords, KeyStats
 from storage.segment_files import LOG_SUFFIX, segment_path
-from storage.verify import Severity
+from storage.verify import Severity, legible
 
 if TYPE_CHECKING:
     from pipeline.audit.partition import PartitionReport
@@ -106,11 +106,6 @@ class Stamp(NamedTuple):
     def row(self, log_dir: str, **values: Any) -> Row:
         told = {"audit_id": self.audit_id, "audited_at": self.audited_at, "log_dir": log_dir, **values}
         return {name: legible(value) if isinstance(value, str) else value for name, value in told.items()}
-
-
-def legible(text: str) -> str:
-    """Names of files are bytes, not always of UTF-8; a table, a page and a terminal want text."""
-    return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def finding_row(stamp: Stamp, log_dir: str, place: tuple[str, int] | None, finding: Finding) -> Row:

@@ -110,3 +110,37 @@ def test_a_bar_on_a_terminal_only(directory: Path) -> None:
     os.close(ours)
     assert "\x1b[" in drawn
     assert done.stdout.decode() == piped.stdout
+
+
+ODD_NAME = os.fsdecode(b"odd\xff.tmp")
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_a_name_that_is_no_text_is_told_all_the_same(directory: Path, flags: tuple[str, ...]) -> None:
+    """Names of files are bytes; most terminals and all JSON are UTF-8."""
+    (directory / "orders-0" / ODD_NAME).touch()
+    damage(directory)
+    result = verify(directory, *flags)
+    assert (result.exit_code, type(result.exception)) == (1, SystemExit)
+    if not flags:
+        assert r"odd\xff.tmp" in result.stdout
+    else:
+        paths = [json.loads(line).get("path") for line in result.stdout.splitlines()]
+        assert str(directory / "orders-0" / r"odd\xff.tmp") in paths
+
+
+def test_a_directory_whose_name_is_no_text_cannot_be_verified(tmp_path: Path) -> None:
+    result = verify(tmp_path / ODD_NAME)
+    assert result.exit_code == 2
+    assert r"odd\xff.tmp is no directory" in result.stderr
+
+
+def test_nobody_who_reads_on_is_no_failure_to_verify(directory: Path) -> None:
+    """As in `barnabas log verify DIR | head -1`."""
+    damage(directory)
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "broker.cli", "log", "verify", str(directory)]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
