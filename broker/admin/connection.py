@@ -7,7 +7,7 @@ import struct
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from broker.admin.errors import NotReachableError, UnsupportedApiError
+from broker.admin.errors import NotReachableError, UnsendableError, UnsupportedApiError
 from broker.version import VERSION
 from protocol.api_keys import (
     ApiKey,
@@ -87,6 +87,10 @@ class Connection:
             raise UnknownHostError(
                 f"{address.host} is no host that is known here: {error.strerror}"
             ) from None
+        except (
+            ValueError
+        ):  # a label that is empty or longer than 63 characters: no such name can be looked up
+            raise UnknownHostError(f"{address.host!r} is no name of a host") from None
         except OSError as error:
             raise LostConnectionError(f"nobody answers at {address}: {error.strerror or error}") from None
         try:
@@ -111,9 +115,17 @@ class Connection:
         return key in self._served
 
     def ask(self, request: Message, version: int, timeout_s: float) -> Any:
-        """The answer. Raises LostConnectionError, and ProtocolError for bytes that are none."""
+        """The answer. Raises LostConnectionError, and ProtocolError for bytes that are none.
+
+        Raises UnsendableError for a number that is too large for its field, and text that is none.
+        """
         assert request.api_key is not None
-        frame = self._exchange(ApiKey(request.api_key), version, encode(request, version), timeout_s)
+        try:
+            body = encode(request, version)
+        except ValueError as error:
+            reason = " ".join(str(error).split())
+            raise UnsendableError(f"no request can carry what is asked for: {reason}") from None
+        frame = self._exchange(ApiKey(request.api_key), version, body, timeout_s)
         return decode(response_type(request.api_key), version, frame)
 
     def close(self) -> None:

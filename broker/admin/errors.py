@@ -17,6 +17,10 @@ class UnsupportedApiError(AdminError):
     """The broker does not serve an API, or no version of it that is known here."""
 
 
+class UnsendableError(AdminError):
+    """No request, or none in a version that the broker serves, can carry what was given."""
+
+
 class BadFileError(AdminError):
     """A file that was named cannot be read, or is not what it should be."""
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from broker.admin.connection import Connection, LostConnectionError, UnknownHostError, api_name
-from broker.admin.errors import NotReachableError, UnsupportedApiError
+from broker.admin.errors import NotReachableError, UnsendableError, UnsupportedApiError
 from broker.admin.settings import Address
 from protocol.api_keys import ApiKey
 from protocol.errors import ProtocolError
 from protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
-from protocol.schema import VersionRange
+from protocol.messages.offsets import DeleteRecordsRequest
+from protocol.schema import Message, VersionRange
 from tests.broker.admin.fake_broker import CLOSE, LOCALHOST, FakeCluster
 from tests.support.apache_kafka import free_ports
 
@@ -122,3 +123,23 @@ def test_a_host_that_there_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_names_as_kafka_writes_them() -> None:
     assert api_name(ApiKey.ALTER_USER_SCRAM_CREDENTIALS) == "AlterUserScramCredentials"
+
+
+@pytest.mark.parametrize(
+    "unsendable",
+    [
+        DeleteRecordsRequest(timeout_ms=1 << 31),
+        ListGroupsRequest(states_filter=["stable\udcff"]),
+    ],
+)
+def test_what_no_request_can_carry_is_no_crash(connection: Connection, unsendable: Message) -> None:
+    """A number of twenty digits on a command line, or bytes that are no text: people have typed it."""
+    version = connection.version_of(ApiKey(unsendable.api_key or 0))
+    with pytest.raises(UnsendableError, match=f"^no request can carry .*{type(unsendable).__name__}.*$"):
+        connection.ask(unsendable, version, PATIENCE_S)
+
+
+@pytest.mark.parametrize("host", ["one..example", "a" * 64 + ".example"])
+def test_what_cannot_be_the_name_of_a_host_is_an_unknown_host(host: str) -> None:
+    with pytest.raises(UnknownHostError, match="is no name of a host"):
+        Connection(Address(host, 9092), "me", connect_timeout_s=PATIENCE_S, timeout_s=PATIENCE_S)
