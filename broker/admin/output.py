@@ -47,7 +47,9 @@ class Output:
     def row(self, row: Row) -> None:
         """One object of a line, where JSON is wanted; nothing otherwise."""
         if self.as_json:
-            click.echo(json.dumps(json_object(row), ensure_ascii=False))
+            # A name of bytes that are no text, as it may be typed, has no UTF-8; JSON can write it: \udcff.
+            line = json.dumps(json_object(row), ensure_ascii=False)
+            click.echo(line.encode(errors="backslashreplace").decode())
 
     def result(
         self, what: str, name: str, action: str, error: AdminError | None = None, message: str | None = None

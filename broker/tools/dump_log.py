@@ -184,7 +184,8 @@ class Stream:
             self.flush()
 
     def flush(self) -> None:
-        data = "".join(self._parts).encode("utf-8", "surrogatepass")
+        # Names of files are bytes, not always of UTF-8; what is none becomes \udcff, which is right in JSON, too.
+        data = "".join(self._parts).encode("utf-8", "backslashreplace")
         self._parts.clear()
         self._characters = 0
         self._stream.flush()

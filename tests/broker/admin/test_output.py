@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
 from rich.console import Console
@@ -28,6 +29,14 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     out.row(OffsetRow("é", 0, 1))
     assert capsys.readouterr().out == '{"type": "offset", "topic": "é", "partition": 0, "offset": 1}\n'
     assert not out.is_terminal
+
+
+def test_json_of_a_name_that_is_no_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """It was typed, or it is of a file: JSON has a way to write it, UTF-8 has none."""
+    Output(as_json=True).row(OffsetRow("odd\udcff", 0, 1))
+    shown = capsys.readouterr().out
+    assert "odd\\udcff" in shown
+    assert json.loads(shown)["topic"] == "odd\udcff"
 
 
 def test_a_table_on_a_terminal() -> None:

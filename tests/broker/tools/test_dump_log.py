@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -409,6 +410,17 @@ def test_json_of_bytes_that_are_no_text(tmp_path: Path) -> None:
     record = objects(path, "--print-data-log")[-1]
     assert (record["key"], record["key_encoding"]) == ("/w==", "base64")
     assert (record["value"], record["value_encoding"]) == ("AP4=", "base64")
+
+
+def test_json_of_names_that_are_no_text(log: Path) -> None:
+    """Names of files are bytes, and each line is JSON all the same."""
+    odd = log.parent / os.fsdecode(b"odd\xff")
+    odd.mkdir()
+    log = log.rename(odd / log.name)
+    first, *_, last = dump(log, "--deep-iteration", "--json").stdout_bytes.decode().splitlines()
+    assert json.loads(first)["path"] == str(log)
+    assert json.loads(last)["path"] == str(log)
+    assert json.loads(last)["type"] == "non_consecutive"
 
 
 def test_json_of_everything_in_a_directory(directory: Path) -> None:
