@@ -35,25 +35,49 @@ class Offset(NamedTuple):
 Found = Offset | AdminError
 
 
+class Located(NamedTuple):
+    """Who leads the partitions of some topics; of those that nobody leads the error code that says why."""
+
+    leaders: dict[TopicPartition, int]
+    topics: dict[str, int]
+    partitions: dict[TopicPartition, int]
+
+    def why_not(self, partition: TopicPartition) -> ServerError:
+        """What stands in the way of asking the leader of a partition that has none here."""
+        code = self.topics.get(partition.topic) or self.partitions.get(partition)
+        return ServerError(code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, about=str(partition))
+
+
 def leaders_of(client: AdminClient, topics: Iterable[str]) -> dict[TopicPartition, int]:
     """The leader of each partition of these topics that has one. Raises ServerError for a topic that is not there."""
+    located = _locate(client, topics)
+    for name, code in located.topics.items():
+        check(code, about=f"topic {name!r}")
+    return located.leaders
+
+
+def _locate(client: AdminClient, topics: Iterable[str]) -> Located:
+    located = Located({}, {}, {})
     wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(set(topics))]
     if not wanted:
-        return {}
+        return located
     answer = client.send(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), versions="4-13")
-    leaders = {}
     for topic in answer.topics:
-        check(topic.error_code, about=f"topic {topic.name!r}")
+        if topic.error_code != ErrorCode.NONE:
+            located.topics[topic.name] = topic.error_code
         for partition in topic.partitions:
+            key = TopicPartition(topic.name, partition.partition_index)
             if partition.leader_id >= 0:
-                leaders[TopicPartition(topic.name, partition.partition_index)] = partition.leader_id
-    return leaders
+                located.leaders[key] = partition.leader_id
+            else:
+                located.partitions[key] = partition.error_code or ErrorCode.LEADER_NOT_AVAILABLE
+    return located
 
 
 def list_offsets(client: AdminClient, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, Found]:
     """For each partition the offset of its timestamp (or of LATEST, EARLIEST ...), or what stands in the way.
 
-    A partition that is not there gets UNKNOWN_TOPIC_OR_PARTITION. Raises ServerError for a topic that is not.
+    A partition that is not there gets UNKNOWN_TOPIC_OR_PARTITION, one without a leader LEADER_NOT_AVAILABLE.
     """
     versions = f"{max((SINCE_VERSION.get(timestamp, 1) for timestamp in wanted.values()), default=1)}-11"
     return _ask_leaders(client, wanted, _offsets_request, _offset, versions=versions)
@@ -67,11 +91,9 @@ def _ask_leaders(
     **how: Any,
 ) -> dict[TopicPartition, R | AdminError]:
     """Asks the leader of each partition; by partition what it answers, or what stands in the way."""
-    leaders = leaders_of(client, (each.topic for each in wanted))
-    found: dict[TopicPartition, R | AdminError] = {
-        each: ServerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, about=str(each)) for each in wanted
-    }
-    for leader, partitions in _by_leader(wanted, leaders).items():
+    located = _locate(client, (each.topic for each in wanted))
+    found: dict[TopicPartition, R | AdminError] = {each: located.why_not(each) for each in wanted}
+    for leader, partitions in _by_leader(wanted, located.leaders).items():
         request = request_of({each: wanted[each] for each in partitions})
         answer: Any = client.send(request, Node(leader), codes=_partition_codes, **how)
         for topic in answer.topics:

@@ -13,7 +13,6 @@ from broker.admin.options import Given
 from broker.admin.output import Output
 from broker.admin.partitions import TopicPartition, by_topic
 from broker.admin.shapes import GroupMemberRow, GroupOffsetRow, GroupRow
-from protocol.errors import ErrorCode
 from protocol.special_timestamps import LATEST
 
 _REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
@@ -74,17 +73,8 @@ def offset_rows(client: AdminClient, group: Group) -> list[GroupOffsetRow]:
 
 
 def _ends(client: AdminClient, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-    """Where the logs end; without those that are gone: their topics are asked for one by one then."""
-    wanted = dict.fromkeys(partitions, LATEST)
-    try:
-        found = list_offsets(client, wanted)
-    except ServerError as error:
-        if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or len(by_topic(wanted)) == 1:
-            return {}
-        parts = (
-            _ends(client, [each for each in wanted if each.topic == topic]) for topic in by_topic(wanted)
-        )
-        return {key: value for part in parts for key, value in part.items()}
+    """Where the logs end; without those that are gone, and those that nobody leads."""
+    found = list_offsets(client, dict.fromkeys(partitions, LATEST))
     return {each: offset.offset for each, offset in found.items() if isinstance(offset, Offset)}
 
 

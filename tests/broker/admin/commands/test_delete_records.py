@@ -47,3 +47,22 @@ def test_records_are_deleted(barnabas: Barnabas, cluster: FakeCluster, tmp_path:
     assert "OFFSET_OUT_OF_RANGE" in result.stderr
     file.write_text('{"partitions": [{"topic": "t", "partition": 0}]}')
     assert "offset of t-0 is None" in barnabas("delete-records", "--offset-json-file", str(file)).stderr
+
+
+def test_a_topic_that_is_not_there_keeps_nobody_elses_records(
+    barnabas: Barnabas, cluster: FakeCluster, tmp_path: Path
+) -> None:
+    """As Kafka's tool has it, one misspelled line of a file is told, and the others are carried out."""
+    cluster.topics["t"] = 1
+    response = DeleteRecordsResponse
+    partition = response.DeleteRecordsPartitionResult(partition_index=0, low_watermark=5)
+    topic = response.DeleteRecordsTopicResult(name="t", partitions=[partition])
+    cluster.on(ApiKey.DELETE_RECORDS, response(topics=[topic]))
+    file = tmp_path / "offsets.json"
+    entries = [{"topic": name, "partition": 0, "offset": 5} for name in ("gone", "t")]
+    file.write_text(json.dumps({"partitions": entries}))
+    result = barnabas("delete-records", "--offset-json-file", str(file))
+    assert result.stdout.splitlines()[-1] == "partition: t-0\tlow_watermark: 5"
+    assert result.stderr.startswith("error: gone-0: ")
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in result.stderr
+    assert result.exit_code == 1

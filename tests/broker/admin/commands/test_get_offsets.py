@@ -77,6 +77,20 @@ def test_times(barnabas: Barnabas, cluster: FakeCluster) -> None:
     assert barnabas("get-offsets", "--topic", "nope").exit_code == 1
 
 
+def test_a_partition_without_a_leader_is_told_from_one_that_is_not_there(
+    barnabas: Barnabas, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after its log directory has failed: nobody should look for a topic that is there."""
+    cluster.topics["t"] = 2
+    monkeypatch.setattr(cluster, "_leader", lambda partition: 1 if partition else -1)
+    cluster.on(ApiKey.LIST_OFFSETS, by_partition)
+    result = barnabas("get-offsets", "--topic", "t")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("t:1:")
+    assert "no offset of t-0" in result.stderr
+    assert "LEADER_NOT_AVAILABLE" in result.stderr
+
+
 def test_each_leader_is_asked_for_its_own() -> None:
     from broker.admin.calls.offsets import list_offsets
     from broker.admin.client import AdminClient
