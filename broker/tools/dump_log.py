@@ -149,17 +149,26 @@ def dump_log(
         skip_record_metadata=skip_record_metadata,
     )
     suffixes = _INDEX_SUFFIXES if verify_index_only or index_sanity_check else _SEGMENT_SUFFIXES
-    sys.exit(run(_expand(names, suffixes), options, as_json=as_json))
+    sys.exit(run(names, suffixes, options, as_json=as_json))
 
 
-def run(paths: Iterable[str], options: Options, *, as_json: bool) -> int:
-    """Dumps the files; the exit code. Ends quietly when nobody reads any more."""
+def run(names: Iterable[str], suffixes: tuple[str, ...], options: Options, *, as_json: bool) -> int:
+    """Dumps the files, and of directories those with the suffixes; the exit code.
+
+    Ends quietly when nobody reads any more.
+    """
     out, err = Stream(sys.stdout), Stream(sys.stderr)
     printer = JsonPrinter(out.write) if as_json else TextPrinter(out.write, err.write)
     dump = Dump(RealEnv(), options, printer)
     try:
-        for path in paths:
-            dump.file(path)
+        for name in names:
+            try:
+                paths = _expand(name, suffixes)
+            except OSError as error:
+                printer.problem(name, error.strerror or str(error))
+                continue
+            for path in paths:
+                dump.file(path)
         printer.report(dump.report)
         out.flush()
         err.flush()
@@ -199,15 +208,11 @@ def _split(lists: Iterable[str]) -> Iterator[str]:
         yield from text.rstrip(",").split(",")
 
 
-def _expand(names: Iterable[str], suffixes: tuple[str, ...]) -> Iterator[str]:
-    """Each file, and for each directory its files with one of the suffixes, in the order of their names."""
-    for name in names:
-        if not os.path.isdir(name):
-            yield name
-            continue
-        for found in sorted(os.listdir(name)):
-            if found.endswith(suffixes):
-                yield os.path.join(name, found)
+def _expand(name: str, suffixes: tuple[str, ...]) -> list[str]:
+    """The file, or of a directory the files with one of the suffixes, in the order of their names. Raises OSError."""
+    if not os.path.isdir(name):
+        return [name]
+    return [os.path.join(name, found) for found in sorted(os.listdir(name)) if found.endswith(suffixes)]
 
 
 def _decoder(flags: dict[str, bool], key_class: str | None, value_class: str | None) -> Decoder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import struct
@@ -249,6 +250,25 @@ def test_a_directory_stands_for_its_segments(directory: Path) -> None:
     found = lines("--index-sanity-check", partition)
     assert [line for line in found if line.startswith("Dumping")] == [f"Dumping {path}" for path in indexes]
     assert all(line.endswith(("passed sanity check.", "is empty.")) for line in found[1::2])
+
+
+def test_a_directory_that_cannot_be_listed_is_a_problem_and_the_dump_goes_on(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a broker that runs as somebody else."""
+    closed = directory / "orders-0"
+    listdir = os.listdir
+
+    def refuse(path: str) -> list[str]:
+        if path == str(closed):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    result = dump(closed, directory / "plain-3")
+    assert (result.exit_code, type(result.exception)) == (1, SystemExit)
+    assert result.stderr == f"error: {closed}: Permission denied\n"
+    assert "Dumping" in result.stdout
 
 
 def test_files_may_be_given_in_every_way(directory: Path) -> None:
