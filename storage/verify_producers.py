@@ -3,7 +3,13 @@
 import struct
 from typing import Final
 
-from protocol.records.batch import MAGIC_V2, InvalidRecordError, RecordBatch
+from protocol.records.batch import (
+    MAGIC_V2,
+    CorruptRecordError,
+    InvalidRecordError,
+    RecordBatch,
+    UnsupportedCompressionError,
+)
 from protocol.records.control import ControlRecordType, control_record_type
 from protocol.records.layout import MAX_SEQUENCE
 from storage.batch_reading import Batch
@@ -43,6 +49,7 @@ class ProducersVerifier:
         "_env",
         "_findings",
         "_first_offset",
+        "_is_followed",
         "_log_path",
         "_markers",
         "_next_offset",
@@ -72,6 +79,7 @@ class ProducersVerifier:
         self.has_gaps = bool(situation.cleaner_offset)  # what was compacted does not tell all that there was
         self.is_missing = False  # something before the batch that comes next could not be read
         self.has_missed = False  # the same, before any that was followed
+        self._is_followed = True  # all of the segment so far
         self._log_path = directory  # of the segment that is being followed
 
     def _nobody(self) -> ProducerStateManager:
@@ -117,6 +125,7 @@ class ProducersVerifier:
     def go_to(self, base_offset: int, log_path: str) -> None:
         """The segment that begins there is followed next."""
         self._log_path = log_path
+        self._is_followed = True
         if self.is_missing:
             self.begin_again(base_offset)
         elif base_offset > self._next_offset:
@@ -126,6 +135,7 @@ class ProducersVerifier:
         """What comes next could not be read. All that snapshots up to here can know has been."""
         self._check_snapshots(self._next_offset)
         self.is_missing = self.has_missed = True
+        self._is_followed = False
 
     def begin_again(self, first_offset: int) -> None:
         """Batches before `first_offset` could not be read: what producers did up to there is as good as deleted."""
@@ -149,14 +159,20 @@ class ProducersVerifier:
         first = batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
         if self.is_missing:
             self.begin_again(first)
+        if (
+            isinstance(batch, RecordBatch)
+            and batch.producer_id >= 0
+            and batch.is_control
+            and not self._note_marker(batch)
+        ):
+            self.missed()  # which transaction it ends, and how, is not known
+            return
         self.has_gaps = self.has_gaps or first > self._next_offset or not is_dense(batch)
         self._next_offset = batch.next_offset
         self._check_snapshots(first)
         if batch.magic != MAGIC_V2 or batch.producer_id < 0 or not isinstance(batch, RecordBatch):
             return
-        if batch.is_control:
-            self._note_marker(batch)
-        elif not self.has_gaps:
+        if not batch.is_control and not self.has_gaps:
             self._check_sequence(batch)
         completed = self._producers.update(batch, batch.base_offset, batch.last_offset)
         if completed is None:
@@ -206,14 +222,19 @@ class ProducersVerifier:
             check=Check.SEQUENCES,
         )
 
-    def _note_marker(self, batch: RecordBatch) -> None:
-        record = next(iter(batch.records()), None)
+    def _note_marker(self, batch: RecordBatch) -> bool:
+        """Notes the marker of an abort; whether the batch can be read. What it holds is told with its records."""
+        try:
+            record = next(iter(batch.records()), None)
+        except (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError):
+            return False
         try:
             is_abort = record is not None and control_record_type(record.key) is ControlRecordType.ABORT
         except InvalidRecordError:
             is_abort = False
         if is_abort:
             self._markers.add((batch.producer_id, batch.last_offset))
+        return True
 
     def _check_snapshots(self, first_offset: int) -> None:
         """Those of `first_offset` and before: all that they can know has been read."""
@@ -296,7 +317,7 @@ class ProducersVerifier:
         replayed, markers = self._aborted, self._markers
         self._aborted, self._markers = [], set()
         problems = segment.problems
-        if is_read and segment.entries is not None:
+        if is_read and self._is_followed and segment.entries is not None:
             problems = _txn_problems(segment, replayed, markers, self.has_gaps, self._first_offset)
         is_rebuilt = self._situation.is_recovered(segment.end_offset, is_active=segment.is_active)
         severity = Severity.WARNING if is_rebuilt else Severity.ERROR

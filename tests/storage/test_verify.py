@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from protocol.records.batch import RecordBatch, batches
+from protocol.records.checksum import crc32c
 from storage.checkpoints import LeaderEpochCheckpointFile, OffsetCheckpointFile
 from storage.env import Env
 from storage.snapshots import ProducerSnapshotFiles
@@ -209,6 +210,33 @@ def offset_of_a_time_index_entry(env: FaultEnv) -> str:
     return path
 
 
+def a_marker_that_cannot_be_read(env: FaultEnv) -> str:
+    """Its CRC is right; what is in it is none."""
+    path = next(path for path in files(env, ".log") if markers(env, path))
+    data = bytearray(env.read_file(path))
+    at = markers(env, path)[0]
+    size = int.from_bytes(data[at + 8 : at + 12], "big") + 12
+    data[at + 61] ^= 1  # the record's length
+    data[at + 17 : at + 21] = crc32c(bytes(data[at + 21 : at + size])).to_bytes(4, "big")
+    env.write_file(path, bytes(data))
+    return path
+
+
+def a_marker_of_a_codec_that_there_is_not(env: FaultEnv) -> str:
+    path = next(path for path in files(env, ".log") if markers(env, path))
+    data = bytearray(env.read_file(path))
+    at = markers(env, path)[0]
+    size = int.from_bytes(data[at + 8 : at + 12], "big") + 12
+    data[at + 22] |= 7
+    data[at + 17 : at + 21] = crc32c(bytes(data[at + 21 : at + size])).to_bytes(4, "big")
+    env.write_file(path, bytes(data))
+    return path
+
+
+def markers(env: FaultEnv, path: str) -> list[int]:
+    return [batch.position for batch in batches(env.read_file(path)) if batch.is_control]
+
+
 def a_lost_time_index_entry(env: FaultEnv) -> str:
     path = next(path for path in files(env, ".timeindex") if env.size(path))
     env.write_file(path, env.read_file(path)[:-12])
@@ -404,6 +432,8 @@ DAMAGES = (
     high_byte_of_an_index_entry,
     length_of_an_index,
     a_missing_index,
+    a_marker_that_cannot_be_read,
+    a_marker_of_a_codec_that_there_is_not,
     timestamp_of_a_time_index_entry,
     offset_of_a_time_index_entry,
     a_lost_time_index_entry,
