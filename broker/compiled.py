@@ -26,6 +26,7 @@ MODULES: Final = (
     "broker.kafka_apis",
     "broker.network.connection",
     "broker.network.in_flight",
+    "broker.network.request_order",
     "broker.network.send_queue",
     "broker.partition",
     "broker.partition_io",

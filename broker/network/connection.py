@@ -1,8 +1,8 @@
 """One client's connection: bytes in, requests to the handler, answers out in order, and no more of either than fits.
 
-Reading stops while the client does not read its answers, while as many of its requests are in flight as may
-be, and while the memory for requests is used up; what has been sent meanwhile waits in the sockets'
-buffers, and in the end at the client.
+Reading stops while the client does not read its answers, while one of its requests has to wait for the answer to an
+earlier one (`request_order`), while as many are in flight as may be, and while the memory for requests is used up; what
+has been sent meanwhile waits in the sockets' buffers, and in the end at the client.
 """
 
 from __future__ import annotations
@@ -354,7 +354,7 @@ class Connection:
             return
         stop = requests.saturated
         if requests.backlog:
-            if not stop:
+            if requests.can_proceed:
                 self._schedule()
             stop = True
         reading = not (stop or self._waits_for_memory or self.draining)
@@ -388,7 +388,7 @@ class Connection:
             )
         else:
             logger.error("a bug: closing the connection of %s", self._peer(), exc_info=error)
-        self._requests.hang_up = True
+        self._requests.end()
         self._flush()
 
     def _peer(self) -> str:

@@ -1,8 +1,8 @@
 """The requests of one connection between arrival and answer: handled in order, answered in order.
 
-Several are in flight at once: a fetch that waits for records does not keep the requests behind it from
-being handled, only their answers from being sent. No sockets here: frames go in, chunks for the wire come
-out.
+A request is handled when the answers to those in front of it are on their way to the client, so that it never
+answers with a state older than theirs; `request_order` has the few exceptions, which overlap. No sockets here: frames
+go in, chunks for the wire come out.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from broker.network.request_memory import RequestMemory
+from broker.network.request_order import may_overlap, overlapping_api
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
 from protocol.framing import Frame, size_prefix
 from protocol.wire import Chunk
@@ -37,20 +38,22 @@ def _nobody() -> None:
 class _Slot:
     """The place of a request whose answer, or whose turn to send it, has not come."""
 
-    __slots__ = ("answer", "in_flight", "memory", "request_bytes")
+    __slots__ = ("answer", "closes", "in_flight", "memory", "request_bytes")
 
     def __init__(self, in_flight: InFlightRequests, request_bytes: int) -> None:
         self.in_flight = in_flight
         self.request_bytes = request_bytes
         self.answer: list[Chunk] | None = None
+        self.closes = False  # the connection is closed in place of an answer
         self.memory = 0
 
     def complete(self, answer: list[Chunk] | NoResponse) -> None:
         if answer is CLOSE_CONNECTION:
-            self.in_flight._cannot_be_answered()
+            self.closes = True
+            self.answer = []
         else:
             self.answer = [] if isinstance(answer, NoResponse) else answer
-            self.in_flight._completed(self)
+        self.in_flight._completed(self)
 
 
 class InFlightRequests:
@@ -58,18 +61,20 @@ class InFlightRequests:
 
     `ready` is called when a pending request at the head of the line completes, never from within `receive`
     or `proceed`: their caller looks at `output` anyway. `writable` is False while the peer does not read:
-    nothing more is handled then. `hang_up` becomes True when a handler wants the connection closed behind
-    what `output` holds.
+    nothing more is handled then. `hang_up` becomes True when the connection has to be closed behind what `output`
+    holds.
     """
 
     __slots__ = (
         "_backlog",
         "_charged",
+        "_ending",
         "_handle",
         "_handling",
         "_info",
         "_memory",
         "_output_memory",
+        "_overlapping_api",
         "_ready",
         "_slots",
         "_waiting_memory",
@@ -88,6 +93,8 @@ class InFlightRequests:
         self._ready = ready
         self._slots: deque[_Slot] = deque()
         self._backlog: deque[Frame] = deque()
+        self._overlapping_api: bytes | None = None  # of the requests that wait; see request_order
+        self._ending = False  # the connection is to be closed behind the requests that wait
         self._charged = 0  # bytes of requests that wait, as the budget knows them
         self._waiting_memory = 0  # bytes of answers that wait behind others
         self._output_memory = 0
@@ -114,12 +121,23 @@ class InFlightRequests:
 
     @property
     def saturated(self) -> bool:
-        """No further request would be handled now."""
+        """No further request would be handled now, whatever it is."""
         return (
             len(self._slots) >= MAX_IN_FLIGHT_REQUESTS
             or self._output_memory + self._waiting_memory >= MAX_UNSENT_BYTES
             or not self.writable
+            or self._ending
             or self.hang_up
+        )
+
+    @property
+    def can_proceed(self) -> bool:
+        """Requests of the backlog would be handled now."""
+        backlog = self._backlog
+        return (
+            bool(backlog)
+            and not self.saturated
+            and (not self._slots or may_overlap(backlog[0], self._overlapping_api))
         )
 
     def receive(self, frames: list[Frame]) -> None:
@@ -137,6 +155,13 @@ class InFlightRequests:
             done = self._handle_some(list(islice(backlog, MAX_IN_FLIGHT_REQUESTS)))
             for _ in range(done):
                 self._charge(-len(backlog.popleft()))
+
+    def end(self) -> None:
+        """Handles nothing more, and has the connection closed when those that wait have been answered."""
+        if not self._slots:
+            self._hang_up()
+        elif not self._ending:
+            self._file(CLOSE_CONNECTION, 0)
 
     def take_output(self) -> list[Chunk]:
         """What can be sent now, in order; it is the caller's from here on."""
@@ -167,11 +192,15 @@ class InFlightRequests:
         self._handling = True
         try:
             for frame in frames[:MAX_IN_FLIGHT_REQUESTS]:
+                if slots and not may_overlap(frame, self._overlapping_api):
+                    break
                 answer = handle(info, frame)
                 done += 1
                 if answer.__class__ is list and not slots:  # by far the most frequent case
                     self._emit(answer)
                 else:
+                    if not slots:
+                        self._overlapping_api = overlapping_api(frame)
                     self._file(answer, len(frame))
                 if self._output_memory >= MAX_UNSENT_BYTES or (slots and self.saturated) or self.hang_up:
                     break
@@ -184,22 +213,14 @@ class InFlightRequests:
         if answer is NO_RESPONSE:
             return
         if answer is CLOSE_CONNECTION:
-            self.hang_up = True
-            return
+            self._ending = True
         slot = _Slot(self, request_bytes)
         self._slots.append(slot)
         self._charge(request_bytes)
         if isinstance(answer, Pending):
             answer.add_done_callback(slot.complete)
         else:
-            assert isinstance(answer, list), f"a handler answered {type(answer)}"
             slot.complete(answer)
-
-    def _cannot_be_answered(self) -> None:
-        """A request that waited has no answer after all; the ones behind it could only be answered out of order."""
-        self.hang_up = True
-        if not self._handling:
-            self._ready()
 
     def _completed(self, slot: _Slot) -> None:
         slots = self._slots
@@ -212,11 +233,20 @@ class InFlightRequests:
         if slots[0] is not slot:
             return
         while slots and (answer := slots[0].answer) is not None:
-            self._waiting_memory -= slots.popleft().memory
+            first = slots.popleft()
+            self._waiting_memory -= first.memory
             if answer:  # and not NO_RESPONSE
                 self._emit(answer)
+            if first.closes:
+                self._hang_up()
         if not self._handling:
             self._ready()
+
+    def _hang_up(self) -> None:
+        """Closes behind what can be sent: answers to what waits could only come out of order. abandon() gives back what
+        they are charged with."""
+        self.hang_up = True
+        self._slots.clear()
 
     def _emit(self, chunks: list[Chunk]) -> None:
         """Puts an answer behind those that can be sent, its size in front."""

@@ -2,6 +2,9 @@
 
 client >> "echo one"        the client sends a request
 client << "one"             and has received this answer, and no more
+
+A request begins with an API key as all do: Produce, unless the API's name is in front ("FETCH wait one"). The handler
+does not look at it, but the order on a connection does.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from broker.network.in_flight import Answer
 from broker.network.request_memory import RequestMemory
 from broker.probes import ListenerProbe
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
+from protocol.api_keys import ApiKey
 from protocol.errors import ProtocolError
 from protocol.framing import Frame, Framer, size_prefix
 from protocol.wire import Chunk, RecordsChunk
@@ -57,7 +61,7 @@ class ScriptedHandler:
         self.records: dict[str, RecordsChunk] = {}
 
     def __call__(self, info: ConnectionInfo, frame: Frame) -> Answer:
-        frame = bytes(frame)
+        frame = bytes(frame[2:])
         verb, _, rest = frame.partition(b" ")
         self.handled.append(frame[:20].decode())
         match verb:
@@ -183,4 +187,13 @@ class Client:
 
 
 def framed(request: bytes) -> bytes:
-    return size_prefix(len(request)) + request
+    payload = scripted(request)
+    return size_prefix(len(payload)) + payload
+
+
+def scripted(request: bytes) -> bytes:
+    """A request as it arrives, without its size: the API key stands in place of its name."""
+    name, _, rest = request.partition(b" ")
+    if name.isupper():
+        return ApiKey[name.decode()].to_bytes(2, "big") + rest
+    return ApiKey.PRODUCE.to_bytes(2, "big") + request

@@ -14,7 +14,7 @@ from broker.network.request_memory import FREE_BYTES, READ_BYTES, SCARCE_READ_BY
 from broker.network.send_queue import PIECE_BYTES
 from protocol.framing import size_prefix
 from tests.broker.fakes import ManualTimer
-from tests.broker.scripted import Client, FakeRecords, ScriptedHandler, SliceableRecords, framed
+from tests.broker.scripted import Client, FakeRecords, ScriptedHandler, SliceableRecords, framed, scripted
 
 MIB = 1024 * 1024
 
@@ -50,11 +50,66 @@ def test_answers_keep_the_order_of_the_requests(client: Client) -> None:
     client << "two, three, four"
 
 
-def test_requests_behind_a_waiting_one_are_handled_meanwhile(client: Client) -> None:
-    client >> "wait one" >> "echo two" << ""
+@pytest.mark.parametrize("api", ["PRODUCE", "OFFSET_COMMIT"])
+def test_requests_that_overlap_are_handled_while_one_of_their_kind_waits(client: Client, api: str) -> None:
+    client >> f"{api} wait one" >> f"{api} echo two" << ""
     assert client.handler.handled == ["wait one", "echo two"]
     client.completes("one")
     client << "one, two"
+
+
+@pytest.mark.parametrize(
+    ("waiting", "following"),
+    [
+        ("FETCH", "LIST_OFFSETS"),
+        ("FETCH", "FETCH"),
+        ("FETCH", "PRODUCE"),
+        ("PRODUCE", "FETCH"),
+        ("PRODUCE", "OFFSET_COMMIT"),
+        ("OFFSET_COMMIT", "PRODUCE"),
+        ("OFFSET_COMMIT", "OFFSET_FETCH"),
+        ("JOIN_GROUP", "HEARTBEAT"),
+        ("END_TXN", "ADD_PARTITIONS_TO_TXN"),
+    ],
+)
+def test_a_request_is_held_back_until_the_one_in_front_is_answered(
+    client: Client, waiting: str, following: str
+) -> None:
+    """It could answer with a state from before the answer in front, as a fetch and a look at the log's end would."""
+    client >> f"{waiting} wait one, {following} echo two, {following} echo three" << ""
+    assert client.handler.handled == ["wait one"]
+    client.completes("one")
+    client << "one, two, three"
+
+
+def test_a_request_held_back_behind_several_waits_for_all_of_them(client: Client) -> None:
+    client >> "wait one, wait two, FETCH echo three, echo four" << ""
+    client.completes("one")
+    client << "one"
+    assert client.handler.handled == ["wait one", "wait two"]
+    client.completes("two")
+    client << "two, three, four"
+
+
+def test_a_request_that_came_to_wait_holds_the_next_one_back(client: Client) -> None:
+    client >> "FETCH wait one, FETCH wait two, LIST_OFFSETS echo three" << ""
+    client.completes("one")
+    client << "one"
+    assert client.handler.handled == ["wait one", "wait two"]
+    client.completes("two")
+    client << "two, three"
+
+
+def test_nothing_is_read_while_a_request_is_held_back(client: Client) -> None:
+    client >> "FETCH wait one" << ""
+    assert client.is_read()
+    client >> "LIST_OFFSETS echo two" << ""
+    assert not client.is_read()
+    assert client.connection.backlog == 1
+    client.completes("one")
+    client << "one, two"
+    assert client.is_read()
+    assert client.memory.used_bytes == 0
 
 
 def test_a_request_without_answer_takes_no_place(client: Client) -> None:
@@ -259,16 +314,16 @@ def test_a_small_unfinished_request_is_not_charged(client: Client) -> None:
 
 
 def test_a_large_unfinished_request_is_charged_for_what_has_arrived(client: Client) -> None:
-    client.send(size_prefix(10 * MIB) + b"echo " + bytes(200_000))
-    assert client.memory.used_bytes == 200_009
-    client.send(bytes(10 * MIB - 200_005))
+    client.send(size_prefix(10 * MIB) + scripted(b"echo ") + bytes(200_000))
+    assert client.memory.used_bytes == 200_011
+    client.send(bytes(10 * MIB - 200_007))
     assert client.memory.used_bytes == 0
-    assert [len(answer) for answer in client.answers()] == [10 * MIB - 5]
+    assert [len(answer) for answer in client.answers()] == [10 * MIB - 7]
 
 
 def test_a_request_that_waits_is_charged_until_it_is_answered(client: Client) -> None:
     client >> "wait one"
-    assert client.memory.used_bytes == len("wait one")
+    assert client.memory.used_bytes == len(scripted(b"wait one"))
     client.completes("one")
     assert client.memory.used_bytes == 0
 
@@ -390,6 +445,20 @@ def test_a_bug_in_a_request_that_had_to_wait_ends_the_connection_too(
     assert "ZeroDivisionError" in caplog.text
 
 
+@pytest.mark.parametrize("last", ["close", "bad", "bug"])
+def test_requests_that_wait_are_answered_before_the_connection_closes(client: Client, last: str) -> None:
+    """As where one request is handled at a time: an acknowledgement is not lost for what comes behind it."""
+    client >> f"wait one, wait two, {last}, echo never" << ""
+    assert not client.closed
+    client.completes("two")
+    client << ""
+    client.completes("one")
+    client << "one, two"
+    assert client.lost == [client.connection]
+    assert client.handler.handled == ["wait one", "wait two", last]
+    assert client.memory.used_bytes == 0
+
+
 def test_a_handler_may_hang_up(client: Client) -> None:
     client >> "echo one, close, echo three" << "one"
     assert client.closed
@@ -444,7 +513,7 @@ def test_who_has_to_act_next(client: Client) -> None:
 def test_bytes_are_counted(client: Client) -> None:
     client.handler.records["r"] = FakeRecords(5)
     client >> "echo one, records r"
-    assert client.probe.bytes_in == 4 + 8 + 4 + 9
+    assert client.probe.bytes_in == 4 + 2 + 8 + 4 + 2 + 9
     assert client.probe.bytes_out == 4 + 3 + 4 + 8
 
 

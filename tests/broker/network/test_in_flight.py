@@ -10,16 +10,24 @@ from hypothesis import strategies as st
 from broker.network.in_flight import MAX_IN_FLIGHT_REQUESTS, Answer, Handler, InFlightRequests
 from broker.network.request_memory import RequestMemory
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
+from protocol.api_keys import ApiKey
 from protocol.framing import Frame
 from protocol.wire import Chunk
 from tests.broker.fakes import ManualTimer
-from tests.broker.scripted import Client, FakeRecords, ScriptedHandler
+from tests.broker.scripted import Client, FakeRecords, ScriptedHandler, scripted
 
 ACTIONS = st.lists(
     st.one_of(
         st.tuples(
             st.just("send"),
-            st.lists(st.sampled_from(["echo", "wait", "none", "records", "big"]), min_size=1, max_size=8),
+            st.lists(
+                st.tuples(
+                    st.sampled_from(["PRODUCE", "PRODUCE", "OFFSET_COMMIT", "FETCH"]),
+                    st.sampled_from(["echo", "wait", "none", "records", "big"]),
+                ),
+                min_size=1,
+                max_size=8,
+            ),
         ),
         st.tuples(st.just("complete"), st.integers(0, 20)),
         st.tuples(st.just("read"), st.integers(0, 200_000)),
@@ -29,18 +37,35 @@ ACTIONS = st.lists(
 )
 
 
+class OrderedHandler(ScriptedHandler):
+    """Fails when a request is handled while another waits that it must not overlap with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting_apis: dict[str, ApiKey] = {}
+
+    def __call__(self, info: ConnectionInfo, frame: Frame) -> Answer:
+        api = ApiKey(int.from_bytes(frame[:2], "big"))
+        assert api is not ApiKey.FETCH or not self.pending
+        assert all(self.waiting_apis[name] is api for name in self.pending)
+        before = set(self.pending)
+        answer = super().__call__(info, frame)
+        self.waiting_apis.update(dict.fromkeys(set(self.pending) - before, api))
+        return answer
+
+
 class Model:
     """A client that knows which answers it is owed."""
 
     def __init__(self) -> None:
-        self.client = Client(ScriptedHandler())
+        self.client = Client(OrderedHandler())
         self.client.handler.records["r"] = FakeRecords(70_000)
         self.client.transport.peer_window = 0
         self.owed: list[bytes] = []
         self.number = 0
 
-    def send(self, verbs: list[str]) -> None:
-        requests = [self.request(verb) for verb in verbs]
+    def send(self, verbs: list[tuple[str, str]]) -> None:
+        requests = [scripted(api.encode() + b" " + self.request(verb)) for api, verb in verbs]
         self.client.transport.receive(b"".join(len(it).to_bytes(4, "big") + it for it in requests))
 
     def request(self, verb: str) -> bytes:
@@ -105,9 +130,9 @@ def requests(handler: Handler, memory: RequestMemory) -> InFlightRequests:
 def test_the_limit_of_requests_in_flight() -> None:
     handler = ScriptedHandler()
     in_flight = requests(handler, RequestMemory(1 << 20))
-    in_flight.receive([f"wait {n}".encode() for n in range(MAX_IN_FLIGHT_REQUESTS + 5)])
+    in_flight.receive([scripted(b"wait %d" % n) for n in range(MAX_IN_FLIGHT_REQUESTS + 5)])
     assert (len(handler.handled), in_flight.backlog, in_flight.saturated) == (MAX_IN_FLIGHT_REQUESTS, 5, True)
-    in_flight.receive([b"echo late"])
+    in_flight.receive([scripted(b"echo late")])
     assert in_flight.backlog == 6
     handler.complete("0")
     assert not in_flight.saturated
@@ -122,14 +147,14 @@ def test_an_answer_that_turns_out_to_be_none_keeps_nobody_waiting() -> None:
     pending: list[Pending[list[Chunk] | NoResponse]] = []
 
     def handle(_: ConnectionInfo, frame: Frame) -> Answer:
-        if frame != b"wait":
-            return [frame]
+        if frame != scripted(b"wait"):
+            return [frame[2:]]
         pending.append(Pending())
         return pending[-1]
 
     memory = RequestMemory(1 << 20)
     in_flight = requests(handle, memory)
-    in_flight.receive([b"wait", b"after it", b"wait", b"last"])
+    in_flight.receive([scripted(request) for request in (b"wait", b"after it", b"wait", b"last")])
     assert in_flight.output == []
     pending[0].complete(NO_RESPONSE)
     assert b"".join(bytes(it) for it in in_flight.take_output()) == b"\0\0\0\x08after it"  # type: ignore[arg-type]
@@ -142,11 +167,11 @@ def test_what_is_charged_is_what_waits() -> None:
     memory = RequestMemory(1 << 20)
     in_flight = requests(ScriptedHandler(), memory)
     in_flight.writable = False
-    in_flight.receive([b"echo one", b"wait two"])
-    assert memory.used_bytes == 16
+    in_flight.receive([scripted(b"echo one"), scripted(b"wait two")])
+    assert memory.used_bytes == 20
     in_flight.writable = True
     in_flight.proceed()
-    assert memory.used_bytes == 8
+    assert memory.used_bytes == 10
     in_flight.abandon()
     assert memory.used_bytes == 0
 
