@@ -82,6 +82,8 @@ class ReplicaManager:
         log_manager.on_log_dir_failed = self._log_dir_went_offline
         self._partitions: dict[PartitionId, Partition] = {}
         self._without_log: set[PartitionId] = set()
+        self._leaving: set[PartitionId] = set()
+        """Of deleted topics that the published image still has: prepare() has removed them already."""
         self.flusher = LogFlusher(runner, self._flushed, self._flush_failed)
         self._reader = ReplicaReader(self, probe, now_ms)
         self.moves: ReplicaAlterLogDirsManager | None = None  # which makes itself known
@@ -138,7 +140,9 @@ class ReplicaManager:
     def is_offline(self, topic: str, index: int) -> bool:
         """Whether this broker's replica of the partition cannot be used: its disk failed, or it never got a log."""
         partition = self._partitions.get((topic, index))
-        return partition is None or partition.offline
+        if partition is None:
+            return (topic, index) not in self._leaving
+        return partition.offline
 
     def refusal_of_new_logs(self) -> ApiError | None:
         """Why no partition can be made now; None where there is room in one of the log directories."""
@@ -172,6 +176,10 @@ class ReplicaManager:
         """
         for topic in delta.deleted_topics.values():
             self._remove(topic)
+            for index in topic.partitions:
+                self._leaving.discard((topic.name, index))
+                # Not in prepare(): who is answered that the topic is gone sees an image without it.
+                self.complete_waiting((topic.name, index))
         for name in sorted(delta.created_topics | delta.changed_topics.keys()):
             topic = image.topics[name]
             self._update(topic, delta.partitions_of(topic), is_new=not at_start)
@@ -219,7 +227,7 @@ class ReplicaManager:
             if partition is None:
                 continue
             partition.leader_id = NO_REPLICA
-            self.complete_waiting((topic.name, index))
+            self._leaving.add((topic.name, index))
             if self.moves is not None:
                 self.moves.cancel((topic.name, index))
             try:

@@ -614,6 +614,19 @@ def test_long_polls_end_with_the_leadership(node: Node) -> None:
     assert [each.error_code for each in result(deleted)] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
+def test_a_long_poll_ends_when_the_image_without_its_topic_is_published(node: Node) -> None:
+    """A look behind it on its connection must not find the topic any more; until then it is not offline either."""
+    node.create()
+    waiting = node.fetch(wanted())
+    image, delta = node.image.apply([RemoveTopicRecord(topic_id=T)])
+    node.manager.prepare(image, delta)
+    assert not waiting.done
+    assert not node.manager.is_offline("t", 0)
+    node.manager.apply(image, delta)
+    assert [each.error_code for each in result(waiting)] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert node.manager.is_offline("t", 0)
+
+
 # ---- deleting records
 
 

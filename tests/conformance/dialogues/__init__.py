@@ -44,6 +44,7 @@ MODULES: Final = (
     "metadata",
     "migrations",
     "offsets",
+    "order",
     "partitions",
     "produce",
     "produce_transactions",

@@ -1,0 +1,414 @@
+"""A request behind another one of its connection, sent while the first may be waiting and while the world changes.
+
+Kafka handles one request of a connection at a time, so that the second answer is never older than the first
+(broker/network/request_order.py has what Barnabas keeps of that, and why).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from protocol.api_keys import ApiKey
+from protocol.messages.commits import OffsetCommitRequest
+from protocol.messages.configs import IncrementalAlterConfigsRequest
+from protocol.messages.groups import DescribeGroupsRequest, HeartbeatRequest, LeaveGroupRequest
+from protocol.messages.metadata import MetadataRequest
+from protocol.messages.offsets import DeleteRecordsRequest, OffsetForLeaderEpochRequest
+from protocol.messages.topics import DeleteTopicsRequest
+from protocol.schema import Message
+from tests.conformance.dialogues import dialogue
+from tests.conformance.dialogues.classic_groups import pair
+from tests.conformance.dialogues.committed import commit_of, delete_of, fetch_of
+from tests.conformance.dialogues.fetch import of
+from tests.conformance.dialogues.in_transactions import Transactor, outcomes
+from tests.conformance.dialogues.members import Member, a_group, awaits_state, by_id
+from tests.conformance.dialogues.words import (
+    IDS_IN_FETCH,
+    IDS_IN_PRODUCE,
+    fetch,
+    fetch_topic,
+    list_offsets,
+    named,
+    partition,
+    produce,
+)
+from tests.conformance.peer import Peer
+from tests.conformance.speaker import Speaker, batch
+
+PATIENCE_MS = 20_000
+"""How long a fetch would wait for records: the world changes long before."""
+
+BRIEF_MS, LONGER_MS = 300, 3_000
+"""How long one waits whose wait ends by itself; in the second case the world has to change before that."""
+
+EARLIEST, LATEST = -2, -1
+LIST_OFFSETS, METADATA, LEADER_EPOCH, DELETE_RECORDS, FETCH, PRODUCE = 7, 12, 4, 2, 12, 11
+DESCRIBE, HEARTBEAT, LEAVE, JOIN, SYNC, OFFSET_FETCH, END = 5, 4, 5, 9, 5, 7, 4
+TOPIC_CONFIG, SET = 2, 0
+
+Request = tuple[Message, int]
+"""A request and its version."""
+
+
+def in_a_row(
+    client: Speaker,
+    *requests: Request,
+    meanwhile: Callable[[], object] | None = None,
+    peer: Peer | None = None,
+    noting: Callable[[Any], object] = lambda answer: answer,
+) -> None:
+    """Sends requests on one connection before any is answered, changes the world, and notes the answers."""
+    peer = peer or client.peer
+    for request, version in requests:
+        peer.say(request, version)
+    if meanwhile is not None:
+        meanwhile()
+    for request, version in requests:
+        client.note(noting(peer.hear(request, version)))
+
+
+def elsewhere(client: Speaker, request: Message, version: int) -> Callable[[], object]:
+    """Asks over a connection of its own; nothing is noted."""
+
+    def ask() -> object:
+        with Peer(*client.peer.address) as other:
+            return other.ask(request, version)
+
+    return ask
+
+
+def waiting_fetch(client: Speaker, name: str, offset: int = 0, max_wait_ms: int = PATIENCE_MS) -> Request:
+    topics = fetch_topic(of(client, name), [partition(0, offset)])
+    return fetch(topics, max_wait_ms=max_wait_ms), client.version
+
+
+def delete_records(name: str, offset: int) -> DeleteRecordsRequest:
+    single = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)
+    topic = DeleteRecordsRequest.DeleteRecordsTopic(name=name, partitions=[single])
+    return DeleteRecordsRequest(topics=[topic], timeout_ms=10_000)
+
+
+def leader_epoch(name: str) -> OffsetForLeaderEpochRequest:
+    single = OffsetForLeaderEpochRequest.OffsetForLeaderPartition(partition=0, leader_epoch=0)
+    topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic=name, partitions=[single])
+    return OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic])
+
+
+def note_end(client: Speaker, name: str) -> None:
+    client.ask(list_offsets(name, 0), LIST_OFFSETS)
+
+
+# ---- Fetch in front
+
+
+@dialogue(ApiKey.FETCH, 4, 18)
+def records_come_while_a_fetch_waits(client: Speaker) -> None:
+    """A consumer that looks for the end of the log behind its fetch never has a lag below zero."""
+    name = client.create("a")
+    in_a_row(
+        client,
+        waiting_fetch(client, name),
+        (list_offsets(name, 0), LIST_OFFSETS),
+        (list_offsets(name, 0, timestamp=EARLIEST), LIST_OFFSETS),
+        (leader_epoch(name), LEADER_EPOCH),
+        (fetch(fetch_topic(name, [partition()])), FETCH),
+        (fetch(fetch_topic(name, [partition(0, 1)])), FETCH),
+        meanwhile=elsewhere(client, produce(name, batch(b"x")), PRODUCE),
+    )
+
+
+@dialogue(ApiKey.FETCH, 4, 18)
+def two_fetches_wait_for_one_record_each(client: Speaker) -> None:
+    name = client.create("a")
+
+    def twice() -> None:
+        for value in (b"x", b"y"):
+            elsewhere(client, produce(name, batch(value)), PRODUCE)()
+
+    in_a_row(
+        client,
+        waiting_fetch(client, name),
+        (list_offsets(name, 0, timestamp=EARLIEST), LIST_OFFSETS),
+        (fetch(fetch_topic(name, [partition(0, 1)]), max_wait_ms=PATIENCE_MS), FETCH),
+        (list_offsets(name, 0), LIST_OFFSETS),
+        meanwhile=twice,
+        noting=_offsets_alone,
+    )
+
+
+def _offsets_alone(answer: Any) -> object:
+    """Of a fetch whether it has anything: how far it goes depends on when it was answered."""
+    if hasattr(answer, "responses"):
+        data = answer.responses[0].partitions[0]
+        return data.error_code, bool(data.records)
+    return answer
+
+
+@dialogue(ApiKey.FETCH, 4, 18)
+def records_are_written_behind_a_fetch(client: Speaker) -> None:
+    """By its own client: they come to the log when the fetch has been answered with nothing."""
+    name = client.create("a")
+    in_a_row(
+        client,
+        waiting_fetch(client, name, max_wait_ms=BRIEF_MS),
+        (produce(name, batch(b"x")), PRODUCE),
+        (list_offsets(name, 0), LIST_OFFSETS),
+    )
+
+
+@dialogue(ApiKey.FETCH, 12, 13)
+def records_are_deleted_while_a_fetch_waits(client: Speaker) -> None:
+    name = client.create("a")
+    client.write(name, batch(b"x"), batch(b"y"))
+    in_a_row(
+        client,
+        waiting_fetch(client, name, offset=2, max_wait_ms=LONGER_MS),
+        (list_offsets(name, 0, timestamp=EARLIEST), LIST_OFFSETS),
+        (fetch(fetch_topic(name, [partition()])), FETCH),
+        meanwhile=elsewhere(client, delete_records(name, 2), DELETE_RECORDS),
+    )
+
+
+@dialogue(ApiKey.FETCH, 4, 18)
+def a_topic_goes_while_a_fetch_waits(client: Speaker) -> None:
+    name = client.create("a")
+    in_a_row(
+        client,
+        waiting_fetch(client, name),
+        (MetadataRequest(topics=named(name), allow_auto_topic_creation=False), METADATA),
+        (list_offsets(name, 0), LIST_OFFSETS),
+        meanwhile=elsewhere(client, DeleteTopicsRequest(topic_names=[name], timeout_ms=10_000), 5),
+        noting=lambda answer: None if hasattr(answer, "responses") else answer,
+    )
+
+
+# ---- Produce in front
+
+
+def _min_isr(name: str, value: str) -> IncrementalAlterConfigsRequest:
+    config = IncrementalAlterConfigsRequest.AlterableConfig(
+        name="min.insync.replicas", config_operation=SET, value=value
+    )
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=TOPIC_CONFIG, resource_name=name, configs=[config]
+    )
+    return IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+
+
+@dialogue(ApiKey.PRODUCE, 3, 13)
+def reads_behind_acknowledged_records(client: Speaker) -> None:
+    name = client.create("a")
+    topic = client.id_of(name) if client.version >= IDS_IN_PRODUCE else name
+    in_a_row(
+        client,
+        (produce(topic, batch(b"x")), client.version),
+        (produce(topic, batch(b"y"), acks=1), client.version),
+        (list_offsets(name, 0), LIST_OFFSETS),
+        (fetch(fetch_topic(name, [partition(0, 1)])), FETCH),
+        (produce(topic, batch(b"z")), client.version),
+        (delete_records(name, 2), DELETE_RECORDS),
+        (list_offsets(name, 0, timestamp=EARLIEST), LIST_OFFSETS),
+        (fetch(fetch_topic(name, [partition()])), FETCH),
+    )
+
+
+@dialogue(ApiKey.PRODUCE, 3, 13)
+def too_few_in_sync(client: Speaker) -> None:
+    name = client.create("a", configs={"min.insync.replicas": "2"})
+    topic = client.id_of(name) if client.version >= IDS_IN_PRODUCE else name
+    in_a_row(
+        client,
+        (produce(topic, batch(b"x")), client.version),
+        (produce(topic, batch(b"y"), acks=1), client.version),
+        (list_offsets(name, 0), LIST_OFFSETS),
+        (produce(topic, batch(b"z")), client.version),
+        (fetch(fetch_topic(name, [partition()])), FETCH),
+        meanwhile=elsewhere(client, _min_isr(client.topic("other"), "1"), 1),
+    )
+
+
+@dialogue(ApiKey.PRODUCE, 3, 13)
+def a_failure_without_acknowledgement_closes_behind_the_answers(client: Speaker) -> None:
+    name = client.create("a")
+    topic = client.id_of(name) if client.version >= IDS_IN_PRODUCE else name
+    nowhere = produce(topic, batch(b"x"), acks=0, first_partition=7)
+    in_a_row(client, (produce(topic, batch(b"x")), client.version))
+    client.peer.say(produce(topic, batch(b"y")), client.version)
+    client.peer.say(nowhere, client.version)
+    client.note(client.peer.hear(produce(topic), client.version))
+    client.ask(list_offsets(name, 0), LIST_OFFSETS)  # "closed"
+
+
+# ---- JoinGroup and SyncGroup in front
+
+
+def _heartbeat(member: Member, generation: int) -> Request:
+    return (
+        HeartbeatRequest(group_id=member.group, generation_id=generation, member_id=member.id),
+        HEARTBEAT,
+    )
+
+
+def _leaving(member: Member) -> Request:
+    identity = LeaveGroupRequest.MemberIdentity(member_id=member.id, reason="done")
+    return LeaveGroupRequest(group_id=member.group, members=[identity]), LEAVE
+
+
+def _in_order(answer: Any) -> object:
+    """Answers with members in the same order for every broker."""
+    for group in getattr(answer, "groups", ()):
+        group.members.sort(key=by_id)
+    if hasattr(answer, "members"):
+        answer.members.sort(key=by_id)
+    return answer
+
+
+@dialogue(ApiKey.JOIN_GROUP, 5, 9)
+def requests_behind_a_join(client: Speaker) -> None:
+    """The second member's JoinGroup waits until the first has joined again."""
+    group = a_group(client, "g")
+    for behind in ("look", "leave", "sync"):
+        with Member(client, f"{group}", join_version=client.version) as first:
+            first.join()
+            first.sync({first.id: b"1"})
+            with Member(client, group, join_version=client.version) as second:
+                second.id = second.ask(second.join_request(), client.version).member_id
+                second.generation = first.generation + 1
+                following: list[Request] = [
+                    _heartbeat(second, second.generation),
+                    (DescribeGroupsRequest(groups=[group]), DESCRIBE),
+                ]
+                if behind == "leave":
+                    following += [_leaving(second), _heartbeat(second, second.generation)]
+                if behind == "sync":
+                    following = [(second.sync_request(), SYNC), following[0], following[1]]
+
+                def rejoin(first: Member = first, behind: str = behind) -> None:
+                    awaits_state(client, group, "PreparingRebalance")
+                    first.join()
+                    if behind == "sync":
+                        first.sync({first.id: b"1", second.id: b"2"})
+
+                in_a_row(
+                    client,
+                    (second.join_request(), client.version),
+                    *following,
+                    meanwhile=rejoin,
+                    peer=second._peer,
+                    noting=_in_order,
+                )
+                if behind != "leave":
+                    second.leave()
+            first.leave()
+
+
+@dialogue(ApiKey.SYNC_GROUP, 0, 5)
+def requests_behind_a_sync(client: Speaker) -> None:
+    """The follower's SyncGroup waits for the leader's."""
+    group = a_group(client, "g")
+    name = client.create("a")
+    with pair(client, group) as (first, second):
+        first.begin_to_join()
+        awaits_state(client, group, "PreparingRebalance")
+        second.join()
+        first.joined()
+        in_a_row(
+            client,
+            (second.sync_request(version=client.version), client.version),
+            _heartbeat(second, second.generation),
+            (DescribeGroupsRequest(groups=[group]), DESCRIBE),
+            (_plain_commit(group, name, second), 7),
+            meanwhile=lambda: first.sync({first.id: b"3", second.id: b"4"}),
+            peer=second._peer,
+            noting=_in_order,
+        )
+
+
+def _plain_commit(group: str, name: str, member: Member) -> Message:
+    single = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=member.generation,
+        member_id=member.id,
+        topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name=name, partitions=[single])],
+    )
+
+
+# ---- OffsetCommit and DeleteRecords in front
+
+
+@dialogue(ApiKey.OFFSET_COMMIT, 2, 9)
+def looks_behind_commits(client: Speaker) -> None:
+    group, name = a_group(client, "g"), client.create("a", 2)
+    look = (fetch_of(client, [group], [(name, (0, 1))], version=OFFSET_FETCH), OFFSET_FETCH)
+    in_a_row(
+        client,
+        (commit_of(client, group, (name, 0, 5)), client.version),
+        (commit_of(client, group, (name, 0, 6)), client.version),
+        look,
+        (commit_of(client, group, (name, 1, 7)), client.version),
+        (delete_of(group, (name, 0)), 0),
+        look,
+        (commit_of(client, group, (name, 0, 8)), client.version),
+        (commit_of(client, group, (name, 9, 8)), client.version),
+        look,
+        noting=_sorted_offsets,
+    )
+
+
+def _sorted_offsets(answer: Any) -> object:
+    for topic in getattr(answer, "topics", ()):
+        topic.partitions.sort(key=lambda each: int(each.partition_index))
+    return answer
+
+
+@dialogue(ApiKey.DELETE_RECORDS, 0, 2)
+def looks_behind_deleted_records(client: Speaker) -> None:
+    name = client.create("a")
+    client.write(name, batch(b"x"), batch(b"y"), batch(b"z"))
+    in_a_row(
+        client,
+        (delete_records(name, 1), client.version),
+        (list_offsets(name, 0, timestamp=EARLIEST), LIST_OFFSETS),
+        (delete_records(name, -1), client.version),
+        (fetch(fetch_topic(name, [partition(0, 2)])), FETCH),
+        (list_offsets(name, 0, timestamp=EARLIEST), LIST_OFFSETS),
+        (delete_records(name, 9), client.version),
+        (list_offsets(name, 0), LIST_OFFSETS),
+    )
+
+
+# ---- transactions in front
+
+
+@dialogue(ApiKey.PRODUCE, 11, 13)
+def a_transaction_in_one_go(client: Speaker) -> None:
+    """Produce waits for its partition to be verified or added; what reads behind it sees the records."""
+    producer = Transactor(client)
+    topic = client.id_of(producer.name) if client.version >= IDS_IN_FETCH else producer.name
+    producer.begin(0)
+    reading = fetch(fetch_topic(producer.name, [partition()]), isolation_level=1)
+    in_a_row(
+        client,
+        (producer.request(producer.batch(b"a", sequence=0)), client.version),
+        (producer.request(producer.batch(b"b", sequence=1)), client.version),
+        (list_offsets(producer.name, 0), LIST_OFFSETS),
+        (list_offsets(producer.name, 0, isolation_level=1), LIST_OFFSETS),
+        (reading, FETCH),
+        (produce(topic, batch(b"plain"), first_partition=1), client.version),
+        (list_offsets(producer.name, 1), LIST_OFFSETS),
+        noting=_outcomes,
+    )
+    producer.end(commit=True)
+    note_end(client, producer.name)
+
+
+def _outcomes(answer: Any) -> object:
+    """Without what names producers."""
+    if hasattr(answer, "responses") and hasattr(answer.responses[0], "partition_responses"):
+        return outcomes(answer)
+    if hasattr(answer, "responses"):
+        data = answer.responses[0].partitions[0]
+        return data.error_code, data.high_watermark, data.last_stable_offset, len(data.records or b"")
+    return answer
