@@ -10,6 +10,7 @@ import pytest
 from tests.interop.conftest import TopicFactory
 from tests.support.raw import (
     FETCH,
+    LIST_OFFSETS,
     PRODUCE,
     RawConnection,
     api_versions_request,
@@ -37,6 +38,12 @@ def produce(correlation_id: int, topic: str, acks: int) -> bytes:
     batch = record_batch(ONE_RECORD)
     head = header_v1(PRODUCE, 3, correlation_id) + struct.pack(">hhii", -1, acks, 10_000, 1) + string(topic)
     return frame(head + struct.pack(">iii", 1, 0, len(batch)) + batch)
+
+
+def list_offsets(correlation_id: int, topic: str) -> bytes:
+    """ListOffsets v1 of the end of partition 0."""
+    body = struct.pack(">ii", -1, 1) + string(topic) + struct.pack(">iiq", 1, 0, -1)
+    return frame(header_v1(LIST_OFFSETS, 1, correlation_id) + body)
 
 
 def correlation_ids(connection: RawConnection, count: int) -> list[int]:
@@ -71,6 +78,24 @@ def test_a_waiting_fetch_is_woken_by_another_connection(bootstrap: str, topic: T
         writing.send(produce(7, name, acks=-1))
         assert correlation_ids(writing, 1) == [7]
         assert correlation_ids(waiting, 2) == [1, 2]
+
+
+def test_a_look_at_the_end_of_the_log_is_no_older_than_the_fetch_in_front_of_it(
+    bootstrap: str, topic: TopicFactory
+) -> None:
+    """A Java consumer computes its lag from the two."""
+    name = topic()
+    with RawConnection(bootstrap) as waiting, RawConnection(bootstrap) as writing:
+        waiting.send(fetch(1, name, wait_ms=20_000) + list_offsets(2, name))
+        writing.send(metadata_request(3, [name]))
+        assert correlation_ids(writing, 1) == [3]
+        writing.send(produce(4, name, acks=-1))
+        assert correlation_ids(writing, 1) == [4]
+        fetched, listed = waiting.read_frame(), waiting.read_frame()
+        behind_name = 4 + 4 + 4 + len(string(name)) + 4
+        (high_watermark,) = struct.unpack_from(">q", fetched, behind_name + 4 + 2)
+        (end_offset,) = struct.unpack_from(">q", listed, behind_name - 4 + 4 + 2 + 8)
+        assert (high_watermark, end_offset) == (1, 1)
 
 
 def test_acks_0_has_no_answer(bootstrap: str, topic: TopicFactory) -> None:

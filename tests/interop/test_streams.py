@@ -1,10 +1,11 @@
-"""Kafka Streams with exactly_once_v2: two instances count words, one is killed, and every count is told once."""
+"""Kafka Streams: counts with exactly_once_v2 while an instance is killed; topics of a pattern that appear meanwhile."""
 
 from __future__ import annotations
 
 import os
 import re
 import subprocess
+import time
 import uuid
 from collections import Counter
 from pathlib import Path
@@ -14,27 +15,29 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.conformance.kafka_jars import require_compiled, require_streams
+from tests.interop.clients.confluent import AdminClient, NewTopic
 from tests.interop.conftest import TopicFactory
-from tests.interop.reading import read_all
+from tests.interop.reading import read_all, values
 from tests.support.broker_process import Output
 
 pytestmark = [pytest.mark.clients, pytest.mark.conformance, pytest.mark.timeout(300)]
 
-SOURCE = Path(__file__).parent / "java" / "StreamsCount.java"
+JAVA = Path(__file__).parent / "java"
 LINES = int(os.environ.get("BARNABAS_STREAMS_LINES", "3000"))
 WORDS = [f"word-{number}" for number in range(40)]
 PARTITIONS = 4
 LIMIT_S = 90.0
+TOPICS_OF_A_PATTERN = 5
 
 
 class Instance:
-    """One process of the application."""
+    """One process of an application, which is a class beside this file."""
 
-    def __init__(self, words: list[str], directory: Path) -> None:
-        jars = require_compiled(SOURCE, jars=require_streams())
+    def __init__(self, application: str, words: list[str], directory: Path) -> None:
+        jars = require_compiled(JAVA / f"{application}.java", jars=require_streams())
         flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         self._process = subprocess.Popen(
-            ["java", *flags, "-cp", jars, "StreamsCount", *words, str(directory)],
+            ["java", *flags, "-cp", jars, application, *words, str(directory)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -99,18 +102,68 @@ def test_every_count_is_told_once(bootstrap: str, topic: TopicFactory, tmp_path:
     counting = Counting(bootstrap, source, target)
     counting.feed(LINES // 3)
     words = [bootstrap, name, source, target]
-    instances = [Instance(words, tmp_path / "one")]
+    instances = [Instance("StreamsCount", words, tmp_path / "one")]
     try:
         instances[0].await_running()
-        instances.append(Instance(words, tmp_path / "two"))
+        instances.append(Instance("StreamsCount", words, tmp_path / "two"))
         instances[1].await_running()
         counting.feed(LINES // 3)
         instances[0].kill()
         counting.feed(LINES // 3)
-        instances.append(Instance(words, tmp_path / "one"))
+        instances.append(Instance("StreamsCount", words, tmp_path / "one"))
         counting.check()
         for instance in instances[1:]:
             instance.end()
     finally:
         for instance in instances:
             instance.kill()
+
+
+def test_topics_of_a_pattern_appear_while_it_runs(
+    bootstrap: str, topic: TopicFactory, admin: AdminClient, tmp_path: Path
+) -> None:
+    """Each record of each topic comes out, also where a topic has just one, and others have none.
+
+    A task asks for the ends of its partitions behind a fetch that waits on the same connection. An answer from before
+    the records of the fetch gives it a lag below zero, and it waits for ever.
+    """
+    target, prefix = topic(), f"pattern-{uuid.uuid4().hex[:8]}"
+    producer = Producer({"bootstrap.servers": bootstrap})
+    expected: set[bytes] = set()
+    known: list[str] = []
+
+    def appear(number: int) -> None:
+        known.append(f"{prefix}-{number}")
+        admin.create_topics([NewTopic(known[-1], 1, 1)])[known[-1]].result(LIMIT_S)
+
+    def feed(*names: str) -> None:
+        for name in names:
+            value = f"{name} {len(expected)}".encode()
+            expected.add(value)
+            producer.produce(name, value)
+            assert producer.flush(LIMIT_S) == 0
+
+    appear(0)
+    words = [bootstrap, prefix, f"{prefix}-.*", target]
+    instance = Instance("StreamsRegex", words, tmp_path / "state")
+    try:
+        instance.await_running()
+        for number in range(1, TOPICS_OF_A_PATTERN):
+            appear(number)
+            feed(known[-1], known[0])
+            copied(bootstrap, target, expected)
+            feed(known[-1])
+            copied(bootstrap, target, expected)
+        instance.end()
+    finally:
+        instance.kill()
+        for deleted in admin.delete_topics(known).values():
+            deleted.result(LIMIT_S)
+
+
+def copied(bootstrap: str, target: str, expected: set[bytes]) -> None:
+    """Waits until all of `expected` has come out. Raises AssertionError after LIMIT_S."""
+    deadline = time.monotonic() + LIMIT_S
+    while (found := set(values(bootstrap, target))) != expected:
+        assert found <= expected, found - expected
+        assert time.monotonic() < deadline, f"stalled: missing {sorted(expected - found)}"

@@ -13,6 +13,7 @@ from crc32c import crc32c
 
 PRODUCE = 0
 FETCH = 1
+LIST_OFFSETS = 2
 METADATA = 3
 API_VERSIONS = 18
 

@@ -1,6 +1,4 @@
-import java.nio.charset.StandardCharsets;
 import java.util.Properties;
-import java.util.concurrent.CountDownLatch;
 
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
@@ -16,7 +14,7 @@ import org.apache.kafka.streams.state.KeyValueStore;
  * One instance of an application that counts words exactly once: StreamsCount BOOTSTRAP APPLICATION FROM TO DIRECTORY
  *
  * Every record of FROM is a line of words; TO gets a record for each, the word as its key and as its value how many of
- * it there were so far. It says "running" when it is, and ends in order when its input ends.
+ * it there were so far.
  */
 public final class StreamsCount {
     private StreamsCount() {
@@ -45,32 +43,6 @@ public final class StreamsCount {
             .mapValues(String::valueOf)
             .to(args[3], Produced.with(Serdes.String(), Serdes.String()));
 
-        CountDownLatch ended = new CountDownLatch(1);
-        KafkaStreams streams = new KafkaStreams(builder.build(), properties);
-        streams.setStateListener((now, before) -> {
-            say(now.name().toLowerCase());
-            if (now == KafkaStreams.State.ERROR)
-                ended.countDown();
-        });
-        streams.start();
-        Thread input = new Thread(() -> {
-            try {
-                while (System.in.read() >= 0) {
-                    // What it says does not matter, only that it ends.
-                }
-            } catch (java.io.IOException error) {
-                say(error.toString());
-            }
-            ended.countDown();
-        });
-        input.setDaemon(true);
-        input.start();
-        ended.await();
-        streams.close();
-    }
-
-    private static synchronized void say(String text) {
-        System.out.write((text + "\n").getBytes(StandardCharsets.UTF_8), 0, text.length() + 1);
-        System.out.flush();
+        StreamsLife.live(new KafkaStreams(builder.build(), properties));
     }
 }
