@@ -140,7 +140,7 @@ class LogCleaner:
         self._log_dir_failed = log_dir_failed
         self._running: dict[PartitionId, Cleaning] = {}
         self._handle: TimerHandle | None = None
-        self._is_stopping = False
+        self._is_started = self._is_stopping = False
         self.last = LastCleanings()
         self.manager = LogCleanerManager(env, log_manager, self._save_offsets)
 
@@ -158,28 +158,38 @@ class LogCleaner:
 
     def start(self) -> None:
         """The first look comes after log.cleaner.backoff.ms, for a broker that starts has other things to do."""
+        self._is_started = True
+        self._turn_on_or_off()
+
+    def _turn_on_or_off(self) -> None:
+        """Schedules the next look, or none, by what log.cleaner.enable and log.cleaner.threads say."""
+        self.manager.is_enabled = self.is_enabled
         if self.is_enabled:
             self._schedule(self.backoff_s)
         else:
-            self._log_manager.cleaner = None  # retention has all logs
+            self._cancel_look()
             logger.warning("nothing is compacted: log.cleaner.enable=false, or no log.cleaner.threads")
 
     def reconfigure(self) -> None:
-        """Goes by what log.cleaner.* say now. What was begun with other limits is called off and begun anew."""
-        if self._handle is None or self._is_stopping:
+        """Applies what log.cleaner.* say now. What was begun with other limits is called off and begun anew.
+
+        Threads that come where there were none start compaction, and without any left it stops.
+        """
+        if not self._is_started or self._is_stopping:
             return
         limits = self.limits()
         for cleaning in self.running:
-            if cleaning.limits != limits and cleaning.phase is not Phase.SWAP:
+            is_outdated = cleaning.limits != limits or not self.is_enabled
+            if is_outdated and cleaning.phase is not Phase.SWAP:
                 self.manager.abort_cleaning(cleaning.found.key)
-        self._schedule(self.backoff_s)
+        if self.is_enabled or self.manager.is_enabled:
+            self._turn_on_or_off()
         self.look_soon()
 
     async def stop(self) -> None:
         """Calls off what goes on; on return nothing is left of it."""
         self._is_stopping = True
-        if self._handle is not None:
-            self._handle.cancel()
+        self._cancel_look()
         for cleaning in self.running:
             self.manager.call_off_cleaning(cleaning.found.key)
         await self._workers.close()
@@ -189,9 +199,13 @@ class LogCleaner:
         return max(self._config[keys.LOG_CLEANER_BACKOFF_MS], SHORTEST_BACKOFF_MS) / 1000
 
     def _schedule(self, delay_s: float) -> None:
+        self._cancel_look()
+        self._handle = self._timer.call_at(self._timer.time() + delay_s, self.look)
+
+    def _cancel_look(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
-        self._handle = self._timer.call_at(self._timer.time() + delay_s, self.look)
+            self._handle = None
 
     def look(self) -> None:
         """Has the logs cleaned that are due, as many as there may be workers; then retention of compacted logs."""

@@ -82,6 +82,8 @@ class LogCleanerManager:
         self._requested: dict[TopicPartition, int] = {}
         self._uncleanable: dict[TopicPartition, LogDir] = {}
         self._failed_dirs: set[str] = set()
+        self.is_enabled = True
+        """Whether logs are compacted at all; while they are not, the LogManager has the retention of all of them."""
         self.dirtiest_ratio = 0.0
         self.last_run_ms = env.now_ms()
         self.pre_clean_stats = PreCleanStats()
@@ -288,8 +290,10 @@ class LogCleanerManager:
     # -- retention --
 
     def may_retain(self, log: "UnifiedLog") -> bool:
-        """Whether the retention of the LogManager may have the log: not a compacted one, nor one in progress."""
-        return not log.config.compact and not self._is_running((log.topic, log.partition))
+        """Whether the retention of the LogManager may have the log: not one in progress, nor a compacted one, which
+        `delete_old_segments` has while compaction is enabled."""
+        is_ours = self.is_enabled and log.config.compact
+        return not is_ours and not self._is_running((log.topic, log.partition))
 
     def _is_running(self, key: "TopicPartition") -> bool:
         state = self._states.get(key)

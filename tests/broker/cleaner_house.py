@@ -84,9 +84,14 @@ class HeldWorkers:
 
 
 class CleanerHouse:
-    """The broker and its cleaner; `settings` are broker keys. The topic t has segments of some five records."""
+    """The broker and its cleaner, started if it `starts`; `settings` are broker keys.
 
-    def __init__(self, directory: Path, settings: dict[str, str] | None = None, **configs: str) -> None:
+    The topic t has segments of some five records.
+    """
+
+    def __init__(
+        self, directory: Path, settings: dict[str, str] | None = None, *, starts: bool = True, **configs: str
+    ) -> None:
         self.directory = directory
         self.broker = InProcessBroker(directory, {**LITTLE_MEMORY, **(settings or {})})
         self.broker.create_topic("t", **{**SMALL, **configs})  # type: ignore[arg-type]
@@ -101,7 +106,8 @@ class CleanerHouse:
             workers=self.workers,
             log_dir_failed=self.broker.replica_manager.log_dir_failed,
         )
-        self.cleaner.start()
+        if starts:
+            self.cleaner.start()
 
     @property
     def log(self) -> UnifiedLog:

@@ -253,6 +253,16 @@ async def test_recovery_has_as_many_threads_as_were_set(
     assert asked == [2, 4]
 
 
+async def test_compaction_begins_with_threads_where_there_were_none(tmp_path: Path) -> None:
+    async with running(config_of(tmp_path, **STATIC, log_cleaner_threads="0")) as server:
+        found = [server.log_cleaner.manager.is_enabled]
+        await alter(server.ports["PLAINTEXT"], "", SET, {"log.cleaner.threads": "1"})
+        found.append(server.log_cleaner.manager.is_enabled)
+    async with running(config_of(tmp_path, **STATIC, log_cleaner_threads="0")) as again:
+        found.append(again.log_cleaner.manager.is_enabled)
+    assert found == [False, True, True]
+
+
 async def test_a_listener_whose_port_somebody_has_taken_keeps_no_broker_from_starting(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -483,6 +483,62 @@ def test_a_cleaning_goes_on_where_its_limits_stay(house: CleanerHouse) -> None:
     assert house.offsets() == LAST_OFFSETS
 
 
+def test_threads_that_come_where_there_were_none_start_compaction(tmp_path: Path) -> None:
+    house = CleanerHouse(tmp_path, {"log.cleaner.threads": "0"})
+    house.fill(22)
+    house.advance(1000)
+    assert house.cleaner.running == []
+    change(house, log_cleaner_threads="1")
+    house.advance(0)
+    house.runner.release_all()
+    house.workers.last.finish()
+    house.settle()
+    assert house.offsets() == LAST_OFFSETS
+    house.fill(22)
+    house.advance()
+    assert house.cleaner.running, "and it goes on at log.cleaner.backoff.ms"
+    house.broker.kill()
+
+
+def test_threads_start_nothing_where_compaction_is_disabled(tmp_path: Path) -> None:
+    house = CleanerHouse(tmp_path, {"log.cleaner.threads": "0", "log.cleaner.enable": "false"})
+    house.fill(22)
+    change(house, log_cleaner_threads="1")
+    house.advance(1000)
+    assert house.cleaner.running == []
+    house.broker.kill()
+
+
+def test_nothing_is_scheduled_before_the_start(tmp_path: Path) -> None:
+    """The stored configuration is applied before the logs may be compacted."""
+    house = CleanerHouse(tmp_path, {"log.cleaner.threads": "0"}, starts=False)
+    house.fill(22)
+    change(house, log_cleaner_threads="1")
+    house.advance(1000)
+    assert house.cleaner.running == []
+    house.cleaner.start()
+    house.advance()
+    assert house.cleaner.running
+    house.broker.kill()
+
+
+def test_without_threads_compaction_ends_and_retention_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No client can ask for that; the metadata of another version may hold it."""
+    house = CleanerHouse(tmp_path, cleanup_policy="compact,delete", retention_ms="1000")
+    worker = house.begin()
+    change(house, log_cleaner_threads="0")
+    assert worker.is_killed
+    worker.die()
+    house.settle()
+    house.advance(1000)
+    assert house.cleaner.running == []
+    assert "nothing is compacted" in caplog.text
+    assert house.broker.log_manager.cleanup_logs() > 0
+    house.broker.kill()
+
+
 def test_another_backoff_holds_from_the_next_look_on(house: CleanerHouse) -> None:
     change(house, log_cleaner_backoff_ms="100")
     house.advance(0)

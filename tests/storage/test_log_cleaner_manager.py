@@ -470,6 +470,17 @@ def test_the_cleaner_sees_to_the_retention_of_compacted_logs(env: FaultEnv) -> N
     assert house.log.log_start_offset == 22
 
 
+def test_without_compaction_the_log_manager_has_the_retention_of_all_logs(house: Compacted) -> None:
+    assert not house.cleaner.may_retain(house.log)
+    house.cleaner.is_enabled = False
+    assert house.cleaner.may_retain(house.log)
+    found = house.grab()
+    assert not house.cleaner.may_retain(house.log), (
+        "a cleaning that was called off may still read the segments"
+    )
+    house.cleaner.done_cleaning(found, None)
+
+
 def test_without_delete_only_what_is_below_the_log_start_goes(env: FaultEnv) -> None:
     house = expired(env, frozenset({"compact"}))
     assert house.cleaner.delete_old_segments() == 0
