@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from storage.env import Env
-from storage.errors import KafkaStorageError
+from storage.errors import DiskFullError, KafkaStorageError, OutOfResourcesError, is_fault_of_disk
 from storage.log_to_clean import LogToClean, OffsetsToClean, cleanable_bytes, cleanable_offsets, log_to_clean
 
 if TYPE_CHECKING:
@@ -32,6 +32,13 @@ FIRST_RETRY_MS: Final = 15_000
 LAST_RETRY_MS: Final = 900_000
 
 logger = logging.getLogger("barnabas.cleaner")
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether it says nothing against the log: the process has no descriptor or no memory left, or the disk no room."""
+    if isinstance(error, OSError):
+        return not is_fault_of_disk(error)
+    return isinstance(error, DiskFullError | OutOfResourcesError)
 
 
 class PreCleanStats(NamedTuple):
@@ -122,7 +129,8 @@ class LogCleanerManager:
                 yield log
 
     def _look_at(self, log: "UnifiedLog", now_ms: int) -> LogToClean | None:
-        """What there is to clean in one log. A log that cannot even be looked at is marked as uncleanable."""
+        """What there is to clean in one log. A log that cannot even be looked at is marked as uncleanable, unless that
+        may pass."""
         key = (log.topic, log.partition)
         directory = self._log_manager.directory_of(log)
         if directory.path in self._failed_dirs:
@@ -134,6 +142,10 @@ class LogCleanerManager:
             found = log_to_clean(log, directory, offsets, now_ms)
             return self._asked_for(found) if key in self._requested else found
         except Exception as error:  # whatever it is, the other logs go on
+            if _may_pass(error):
+                delay_ms = self._try_later(key)
+                logger.warning("%s is looked at again in %.0f s: %s", log.name, delay_ms / 1000, error)
+                return None
             logger.exception("%s cannot be looked at for compaction", log.name)
             self.mark_uncleanable(log, str(error))
             return None
@@ -253,10 +265,13 @@ class LogCleanerManager:
 
         Call done_cleaning too.
         """
-        failures = self._retries.get(found.key, Retry(0, 0)).failures + 1
-        delay_ms = min(first_retry_ms << min(failures - 1, 10), LAST_RETRY_MS)
-        self._retries[found.key] = Retry(failures, self._env.now_ms() + delay_ms)
         self._requested.pop(found.key, None)
+        return self._try_later(found.key, first_retry_ms)
+
+    def _try_later(self, key: "TopicPartition", first_retry_ms: int = FIRST_RETRY_MS) -> int:
+        failures = self._retries.get(key, Retry(0, 0)).failures + 1
+        delay_ms = min(first_retry_ms << min(failures - 1, 10), LAST_RETRY_MS)
+        self._retries[key] = Retry(failures, self._env.now_ms() + delay_ms)
         return delay_ms
 
     # -- what cannot be cleaned --

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from storage.env import Env, remove_if_exists
 from storage.env import Lock as DirectoryLock
+from storage.errors import is_out_of_descriptors
 from storage.scan import batch_headers
 from storage.segment_files import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, segment_path
 
@@ -71,8 +72,9 @@ class SwapClaim:
                 self._env.remove(f"{self._directory}/{name}")
         try:
             self._sync()
-        except OSError:
-            self.has_sync_failed = True  # and a second try would not tell what the first has lost
+        except OSError as error:
+            # A second fsync would not tell what the first has lost; without a descriptor there was none yet.
+            self.has_sync_failed = not is_out_of_descriptors(error)
             raise
 
     def _sync(self) -> None:

@@ -10,10 +10,11 @@ from storage.env import Env
 from storage.unified_log import UnifiedLog
 from storage.worker import perform
 from storage.worker_messages import Done, Failed, FailureKind, Job
-from tests.broker.broker_fixture import InProcessBroker
+from tests.broker.broker_fixture import InProcessBroker, TurnedEnv
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import batch
 from tests.storage.compacting import contents
+from tests.storage.fault_env import FaultEnv
 
 SMALL = {
     "cleanup_policy": "compact",
@@ -23,6 +24,18 @@ SMALL = {
 LITTLE_MEMORY = {"log.cleaner.dedupe.buffer.size": str(4 << 20)}
 BACKOFF_S = 15.0
 KEYS = 4
+
+
+class TurnedDisk(FaultEnv):
+    """The in-memory disk, with a time of day that the test turns."""
+
+    @property
+    def ms(self) -> int:
+        return self.time_ms
+
+    @ms.setter
+    def ms(self, ms: int) -> None:
+        self.time_ms = ms
 
 
 class HeldWorker:
@@ -39,13 +52,14 @@ class HeldWorker:
         self.job = job
         self.on_progress = on_progress
         self._on_done = on_done
-        self.is_killed = False
+        self.is_killed = self.has_answered = False
 
     def work(self) -> Done | Failed:
         """Does the job, without telling anybody."""
         return perform(self._env, self.job, self.on_progress)
 
     def answer(self, answer: Done | Failed) -> None:
+        self.has_answered = True
         self._on_done(answer)
 
     def finish(self) -> None:
@@ -84,16 +98,22 @@ class HeldWorkers:
 
 
 class CleanerHouse:
-    """The broker and its cleaner, started if it `starts`; `settings` are broker keys.
+    """The broker and its cleaner, started if it `starts`; `settings` are broker keys, `env` its file system.
 
     The topic t has segments of some five records.
     """
 
     def __init__(
-        self, directory: Path, settings: dict[str, str] | None = None, *, starts: bool = True, **configs: str
+        self,
+        directory: Path,
+        settings: dict[str, str] | None = None,
+        *,
+        starts: bool = True,
+        env: TurnedEnv | None = None,
+        **configs: str,
     ) -> None:
         self.directory = directory
-        self.broker = InProcessBroker(directory, {**LITTLE_MEMORY, **(settings or {})})
+        self.broker = InProcessBroker(directory, {**LITTLE_MEMORY, **(settings or {})}, env=env)
         self.broker.create_topic("t", **{**SMALL, **configs})  # type: ignore[arg-type]
         self.runner = HeldRunner()
         self.workers = HeldWorkers(self.broker.env)

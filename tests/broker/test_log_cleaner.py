@@ -16,9 +16,10 @@ from storage.cleaning_plan import CleaningPlan
 from storage.env import RealEnv, RealFile
 from storage.worker_messages import Failed, FailureKind
 from tests.broker.broker_fixture import InProcessBroker
-from tests.broker.cleaner_house import BACKOFF_S, CleanerHouse
+from tests.broker.cleaner_house import BACKOFF_S, CleanerHouse, TurnedDisk
 from tests.broker.logs import ManualEnv
 from tests.storage.compacting import contents
+from tests.storage.fault_env import Fault
 from tests.support.difference import Like
 
 LAST_OFFSETS = [16, 17, 18, 19, 20, 21]
@@ -315,6 +316,59 @@ def test_a_sync_that_fails_takes_the_directory_offline(
     house.settle()
     assert house.broker.failed_dirs == [str(house.directory)]
     assert house.leftovers() == []
+
+
+NEEDS_A_DESCRIPTOR = frozenset({"open", "map", "sync_dir", "lock_dir", "listdir", "read_file"})
+
+
+@pytest.mark.parametrize("is_lasting", [False, True])
+def test_a_cleaning_waits_for_descriptors(*, is_lasting: bool) -> None:
+    """Whichever of its files cannot be opened, that one or all from there on: the disk is not to blame."""
+    number, was_hit = 0, True
+    while was_hit:
+        disk = TurnedDisk()
+        house = CleanerHouse(Path("/disk"), env=disk)
+        house.fill(22)
+        was_hit = compacted_without_descriptor(house, disk, number, is_lasting=is_lasting)
+        assert house.broker.failed_dirs == [], number
+        assert not house.cleaner.manager.is_uncleanable(("t", 0)), number
+        house.advance(1000)
+        finish_cleanings(house)
+        assert house.offsets() == LAST_OFFSETS, number
+        assert not [name for name in disk.listdir("/disk/t-0") if name.endswith((".cleaned", ".swap"))]
+        house.broker.kill()
+        number += 1
+    assert number > 20
+
+
+def compacted_without_descriptor(
+    house: CleanerHouse, disk: TurnedDisk, number: int, *, is_lasting: bool
+) -> bool:
+    """Whether the cleaning came to its `number`th file that has to be opened, for which there was no descriptor."""
+    count = 0
+
+    def plan(_: int, kind: str, __: str) -> Fault | None:
+        nonlocal count
+        if kind not in NEEDS_A_DESCRIPTOR:
+            return None
+        count += 1
+        is_hit = count > number if is_lasting else count == number + 1
+        return Fault(errno.EMFILE) if is_hit else None
+
+    disk.inject(plan)
+    house.advance()
+    finish_cleanings(house)
+    disk.inject(None)
+    return count > number
+
+
+def finish_cleanings(house: CleanerHouse) -> None:
+    """Has everything done that has begun, by threads and workers."""
+    house.settle()
+    for worker in house.workers.all:
+        if not worker.has_answered:
+            worker.finish()
+            house.settle()
 
 
 def test_a_log_that_changed_behind_its_back_is_not_touched(house: CleanerHouse) -> None:

@@ -1,5 +1,6 @@
 """Which log is compacted next, and which must be left alone."""
 
+import errno
 import logging
 
 import pytest
@@ -253,17 +254,35 @@ def test_a_log_that_cannot_be_looked_at_is_uncleanable_and_the_others_go_on(
     house: Compacted, env: FaultEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = other_log(house, 12)
+    forget_times(house, env)
+    env.inject(lambda _, kind, path: Fault() if kind == "open" and "/t-0/" in path else None)
+    assert house.grab().log is other
+    assert house.cleaner.is_uncleanable(house.key)
+    assert "cannot be looked at" in caplog.text
+
+
+def forget_times(house: Compacted, env: FaultEnv) -> None:
+    """Has the times of the log's records asked for, and nothing but its segments to read them from."""
     lagging = compacted(min_compaction_lag_ms=1)
     house.manager.update_configs(lambda log: lagging if log is house.log else log.config)
     house.log.release()
     for name in names(env, "/a/t-0"):
         if name.endswith("index"):
             env.remove(f"/a/t-0/{name}")
-    env.inject(lambda _, kind, path: Fault() if kind == "open" and "/t-0/" in path else None)
     house.log.segments[0]._max_timestamp = None
-    assert house.grab().log is other
-    assert house.cleaner.is_uncleanable(house.key)
-    assert "cannot be looked at" in caplog.text
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOMEM])
+def test_a_log_that_cannot_be_looked_at_for_want_of_means_is_looked_at_later(
+    house: Compacted, env: FaultEnv, code: int
+) -> None:
+    forget_times(house, env)
+    env.inject(lambda _, kind, __: Fault(code) if kind == "open" else None)
+    assert house.cleaner.grab_filthiest_log() is None
+    env.inject(None)
+    assert house.cleaner.grab_filthiest_log() is None, "not at once"
+    env.time_ms += FIRST_RETRY_MS
+    assert house.grab().log is house.log
 
 
 # -- one at a time --

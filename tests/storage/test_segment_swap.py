@@ -231,6 +231,26 @@ def test_a_sync_that_fails_is_remembered(house: Compacted, env: FaultEnv) -> Non
     assert claim.has_sync_failed
 
 
+@pytest.mark.parametrize("kind", ["open", "sync_dir"])
+def test_a_sync_that_has_no_descriptor_is_made_up_for_by_the_next_claim(
+    house: Compacted, env: FaultEnv, kind: str
+) -> None:
+    """No fsync has failed then, so nothing can be lost."""
+    found = house.grab()
+    result = house.clean(found)
+    claim = SwapClaim(env, DIRECTORY, result.segments, paths_to_sync(found))
+    env.inject(lambda _, wanted, __: Fault(errno.EMFILE) if wanted == kind else None)
+    with pytest.raises(OSError, match="injected"):
+        claim.run()
+    claim.release()
+    assert not claim.has_sync_failed
+    env.inject(None)
+    again = SwapClaim(env, DIRECTORY, result.segments, paths_to_sync(found))
+    again.run()
+    env.crash()
+    assert list(contents(Compacted(env).log)) == list(range(20)), "all that was read is on the disk"
+
+
 def test_what_was_flushed_is_not_synced_again(house: Compacted) -> None:
     found = house.grab()
     assert [path[-24:] for path in paths_to_sync(found)] == [f"{base:020d}.log" for base in (0, 5, 10, 15)]
