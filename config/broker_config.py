@@ -17,6 +17,7 @@ from config.catalogue.network import (
 from config.catalogue.replication import INTER_BROKER_LISTENER_NAME
 from config.catalogue.server import BROKER_ID, NODE_ID
 from config.checks import UnreadableValueError, relation_errors
+from config.directories import directory_errors
 from config.keys import ConfigError, ConfigKey
 from config.layers import InvalidConfigError, Setting, Source
 from config.listeners import Listener, build_listeners, check_inter_broker_listener
@@ -96,7 +97,10 @@ class BrokerConfig:
         explicit += layers.from_overrides(overrides)
         profile = _chosen_profile(explicit) or (profiles.WITHOUT_FILE if data is None else profiles.WITH_FILE)
         settings = [*layers.from_profile(profile), *explicit]
-        return cls(settings, profile=profile, cluster_id=environment.cluster_id_from(environ))
+        config = cls(settings, profile=profile, cluster_id=environment.cluster_id_from(environ))
+        if errors := list(directory_errors(config)):
+            raise InvalidConfigError(errors, config.messages)
+        return config
 
     def __getitem__(self, key: ConfigKey[T]) -> T:
         value: T = self._values.get(key.name, key.default)
