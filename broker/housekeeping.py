@@ -7,6 +7,7 @@ goes to the BlockingRunner. Source: the scheduled tasks of kafka.log.LogManager 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from broker.blocking import BlockingRunner, Work
@@ -46,6 +47,7 @@ class Housekeeping:
         self._timer = timer
         self._rate_limit = RateLimit()
         self._handles: dict[Callable[[], None], TimerHandle] = {}
+        self._missing_logs: deque[tuple[str, int]] = deque()
         self._initial_delay_ms = config[log_keys.LOG_INITIAL_TASK_DELAY_MS]
         self._chores: list[tuple[Callable[[], None], int]] = [
             (self.retain, config[log_keys.LOG_RETENTION_CHECK_INTERVAL_MS]),
@@ -60,6 +62,7 @@ class Housekeeping:
                 config[replication_keys.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS],
             ),
             (self.check_disk_space, config[BARNABAS_LOG_DIR_SPACE_CHECK_INTERVAL_MS]),
+            (self.open_missing_logs, config[BARNABAS_LOG_DIR_SPACE_CHECK_INTERVAL_MS]),
             (self.expire_producers, config[PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS]),
         ]
 
@@ -140,8 +143,23 @@ class Housekeeping:
                 self._in_background("writing the reserve", space.make_reserve)
             if was_full and not space.is_full:
                 self.flush()  # what had to wait for room
+                self.open_missing_logs()
 
         self._runner.submit(measure, done)
+
+    def open_missing_logs(self) -> None:
+        """Makes the logs for which there was no room, or no descriptor, when their partitions came.
+
+        One in each pass of the loop, since each waits for the disk.
+        """
+        self._missing_logs = deque(self._replica_manager.missing_logs_to_try())
+        self._open_next_log()
+
+    def _open_next_log(self) -> None:
+        if self._missing_logs:
+            self._replica_manager.open_missing_log(self._missing_logs.popleft())
+        if self._missing_logs:
+            self._handles[self._open_next_log] = self._timer.call_at(self._timer.time(), self._open_next_log)
 
     def _in_background(self, what: str, work: Work, log_dir: LogDir | None = None) -> None:
         """Has it done off the loop. A fault of the disk takes the log directory offline."""

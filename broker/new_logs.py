@@ -1,14 +1,22 @@
-"""New logs: which partitions of an image need one, and whether there is room. ReplicaManager has them made."""
+"""New logs: which partitions of an image need one, and whether there is room. ReplicaManager has them made.
+
+A partition whose log cannot be made is one of the MissingLogs. Where the disk was full, or the process had no
+descriptor, housekeeping has it tried again while the broker runs; where the log may lie in a log directory that has
+failed, it waits for the next start.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from broker.blocking import Work
 from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.metadata.topics import PartitionImage, TopicImage
 from protocol.errors import ApiError, ErrorCode
 from protocol.wire import Uuid
 from storage.checkpoints import TopicPartition
+from storage.errors import DiskFullError, OutOfResourcesError, StorageError
 from storage.log_manager import LogManager
 
 
@@ -27,7 +35,7 @@ def new_logs(
 def refusal_of_new_logs(log_manager: LogManager) -> ApiError | None:
     """Why no partition can be made now; None where there is room in one of the log directories.
 
-    It is measured now: a partition whose log cannot be made waits for the next start.
+    It is measured now: a partition whose log cannot be made is of no use until there is room.
     """
     spaces = [directory.space for directory in log_manager.dirs]
     for space in spaces:
@@ -46,3 +54,54 @@ def run_all(jobs: Iterable[Work]) -> None:
     """Has one done after the other; what one raises ends it."""
     for job in jobs:
         job()
+
+
+class MissingLog(NamedTuple):
+    """A partition without a log, what its log was to be made of the last time, and why it was not."""
+
+    topic: TopicImage
+    partition: PartitionImage
+    is_new: bool
+    error: StorageError
+
+    @property
+    def may_come(self) -> bool:
+        """Whether what was in the way may pass while the broker runs."""
+        return isinstance(self.error, DiskFullError | OutOfResourcesError)
+
+
+class MissingLogs:
+    """The partitions that are on this node and have no log."""
+
+    def __init__(self, log_manager: LogManager, node_id: int) -> None:
+        self._log_manager = log_manager
+        self._node_id = node_id
+        self._all: dict[TopicPartition, MissingLog] = {}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __contains__(self, key: TopicPartition) -> bool:
+        return key in self._all
+
+    def get(self, key: TopicPartition) -> MissingLog | None:
+        return self._all.get(key)
+
+    def add(self, key: TopicPartition, missing: MissingLog) -> bool:
+        """Notes that the log could not be made; whether there is anything new about that."""
+        before = self._all.get(key)
+        self._all[key] = missing
+        return before is None or str(before.error) != str(missing.error)
+
+    def discard(self, key: TopicPartition) -> bool:
+        """The partition has a log, or is gone; whether it had none."""
+        return self._all.pop(key, None) is not None
+
+    def to_try(self) -> list[TopicPartition]:
+        """Those for which there may be room now, by what was measured last."""
+        return [key for key, missing in self._all.items() if missing.may_come and self._has_room(missing)]
+
+    def _has_room(self, missing: MissingLog) -> bool:
+        directory_id = missing.partition.directory_of(self._node_id)
+        own = self._log_manager.directory_with_id(directory_id)
+        return any(not one.space.is_full for one in ([own] if own is not None else self._log_manager.dirs))

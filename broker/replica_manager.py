@@ -19,7 +19,7 @@ from broker.log_flusher import LogFlusher
 from broker.log_setup import RateLimit
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.topics import PartitionImage, TopicImage
-from broker.new_logs import new_logs, refusal_of_new_logs, run_all
+from broker.new_logs import MissingLog, MissingLogs, new_logs, refusal_of_new_logs, run_all
 from broker.partition import ACKS_ALL, Partition
 from broker.partition_io import (
     WITHOUT_LOG_START,
@@ -81,9 +81,11 @@ class ReplicaManager:
         self._verifies_transactions = verifies_transactions
         log_manager.on_log_dir_failed = self._log_dir_went_offline
         self._partitions: dict[PartitionId, Partition] = {}
-        self._without_log: set[PartitionId] = set()
         self._leaving: set[PartitionId] = set()
         """Of deleted topics that the published image still has: prepare() has removed them already."""
+        self._without_log = MissingLogs(log_manager, node_id)
+        self.on_missing_log_opened: Callable[[str, int], None] = lambda topic, index: None
+        """Hears of each partition that was here without a log and has one now."""
         self.flusher = LogFlusher(runner, self._flushed, self._flush_failed)
         self._reader = ReplicaReader(self, probe, now_ms)
         self.moves: ReplicaAlterLogDirsManager | None = None  # which makes itself known
@@ -194,9 +196,8 @@ class ReplicaManager:
                 partition.update(partition_image)
                 self.complete_waiting((topic.name, index))
             else:
-                self._open(
-                    topic, partition_image, is_new=is_new and (topic.name, index) not in self._without_log
-                )
+                missing = self._without_log.get((topic.name, index))
+                self._open(topic, partition_image, is_new=is_new if missing is None else missing.is_new)
 
     def _open(self, topic: TopicImage, image: PartitionImage, *, is_new: bool) -> None:
         """Makes the partition over its log; without one it stays offline, and the others go on."""
@@ -206,12 +207,27 @@ class ReplicaManager:
                 *key, topic.topic_id, directory_id=image.directory_of(self._node_id), is_new=is_new
             )
         except (KafkaStorageError, InconsistentTopicIdError) as error:
-            self._without_log.add(key)
-            logger.error("partition %s-%d is offline: %s", *key, error)
+            if self._without_log.add(key, MissingLog(topic, image, is_new, error)):
+                logger.error("partition %s-%d is offline: %s", *key, error)
             return
-        self._without_log.discard(key)
         log.producer_state_manager.verifies_transactions = self._verifies_transactions
         self._partitions[key] = Partition(topic.name, topic.topic_id, image, log, self._node_id)
+        if self._without_log.discard(key):
+            logger.warning("partition %s-%d has a log now, and is online", *key)
+            self.on_missing_log_opened(*key)
+
+    def missing_logs_to_try(self) -> list[PartitionId]:
+        """The partitions that wait for room, or a descriptor, for their logs, and may have it now."""
+        return self._without_log.to_try()
+
+    def open_missing_log(self, key: PartitionId) -> None:
+        """Tries once more to make the log of a partition, if that still has none; without success nothing changes.
+
+        Makes files and syncs the log directory, on the calling thread.
+        """
+        missing = self._without_log.get(key)
+        if missing is not None:
+            self._open(missing.topic, missing.partition, is_new=missing.is_new)
 
     def verify_transactions(self, enabled: bool) -> None:
         """Whether logs take records of a transaction only once it is known to the coordinator, from now on."""
@@ -222,9 +238,10 @@ class ReplicaManager:
     def _remove(self, topic: TopicImage) -> None:
         self._probe.topic_deleted(topic.name)
         for index in topic.partitions:
-            self._without_log.discard((topic.name, index))
             partition = self._partitions.pop((topic.name, index), None)
             if partition is None:
+                if self._without_log.discard((topic.name, index)):
+                    self._remove_what_was_made(topic, index)
                 continue
             partition.leader_id = NO_REPLICA
             self._leaving.add((topic.name, index))
@@ -234,6 +251,18 @@ class ReplicaManager:
                 self.log_manager.delete_log(topic.name, index)
             except KafkaStorageError as error:
                 logger.error("the files of %s, which was deleted, are still there: %s", partition, error)
+
+    def _remove_what_was_made(self, topic: TopicImage, index: int) -> None:
+        """Of a log that could not be made its directory may be there, and the next topic of that name needs its own."""
+        try:
+            self.log_manager.discard_unfinished(topic.name, index, topic.topic_id)
+        except (KafkaStorageError, OSError) as error:
+            logger.error(
+                "what was made of the log of %s-%d, which was deleted, is still there: %s",
+                topic.name,
+                index,
+                error,
+            )
 
     def complete_waiting(self, key: PartitionId) -> None:
         """Has all that waits for something of the partition look again."""

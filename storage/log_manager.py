@@ -8,14 +8,16 @@ the checkpoints. It has no threads and no schedule of its own: the broker calls 
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from protocol.records.errors import CorruptRecordError
-from storage.checkpoints import TopicPartition
+from storage.checkpoints import PARTITION_METADATA, PartitionMetadataFile, TopicPartition
 from storage.deletion import Deletion, DeletionQueue
 from storage.env import Env
 from storage.errors import (
+    CorruptCheckpointError,
     DiskFullError,
     InconsistentMetadataError,
     KafkaStorageError,
@@ -329,6 +331,29 @@ class LogManager(LogDirs):
         Raises KafkaStorageError.
         """
         return self._take_away(topic, partition, DELETE_DIR_SUFFIX)
+
+    def discard_unfinished(self, topic: str, partition: int, topic_id: bytes) -> None:
+        """Takes away what there is of a log that could not be made, be it a log already or a directory of its name.
+
+        What belongs to another incarnation of the topic stays. Raises KafkaStorageError, OSError.
+        """
+        self._planned.pop((topic, partition), None)
+        log = self._logs.get((topic, partition))
+        if log is not None:
+            if log.topic_id in (None, topic_id):
+                self.delete_log(topic, partition)
+            return
+        for directory in self.dirs:
+            path = f"{directory.path}/{topic}-{partition}"
+            if self._env.is_dir(path) and self._topic_id_in(path) in (None, topic_id):
+                name = odd_dir_name(topic, partition, DELETE_DIR_SUFFIX, self._env.random_bytes(16))
+                self._env.rename(path, f"{directory.path}/{name}")
+                self._deletions.add(0, [], f"{directory.path}/{name}")
+
+    def _topic_id_in(self, path: str) -> bytes | None:
+        with suppress(CorruptCheckpointError):
+            return PartitionMetadataFile(self._env, f"{path}/{PARTITION_METADATA}").read()
+        return None
 
     def mark_stray(self, topic: str, partition: int) -> bool:
         """Puts a log that belongs to no topic aside: its directory is renamed and kept. False: there was none."""

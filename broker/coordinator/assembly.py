@@ -88,12 +88,19 @@ class Coordinators:
         verifier = AddPartitionsToTxnManager(self.transactions, self.verifications, around.loop.time)
         self.group_runtime.verifier = verifier
         self.txn_appends = TransactionalAppends(around.replica_manager, verifier, around.config, around.loop)
+        around.replica_manager.on_missing_log_opened = self._log_opened
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Follows the metadata, after the ReplicaManager."""
         self.image = image
         self.group_runtime.apply(image, delta)
         self.transactions.apply(image, delta)
+
+    def _log_opened(self, topic: str, partition: int) -> None:
+        """A partition that had no log has one; what is coordinated from it can be."""
+        for runtime in (self.group_runtime, self.transaction_runtime):
+            if runtime.topic == topic:
+                runtime.log_opened(partition)
 
     def log_dir_failed(self) -> None:
         """A disk has failed: nothing is coordinated any more from what lies there."""

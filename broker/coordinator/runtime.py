@@ -175,6 +175,12 @@ class CoordinatorRuntime(Generic[S]):
             if not runner.is_usable():
                 runner.unload()
 
+    def log_opened(self, partition: int) -> None:
+        """Loads a partition that could not be loaded, since it had no log until now."""
+        runner = self._runners.get(partition)
+        if runner is not None:
+            runner.load()
+
     def stop(self) -> None:
         """What is decided is written; nothing more is."""
         for runner in self._runners.values():

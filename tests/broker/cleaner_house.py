@@ -14,7 +14,6 @@ from tests.broker.broker_fixture import InProcessBroker, TurnedEnv
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import batch
 from tests.storage.compacting import contents
-from tests.storage.fault_env import FaultEnv
 
 SMALL = {
     "cleanup_policy": "compact",
@@ -24,18 +23,6 @@ SMALL = {
 LITTLE_MEMORY = {"log.cleaner.dedupe.buffer.size": str(4 << 20)}
 BACKOFF_S = 15.0
 KEYS = 4
-
-
-class TurnedDisk(FaultEnv):
-    """The in-memory disk, with a time of day that the test turns."""
-
-    @property
-    def ms(self) -> int:
-        return self.time_ms
-
-    @ms.setter
-    def ms(self, ms: int) -> None:
-        self.time_ms = ms
 
 
 class HeldWorker:

@@ -16,8 +16,9 @@ from storage.cleaning_plan import CleaningPlan
 from storage.env import RealEnv, RealFile
 from storage.worker_messages import Failed, FailureKind
 from tests.broker.broker_fixture import InProcessBroker
-from tests.broker.cleaner_house import BACKOFF_S, CleanerHouse, TurnedDisk
+from tests.broker.cleaner_house import BACKOFF_S, CleanerHouse
 from tests.broker.logs import ManualEnv
+from tests.broker.turned_disk import TurnedDisk
 from tests.storage.compacting import contents
 from tests.storage.fault_env import Fault
 from tests.support.difference import Like

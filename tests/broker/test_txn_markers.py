@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from broker.coordinator.txn import TopicPartition, TransactionMarker
+from broker.new_logs import MissingLog
 from broker.replica_reader import log_dir_of
 from broker.request import Pending
 from broker.txn_markers import TxnMarkerWriter
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.batch import RecordBatch, batches
 from protocol.records.control import ControlRecordType, control_record_type, coordinator_epoch
+from storage.errors import DiskFullError
 from storage.offsets import FetchIsolation
 from tests.broker.broker_fixture import InProcessBroker
-from tests.broker.logs import START_MS
+from tests.broker.logs import START_MS, partition_image
 from tests.broker.test_transactional_appends import SlowAtTimes
 from tests.broker.txn_fakes import PRODUCER_ID, txn_batch
 
@@ -151,7 +153,11 @@ def test_a_disk_that_failed(house: House) -> None:
 
 
 def test_a_log_that_could_not_be_opened(house: House) -> None:
-    house.replica_manager._without_log |= {("t", 7), (OFFSETS, 3)}
+    missing = MissingLog(
+        house.broker.broker.image.topics["t"], partition_image(), False, DiskFullError("a test says so")
+    )
+    for key in (("t", 7), (OFFSETS, 3)):
+        house.replica_manager._without_log.add(key, missing)
     found = house.write(COMMIT, ("t", 7), (OFFSETS, 3))
     assert found == {"t-7": ErrorCode.KAFKA_STORAGE_ERROR, f"{OFFSETS}-3": ErrorCode.KAFKA_STORAGE_ERROR}
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from config.log_config import LogConfig
+from protocol.wire import uuid_to_string
 from storage.checkpoints import OffsetCheckpointFile
 from storage.env import RealEnv
 from storage.errors import (
@@ -265,6 +266,51 @@ def test_deleting_renames_now_and_removes_later(env: FaultEnv) -> None:
         deletion.run()
     assert not env.exists(f"/a/{renamed}")
     assert env.exists("/a/t-0")
+
+
+OTHER_ID = bytes(15) + b"\1"
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"version: 0\ntopic_id: " + uuid_to_string(TOPIC_ID).encode()]
+)
+def test_the_directory_of_a_log_that_was_not_made_goes(env: FaultEnv, content: bytes | None) -> None:
+    manager = new_manager(env, "/a", "/b")
+    env.mkdir("/b/t-0")
+    if content is not None:
+        env.write_file("/b/t-0/partition.metadata", content)
+    manager.discard_unfinished("t", 0, TOPIC_ID)
+    assert not env.exists("/b/t-0")
+    for deletion in manager.take_due_deletions(env.time_ms):
+        deletion.run()
+    assert [name for name in env.listdir("/b") if name.startswith("t-0")] == []
+
+
+def test_a_log_that_could_not_get_its_topic_id_goes_too(env: FaultEnv) -> None:
+    manager = new_manager(env)
+    env.inject(
+        lambda _, kind, path: (
+            Fault(errno.ENOSPC) if kind == "pwritev" and "partition.metadata" in path else None
+        )
+    )
+    with pytest.raises(DiskFullError):
+        manager.get_or_create_log("t", 0, TOPIC_ID)
+    env.inject(None)
+    manager.discard_unfinished("t", 0, TOPIC_ID)
+    assert manager.get_log("t", 0) is None
+    assert not env.exists("/a/t-0")
+
+
+def test_what_belongs_to_another_topic_stays(env: FaultEnv) -> None:
+    manager = new_manager(env)
+    manager.get_or_create_log("t", 0, OTHER_ID)
+    manager.discard_unfinished("t", 0, TOPIC_ID)
+    assert manager.get_log("t", 0) is not None
+    env.mkdir("/a/t-1")
+    env.write_file("/a/t-1/partition.metadata", b"version: 0\ntopic_id: " + uuid_to_string(OTHER_ID).encode())
+    manager.discard_unfinished("t", 1, TOPIC_ID)
+    assert env.exists("/a/t-1")
+    manager.discard_unfinished("t", 2, TOPIC_ID)
 
 
 def test_a_flush_of_a_deleted_log_leaves_the_next_one_of_its_name_alone(env: FaultEnv) -> None:
