@@ -35,6 +35,9 @@ _TOPIC_IDS_SINCE: Final = 12
 _BROKERS, _CONTROLLERS = 1, 2
 """DescribeCluster's endpoint types (KIP-919)."""
 
+_Wanted = tuple[str | None, Uuid]
+"""A topic that Metadata asks for: by its name, or by its id where the name is None."""
+
 
 @api(ApiKey.METADATA, versions=(0, 13))
 def metadata(
@@ -48,23 +51,32 @@ def metadata(
         refused = [_no_topic(t.name or "", ErrorCode.INVALID_REQUEST, t.topic_id) for t in asked]
         return MetadataResponse(topics=refused, error_code=ErrorCode.INVALID_REQUEST)
 
+    wanted = _wanted(broker.image, asked)
+
     def respond(failures: dict[str, ErrorCode]) -> MetadataResponse:
-        topics = [
-            _asked_topic(broker, version, request, once, failures)
-            for once in dict.fromkeys((t.name, t.topic_id) for t in asked)
-        ]
+        topics = [_asked_topic(broker, version, request, once, failures) for once in wanted]
         return _metadata_response(broker, context, request, topics)
 
-    missing = _missing(broker.image, asked)
+    missing = _missing(broker.image, wanted)
     if missing and request.allow_auto_topic_creation and broker.config[AUTO_CREATE_TOPICS_ENABLE]:
         return create_topics_on_demand(broker, missing).then(respond)
     return respond({})
 
 
-def _missing(image: MetadataImage, asked: Iterable[MetadataRequest.MetadataRequestTopic]) -> list[str]:
+def _wanted(image: MetadataImage, asked: Iterable[MetadataRequest.MetadataRequestTopic]) -> list[_Wanted]:
+    """The topics to answer for, each once. One id makes it a request by ids: entries without one are ignored.
+
+    Ids that no topic has come first. Source: KafkaApis.handleTopicMetadataRequest (useTopicId).
+    """
+    ids = dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID)
+    if ids:
+        return [(None, topic_id) for topic_id in sorted(ids, key=image.topic_names.__contains__)]
+    return [(name, ZERO_UUID) for name in dict.fromkeys(topic.name for topic in asked)]
+
+
+def _missing(image: MetadataImage, wanted: Iterable[_Wanted]) -> list[str]:
     """Names that no topic has yet and that one could be created for."""
-    names = {topic.name for topic in asked if topic.name is not None and topic.topic_id == ZERO_UUID}
-    return [name for name in sorted(names) if name not in image.topics]
+    return sorted(name for name, _ in wanted if name is not None and name not in image.topics)
 
 
 def _all_topics(
@@ -81,21 +93,20 @@ def _asked_topic(
     broker: Broker,
     version: int,
     request: MetadataRequest,
-    named: tuple[str | None, Uuid],
+    wanted: _Wanted,
     failures: dict[str, ErrorCode],
 ) -> Response.MetadataResponseTopic | Encoded:
-    name, topic_id = named
-    by_id = topic_id != ZERO_UUID or name is None
-    topic = broker.image.topic_by_id(topic_id) if by_id else broker.image.topics.get(name or "")
+    name, topic_id = wanted
+    topic = broker.image.topic_by_id(topic_id) if name is None else broker.image.topics.get(name)
     make = _maker(broker, request)
     with_operations = request.include_topic_authorized_operations
     if topic is not None:
         if broker.replica_manager.has_offline_partitions:
             return make(topic)
         return broker.topic_answers.one(topic, make, version, with_operations=with_operations)
-    if by_id:
+    if name is None:
         return _no_topic(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
-    missing = _no_topic(name, failures.get(name or "") or _why_missing(name or ""))
+    missing = _no_topic(name, failures.get(name) or _why_missing(name))
     if with_operations:
         missing.topic_authorized_operations = TOPIC_OPERATIONS
     return missing
@@ -247,13 +258,10 @@ def describe_topic_partitions(
     cursor = request.cursor
     asked = {topic.name for topic in request.topics}
     names = sorted(asked or image.topics)
-    first_partition = 0
     if cursor is not None:
         if cursor.partition_index < 0 or (asked and cursor.topic_name not in asked):
             return _cursor_refused(request)
         names = [name for name in names if name >= cursor.topic_name]
-        if names and names[0] == cursor.topic_name:
-            first_partition = cursor.partition_index
     left = max(1, min(request.response_partition_limit, broker.config[MAX_REQUEST_PARTITION_SIZE_LIMIT]))
     response = DescribeTopicPartitionsResponse()
     for name in names:
@@ -266,11 +274,13 @@ def describe_topic_partitions(
                 DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
                     error_code=_why_missing(name),
                     name=name,
+                    is_internal=is_internal(name),
                     topic_authorized_operations=TOPIC_OPERATIONS,
                 )
             )
             continue
-        shown = [index for index in sorted(topic.partitions) if index >= first_partition]
+        first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        shown = [index for index in sorted(topic.partitions) if index >= first]
         response.topics.append(_described_topic(broker, topic, shown[:left]))
         if len(shown) > left:
             response.next_cursor = DescribeTopicPartitionsResponse.Cursor(
@@ -278,7 +288,6 @@ def describe_topic_partitions(
             )
             break
         left -= len(shown)
-        first_partition = 0
     return response
 
 

@@ -126,6 +126,23 @@ def test_topics_may_be_asked_for_by_id(broker: InProcessBroker) -> None:
     )
 
 
+def test_one_id_makes_it_a_request_by_ids(broker: InProcessBroker) -> None:
+    topic_id = broker.create_topic("t")
+    stranger = b"?" * 16
+    request = MetadataRequest(
+        topics=[
+            *named("u", "t", None),
+            *named("v", None, topic_id=topic_id),
+            *named(None, topic_id=stranger),
+        ],
+        allow_auto_topic_creation=True,
+    )
+    unknown_id = Like(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=stranger)
+    found = Like(error_code=ErrorCode.NONE, name="t", topic_id=topic_id)
+    assert broker.client(version=LATEST) >> request << Like(topics=[unknown_id, found])
+    assert "u" not in broker.broker.image.topics
+
+
 def test_ids_came_with_version_12(broker: InProcessBroker) -> None:
     topic_id = broker.create_topic("t")
     request = MetadataRequest(topics=[*named("t", topic_id=topic_id), *named("t")])
@@ -365,6 +382,21 @@ def test_topics_are_described_in_order_of_name(broker: InProcessBroker) -> None:
 def test_pages(broker: InProcessBroker, cursor: tuple[str, int] | None, limit: int, expected: Page) -> None:
     with_topics(broker, a=2, b=3)
     assert page(broker, described(limit=limit, cursor=cursor)) == expected
+
+
+@pytest.mark.parametrize("index", [0, 2, 5])
+def test_the_cursor_of_a_topic_that_has_gone_cuts_no_other_short(broker: InProcessBroker, index: int) -> None:
+    with_topics(broker, b=3)
+    assert page(broker, described("a", "b", cursor=("a", index))) == ([("a", []), ("b", [0, 1, 2])], None)
+    assert page(broker, described("a", "b", cursor=("a", index), limit=1)) == (
+        [("a", []), ("b", [0])],
+        ("b", 1),
+    )
+
+
+def test_an_internal_topic_is_marked_before_it_is_there(broker: InProcessBroker) -> None:
+    missing = Like(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, is_internal=True)
+    assert broker.client(version=0) >> described("__share_group_state") << Like(topics=[missing])
 
 
 def test_the_broker_has_a_limit_of_its_own(tmp_path: Path) -> None:

@@ -119,6 +119,29 @@ def a_name_and_an_id(client: Speaker) -> None:
     client.ask(MetadataRequest(topics=named(client.topic("b"), topic_id=client.id_of(name))))
 
 
+@dialogue(ApiKey.METADATA, 12, 13)
+def names_beside_ids(client: Speaker) -> None:
+    """One id makes it a request by ids: what has none is ignored, and nothing is created."""
+    a, b, new = client.create("a"), client.create("b"), client.topic("new")
+    a_id = client.id_of(a)
+    for topics in (
+        [*named(b), *named(None, topic_id=a_id)],
+        [*named(None, topic_id=a_id), *named(b)],
+        [*named(b), *named(None, topic_id=NO_ID)],
+        [*named(new), *named(None, topic_id=a_id)],
+        [*named(None), *named(None, topic_id=a_id)],
+        named(a, b, topic_id=a_id),
+        [*named(a), *named(b, topic_id=a_id)],
+        [*named(None, topic_id=a_id), *named(None, topic_id=NO_ID), *named(None, topic_id=a_id)],
+    ):
+        client.ask(
+            MetadataRequest(
+                topics=topics, allow_auto_topic_creation=True, include_topic_authorized_operations=True
+            )
+        )
+    client.ask(asking(new))
+
+
 @dialogue(ApiKey.METADATA, 10, 11)
 def ids_before_their_time(client: Speaker) -> None:
     name = client.create("a")
@@ -224,6 +247,20 @@ def cursors_that_point_elsewhere(client: Speaker) -> None:
         client.ask(describing(a, b, cursor=cursor))
     client.ask(describing(a, b, cursor=(a, -1)))
     client.ask(describing(b, cursor=(a, 1)))
+
+
+@dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
+def cursors_of_topics_that_have_gone(client: Speaker) -> None:
+    """The partition of a cursor belongs to its topic alone: the next one is shown from its first."""
+    gone, there = client.topic("a"), client.create("b", 3)
+    for index in (0, 2, 5):
+        for limit in (1, 9):
+            client.ask(describing(gone, there, cursor=(gone, index), limit=limit))
+
+
+@dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
+def the_brokers_own_topics_before_they_are_there(client: Speaker) -> None:
+    client.ask(describing("__share_group_state", "__share_group_states"))
 
 
 @dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
