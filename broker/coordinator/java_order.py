@@ -3,7 +3,9 @@
 Some of what Kafka's coordinators write and decide hangs on it: to write the same bytes, to assign the same partitions
 and to choose the same protocol is to walk in the same order. A table has a power of two of buckets and doubles when it
 is three quarters full; entries of one bucket stay in the order in which they came.
-Source: java.util.HashMap and HashSet, java.lang.String.hashCode.
+Kafka's timeline tables, in which the coordinators keep what they replay, begin smaller, mix the hash in another way and
+list the entries of one bucket from the last one back.
+Source: java.util.HashMap and HashSet, java.lang.String.hashCode, org.apache.kafka.timeline.BaseHashTable.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ K = TypeVar("K")
 HashOf = Callable[[K], int]
 
 SMALLEST_TABLE: Final = 16
+SMALLEST_TIMELINE_TABLE: Final = 2
 _MASK: Final = 0xFFFFFFFF
+_FIBONACCI: Final = -7046029254386353131
 
 
 @lru_cache(maxsize=65_536)
@@ -31,6 +35,11 @@ def table_for_copy(count: int) -> int:
     """How many buckets a HashSet has that was made as a copy of `count` elements."""
     wanted = max(int(count / 0.75) + 1, SMALLEST_TABLE)
     return 1 << (wanted - 1).bit_length()
+
+
+def table_for_map_copy(count: int) -> int:
+    """How many buckets a HashMap has that was made as a copy of a map with `count` keys."""
+    return 1 << int(count / 0.75).bit_length() if count else SMALLEST_TABLE
 
 
 def table_after_adding(table: int, count: int) -> int:
@@ -59,3 +68,19 @@ def map_order(keys: Collection[K], hash_of: HashOf[K]) -> list[K]:
 def set_order(keys: Collection[K], hash_of: HashOf[K]) -> list[K]:
     """The order of a HashSet that was made of a collection, which leaves more room."""
     return in_table_order(keys, hash_of, table_for_copy(len(keys)))
+
+
+def timeline_order(keys: Collection[K], hash_of: HashOf[K]) -> list[K]:
+    """The order of a TimelineHashMap into which the keys were put one by one, and none of them twice."""
+    table = SMALLEST_TIMELINE_TABLE
+    while len(keys) * 0.75 > table:
+        table *= 2
+    shift = 65 - table.bit_length()
+
+    def slot(key: K) -> int:
+        hash_code = hash_of(key) & _MASK
+        signed = hash_code - (hash_code >> 31 << 32)
+        return (signed * _FIBONACCI & 0xFFFFFFFF_FFFFFFFF) >> shift
+
+    from_the_last = list(keys)[::-1]
+    return sorted(from_the_last, key=slot)

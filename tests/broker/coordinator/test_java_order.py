@@ -10,6 +10,8 @@ from broker.coordinator.java_order import (
     string_hash,
     table_after_adding,
     table_for_copy,
+    table_for_map_copy,
+    timeline_order,
 )
 
 
@@ -40,3 +42,16 @@ def test_a_copy_leaves_more_room() -> None:
     twelve = [*map(chr, range(ord("a"), ord("a") + 11)), "q"]
     assert map_order(twelve, string_hash)[:2] == ["a", "q"]
     assert set_order(twelve, string_hash)[-1] == "q"
+
+
+def test_the_copy_of_a_map_is_as_small_as_it_can_be() -> None:
+    assert [table_for_map_copy(count) for count in (0, 1, 2, 3, 6, 12)] == [16, 2, 4, 8, 16, 32]
+
+
+def test_timeline_tables_mix_hashes_in_another_way_and_list_a_bucket_from_its_end() -> None:
+    assert timeline_order(["range", "uniform"], string_hash) == ["uniform", "range"]
+    assert timeline_order(["uniform", "range"], string_hash) == ["uniform", "range"]
+    same = ["Aa", "BB"]
+    assert string_hash("Aa") == string_hash("BB")
+    assert timeline_order(same, string_hash) == ["BB", "Aa"]
+    assert timeline_order([*same, "C#"], string_hash) == ["C#", "BB", "Aa"]

@@ -149,6 +149,39 @@ def the_range_assignor(client: Speaker) -> None:
     described(client, group)
 
 
+@dialogue(HEARTBEAT, 1, 1)
+def two_assignors_asked_for_equally_often(client: Speaker) -> None:
+    """`=`: joins or asks for another assignor; `-`: leaves; `.`: a heartbeat."""
+    topics = client.create("t", 3), client.create("u", 3)
+    for number, line in enumerate(
+        (
+            "a=range b=uniform c .b .a",
+            "a=uniform b=range c .a .b",
+            "a=range b=range c=uniform d=uniform e .a",
+            "a=uniform b=uniform c=range d=range e .a",
+            "a=range b=uniform c=range -a .b .c",
+            "a=range b=uniform c=range -a .c .b",
+            "a b=range c=uniform d -a .d .b",
+            "a=range b=uniform a=uniform b=range a=range",
+        )
+    ):
+        group = a_group(client, f"g{number}")
+        members: dict[str, Consumer] = {}
+        for step in line.split():
+            word, _, assignor = step.strip("-.").partition("=")
+            chosen = {"server_assignor": assignor} if assignor else {}
+            if step[0] == "-":
+                members.pop(word).leave()
+            elif step[0] == ".":
+                members[word].beat()
+            elif word in members:
+                members[word].beat(subscribed_topic_names=list(topics), **chosen)
+            else:
+                members[word] = Consumer(client, group, word)
+                members[word].join(*topics, **chosen)
+            described(client, group)
+
+
 @dialogue(HEARTBEAT, 0, 1)
 def epochs_that_are_not_the_members(client: Speaker) -> None:
     topic = client.create("t", 2)

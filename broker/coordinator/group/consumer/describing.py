@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from broker.coordinator.group.consumer.assignors.preference import preferred
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.consumer.member import NOTHING, ConsumerGroupMember, Partitions
 from broker.metadata.image import MetadataImage
@@ -25,7 +26,7 @@ def describe_group(
         group_state=group.state_name,
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
-        assignor_name=group.preferred_assignor() or default_assignor,
+        assignor_name=preferred(group.assignor_counts) or default_assignor,
         members=[
             _member(member, group.target.get(member_id, NOTHING), image)
             for member_id, member in group.members.items()

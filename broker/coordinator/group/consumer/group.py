@@ -260,16 +260,6 @@ class ConsumerGroup:
             if not by_partition:
                 self.assigned_to.pop(topic_id, None)
 
-    def preferred_assignor(
-        self, old: ConsumerGroupMember | None = None, new: ConsumerGroupMember | None = None
-    ) -> str | None:
-        """What most members want, with `new` in place of `old`; None where nobody cares."""
-        counts = self.assignor_counts.copy()
-        for member, by in ((old, -1), (new, 1)):
-            if member is not None and member.server_assignor is not None:
-                count(counts, member.server_assignor, by)
-        return max(counts, key=lambda name: counts[name]) if counts else None
-
     # ---- when to look at the topics again
 
     def must_refresh(self, now_ms: int) -> bool:

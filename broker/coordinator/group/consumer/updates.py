@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from broker.coordinator.group.consumer import records
 from broker.coordinator.group.consumer.assignors import ASSIGNORS
+from broker.coordinator.group.consumer.assignors.preference import preferred_with_change
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.consumer.member import ConsumerGroupMember, MemberState, Partitions
 from broker.coordinator.group.consumer.metadata_hash import TopicHashes
@@ -111,7 +112,9 @@ class GroupUpdates:
         group, new = change.group, change.new
         if group.assignment_epoch >= epoch.number or not self._may_assign(group):
             return Target(group.assignment_epoch, group.target_of(new.member_id, new.instance_id))
-        name = self._assignor(group.preferred_assignor(change.old, new))
+        name = self._assignor(
+            preferred_with_change(group.assignor_counts, change.old.server_assignor, new.server_assignor)
+        )
         target = compute_target(
             group,
             new,

@@ -1,0 +1,69 @@
+"""Which assignor a group takes; Apache Kafka takes the same (see the dialogues about consumer groups)."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.coordinator.group.consumer.assignors.preference import preferred, preferred_with_change
+from tests.broker.coordinator.group.consumer.consumers import ConsumerBench
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({}, None),
+        ({"range": 1}, "range"),
+        ({"range": 1, "uniform": 1}, "uniform"),
+        ({"uniform": 1, "range": 1}, "uniform"),
+        ({"range": 2, "uniform": 1}, "range"),
+        ({"range": 1, "uniform": 2, "plugin": 1}, "uniform"),
+    ],
+)
+def test_most_members_decide_and_else_the_table(counts: dict[str, int], expected: str | None) -> None:
+    assert preferred(counts) == expected
+    assert preferred_with_change(counts, None, None) == expected
+
+
+@pytest.mark.parametrize(
+    ("counts", "old", "new", "expected"),
+    [
+        ({}, None, "range", "range"),
+        ({"range": 1}, "range", None, None),
+        ({"range": 1}, None, "uniform", "uniform"),
+        ({"uniform": 1}, None, "range", "range"),
+        ({"range": 1, "uniform": 1}, "range", "range", "range"),
+        ({"range": 1, "uniform": 1}, "uniform", "uniform", "uniform"),
+        ({"range": 1, "uniform": 1}, None, None, "uniform"),
+        ({"range": 2, "uniform": 1}, "range", "uniform", "uniform"),
+        ({"range": 2, "uniform": 2}, "range", "range", "uniform"),
+        ({"range": 1, "uniform": 2}, None, "range", "uniform"),
+        ({"range": 2, "uniform": 1}, None, "uniform", "uniform"),
+        ({"uniform": 1}, "range", "uniform", "uniform"),
+    ],
+)
+def test_of_two_asked_for_equally_often(
+    counts: dict[str, int], old: str | None, new: str | None, expected: str | None
+) -> None:
+    assert preferred_with_change(counts, old, new) == expected
+
+
+def test_what_another_broker_served_as_a_plugin_is_counted_too() -> None:
+    assert preferred({"range": 1, "plugin": 2}) == "plugin"
+    assert preferred_with_change({"range": 1, "plugin": 2}, "plugin", "range") == "range"
+
+
+@pytest.mark.parametrize(("first", "second", "share"), [("range", "uniform", 3), ("uniform", "range", 2)])
+def test_the_second_member_decides_the_assignment_and_the_table_the_description(
+    first: str, second: str, share: int
+) -> None:
+    """Of two topics with three partitions each, ranges leave one of each to the second member."""
+    bench = ConsumerBench(t=3, u=3)
+    bench.join("g", "a", "t", "u", server_assignor=first)
+    bench.join("g", "b", "t", "u", server_assignor=second)
+    described = bench.describe()
+    assert described.assignor_name == "uniform"
+    target = {
+        member.member_id: bench.named(member.target_assignment.topic_partitions)
+        for member in described.members
+    }
+    assert sum(map(len, target["b"].values())) == share
