@@ -83,6 +83,35 @@ def up_and_down_again(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 1, 1)
+def targets_are_shown_while_a_classic_group_prepares(client: Speaker) -> None:
+    """Members have what the consumer group meant them to have, whether they have heard of it or not."""
+    topic, all_of_it = client.create("t", 4), range(4)
+    knows_nothing = a_group(client, "a")
+    new = Consumer(client, knows_nothing, "new")
+    new.join(topic)
+    with Member(client, knows_nothing, protocols=[("range", subscription(topic))]) as old:
+        old.join()
+        new.leave()
+        classic.described(client, knows_nothing)
+        old.sync()
+        old.heartbeat()
+        old.join()
+        classic.described(client, knows_nothing)
+        old.sync({old.id: assignment(topic, *all_of_it)})
+        classic.described(client, knows_nothing)
+    has_too_much = a_group(client, "b")
+    with a_classic_member(client, has_too_much, topic, all_of_it) as old:
+        new = Consumer(client, has_too_much, "new")
+        new.join(topic)
+        new.leave()
+        classic.described(client, has_too_much)
+        old.heartbeat()
+        old.join()
+        old.sync({old.id: assignment(topic, *all_of_it)})
+        classic.described(client, has_too_much)
+
+
+@dialogue(HEARTBEAT, 1, 1)
 def a_classic_member_joins_consumers(client: Speaker) -> None:
     topic, group = client.create("t", 4), a_group(client, "g")
     new = Consumer(client, group, "new")

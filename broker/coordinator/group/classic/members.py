@@ -21,7 +21,8 @@ class ClassicGroupMember:
     """A member: who it is, what it can do, what it was given, and whether it waits for an answer.
 
     `is_new` is set while its first JoinGroup waits: nothing is heard of it meanwhile, and its session counts all the
-    same.
+    same. `still_owned` is what it has before it learns of `assignment`, and None where it has that: the group was a
+    consumer group in which the member was on its way to its assignment.
     """
 
     __slots__ = (
@@ -36,6 +37,7 @@ class ClassicGroupMember:
         "protocol_type",
         "rebalance_timeout_ms",
         "session_timeout_ms",
+        "still_owned",
         "supported_protocols",
     )
 
@@ -62,6 +64,7 @@ class ClassicGroupMember:
         self.protocol_type = protocol_type
         self.supported_protocols = supported_protocols
         self.assignment = assignment
+        self.still_owned: bytes | None = None
         self.is_new = is_new
         self.awaiting_join: Pending[JoinGroupResponse] | None = None
         self.awaiting_sync: Pending[SyncGroupResponse] | None = None
@@ -71,7 +74,7 @@ class ClassicGroupMember:
 
     def replaced_by(self, member_id: str) -> ClassicGroupMember:
         """The same static member under the id that it got when it joined again (KIP-345)."""
-        return ClassicGroupMember(
+        replacement = ClassicGroupMember(
             member_id,
             group_instance_id=self.group_instance_id,
             client_id=self.client_id,
@@ -82,6 +85,18 @@ class ClassicGroupMember:
             supported_protocols=self.supported_protocols,
             assignment=self.assignment,
         )
+        replacement.still_owned = self.still_owned
+        return replacement
+
+    @property
+    def owned(self) -> bytes:
+        """What others must not be given before the member has joined again."""
+        return self.assignment if self.still_owned is None else self.still_owned
+
+    def assign(self, assignment: bytes) -> None:
+        """Gives it what the leader of a new generation has chosen for it."""
+        self.assignment = assignment
+        self.still_owned = None
 
     @property
     def is_static(self) -> bool:

@@ -159,7 +159,7 @@ class Rebalancing:
     def reset_assignments(self, group: ClassicGroup, error: ErrorCode) -> None:
         """Nobody has an assignment any more; who waits for one hears of `error`."""
         for member in group:
-            member.assignment = EMPTY_ASSIGNMENT
+            member.assign(EMPTY_ASSIGNMENT)
         self.propagate_assignments(group, error)
 
     def propagate_assignments(self, group: ClassicGroup, error: ErrorCode = ErrorCode.NONE) -> None:

@@ -92,7 +92,7 @@ class Syncing:
                 self._rebalancing.prepare_or_complete_join(group, "the assignment could not be written")
                 return
             for member in group:
-                member.assignment = given.get(member.member_id, EMPTY_ASSIGNMENT)
+                member.assign(given.get(member.member_id, EMPTY_ASSIGNMENT))
             self._rebalancing.propagate_assignments(group)
             group.transition_to(State.STABLE)
             self.completed_rebalances += 1

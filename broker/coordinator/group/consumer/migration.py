@@ -113,9 +113,9 @@ class Migration:
         return group
 
     def _assigned_to(self, classic: ClassicGroup, member: ClassicGroupMember) -> Partitions:
-        if not member.assignment:
+        if not member.owned:
             return NOTHING
-        assignment = embedded.read_assignment(member.assignment)
+        assignment = embedded.read_assignment(member.owned)
         if assignment.user_data:
             raise _cannot_upgrade(classic, "its assignor keeps data of its own, which would be lost")
         return embedded.by_id(assignment.assigned_partitions, self._context.image())
@@ -217,8 +217,8 @@ class Migration:
         *,
         rebalances: bool,
     ) -> ClassicGroup:
-        """Where the group rebalances at once, members keep what they own meanwhile: it may become a consumer group
-        again before they have come, which must not give that to others. Kafka takes the target assignment in any case.
+        """Members have their target assignment, as in Kafka. Where the group rebalances at once they keep what they own
+        until they have joined again: it may become a consumer group before, which must not give that to others.
         """
         gone = {member.member_id for member in leaving}
         staying = [member for member_id, member in group.members.items() if member_id not in gone]
@@ -235,12 +235,12 @@ class Migration:
         classic.protocol_name = classic.select_protocol()
         classic.learn_subscribed_topics()
         for added in classic:
+            target = group.target_of(added.member_id, added.group_instance_id)
+            metadata, image = added.metadata(classic.protocol_name), self._context.image()
+            added.assignment = embedded.write_assignment(target, image, metadata)
             if rebalances:
-                given = _owned_by(members[added.member_id])
-            else:
-                given = group.target_of(added.member_id, added.group_instance_id)
-            metadata = added.metadata(classic.protocol_name)
-            added.assignment = embedded.write_assignment(given, self._context.image(), metadata)
+                owned = _owned_by(members[added.member_id])
+                added.still_owned = embedded.write_assignment(owned, image, metadata)
         return classic
 
 
@@ -286,9 +286,11 @@ def _tombstones(
 
 
 def _record_of(classic: ClassicGroup, *, rebalances: bool) -> CoordinatorRecord:
-    """The classic group. Without a leader where it rebalances: after a crash it would be stable else, and nobody would
-    have what those who left had. Kafka takes the first member for the leader of such a group."""
-    record = group_record(classic, {member.member_id: member.assignment for member in classic})
+    """The classic group, its members with what they own. Without a leader where it rebalances: after a crash it would
+    be stable else, and nobody would have what those who left had. Kafka takes the first member for the leader of such
+    a group, and writes the target assignment.
+    """
+    record = group_record(classic, {member.member_id: member.owned for member in classic})
     if rebalances:
         assert isinstance(record.value, GroupMetadataValue)
         record.value.leader = None

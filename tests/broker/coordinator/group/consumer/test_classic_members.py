@@ -16,6 +16,7 @@ from tests.broker.coordinator.group.consumer.consumers import (
     SESSION_MS,
     ClassicConsumer,
     ConsumerBench,
+    Owned,
     assignment,
     context,
     subscription,
@@ -65,9 +66,13 @@ def bench_join(bench: ConsumerBench, member: ClassicConsumer) -> None:
 def joins_again(member: ClassicConsumer) -> None:
     """JoinGroup and SyncGroup; what it is given is what it has."""
     member.join()
-    answer = member.sync()
-    topics = read_assignment(answer.assignment).assigned_partitions
-    member.owned = {topic.topic: sorted(topic.partitions) for topic in topics}
+    member.owned = partitions_in(member.sync().assignment)
+
+
+def partitions_in(assignment: bytes) -> Owned:
+    """The partitions in an assignment, by topic."""
+    topics = read_assignment(assignment).assigned_partitions
+    return {topic.topic: sorted(topic.partitions) for topic in topics}
 
 
 def test_a_consumer_makes_a_consumer_group_of_a_classic_one(bench: ConsumerBench) -> None:
@@ -128,6 +133,20 @@ def test_when_the_last_consumer_leaves_the_group_is_classic_again(bench: Consume
     assert (written.generation, written.protocol, len(written.members)) == (2, "range", 1)
     bench.restart()
     assert isinstance(bench.shard_bench.shard.groups.get("g"), ClassicGroup)
+
+
+def test_a_group_that_has_just_become_classic_shows_its_target_assignment(bench: ConsumerBench) -> None:
+    new = bench.join("g", "new", "t")
+    old = ClassicConsumer(bench, "g", "t")
+    old.join()
+    new.leave()
+    group = bench.shard_bench.shard.groups.get("g")
+    assert isinstance(group, ClassicGroup)
+    (member,) = group
+    assert partitions_in(member.describe(None).member_assignment) == {"t": [2, 3]}
+    assert partitions_in(member.owned) == {}
+    written = bench.last(GroupMetadataValue)
+    assert partitions_in(written.members[0].assignment) == {}, "what it is loaded with"
 
 
 @pytest.mark.parametrize("compacted", [False, True])
