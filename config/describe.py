@@ -126,13 +126,39 @@ def describe_topic_configs(
             yield ConfigEntry(name, None, [hidden], key=None, read_only=False)
 
 
-def source_of_topic_default(broker: BrokerConfig, name: str) -> ConfigSource:
-    """Where a topic that does not set this key has its value from, in the eyes of Kafka's controller.
+def describe_new_topic(broker: BrokerConfig, own: Mapping[str, str]) -> Iterator[ConfigEntry]:
+    """The entries of a topic that is being created with these settings, as the controller puts them in its answer.
 
-    Any broker key behind it counts; describe_topic_configs sees that differently. Source: KafkaConfigSchema.
+    Unlike the broker, which describes the topic from then on (`describe_topic_configs`), it answers with texts as they
+    were given, the broker's too, and converts hours and minutes without a look at what they mean: under
+    log.retention.hours=-1 retention.ms is -3600000. Any broker key behind the topic's is the source of a value.
+    Source: KafkaConfigSchema.resolveEffectiveTopicConfigs.
     """
-    behind = [setting for synonym in TOPIC_KEYS[name].synonyms for setting in broker.layers(synonym.name)]
-    return min((_source_of(setting) for setting in behind), default=ConfigSource.DEFAULT_CONFIG)
+    defaults = effective_topic_values(broker, {})
+    for name, key in TOPIC_KEYS.items():
+        if name in own:
+            entry = ConfigSynonym(name, own[name], ConfigSource.DYNAMIC_TOPIC_CONFIG)
+        elif key.internal:
+            continue
+        else:
+            behind = _strongest_behind(broker, key)
+            entry = behind or ConfigSynonym(name, key.format(defaults[name]), ConfigSource.DEFAULT_CONFIG)
+        yield ConfigEntry(name, entry.value, [entry], key=key, read_only=False)
+
+
+def _strongest_behind(broker: BrokerConfig, key: ConfigKey[Any]) -> ConfigSynonym | None:
+    """What the broker sets for a topic key, in its unit: of the strongest layer the first of the key's synonyms."""
+    found = {
+        (_source_of(setting), at): setting
+        for at, synonym in enumerate(key.synonyms)
+        for setting in broker.layers(synonym.name)
+    }
+    if not found:
+        return None
+    source, at = min(found)
+    setting, factor = found[source, at], key.synonyms[at].factor
+    value = setting.text if factor == 1 else str(BROKER_KEYS[setting.key].parse(setting.text) * factor)
+    return ConfigSynonym(setting.key, value, source)
 
 
 def describe_broker_configs(

@@ -11,8 +11,7 @@ from broker.controller.topic_admin import NewTopic, TopicSpec, config_removals, 
 from broker.metadata.image import MetadataImage
 from broker.request import Pending, RequestContext, api
 from config.catalogue.server import DELETE_TOPIC_ENABLE
-from config.config_source import ConfigSource
-from config.describe import describe_topic_configs, source_of_topic_default
+from config.describe import describe_new_topic
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import RemoveTopicRecord
@@ -107,16 +106,12 @@ def _described(broker: Broker, own: Mapping[str, str]) -> list[CreateTopicsRespo
     return [
         CreateTopicsResponse.CreatableTopicConfigs(
             name=entry.name,
-            value=own.get(entry.name, entry.value),
+            value=entry.value,
             read_only=entry.read_only,
-            config_source=(
-                ConfigSource.DYNAMIC_TOPIC_CONFIG
-                if entry.name in own
-                else source_of_topic_default(broker.config, entry.name)
-            ),
+            config_source=entry.source,
             is_sensitive=entry.sensitive,
         )
-        for entry in describe_topic_configs(broker.config, own)
+        for entry in describe_new_topic(broker.config, own)
     ]
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import pytest
+
 from config.broker_config import BrokerConfig
 from config.config_source import ConfigSource
 from config.describe import (
     ConfigEntry,
     describe_broker_configs,
     describe_cluster_default,
+    describe_new_topic,
     describe_topic_configs,
-    source_of_topic_default,
 )
 from config.dynamic import apply_dynamic_settings
 from config.values import ConfigType
@@ -142,7 +144,49 @@ def test_dynamic_settings_come_before_the_file() -> None:
     )
     of_topic = the(describe_topic_configs(broker, {}, ["max.message.bytes"]))
     assert (of_topic.value, [repr(synonym) for synonym in of_topic.synonyms]) == ("3", expected)
-    assert source_of_topic_default(broker, "max.message.bytes") is ConfigSource.DYNAMIC_BROKER_CONFIG
+    of_new_topic = new_topic(broker)["max.message.bytes"]
+    assert (of_new_topic.value, of_new_topic.source) == ("3", ConfigSource.DYNAMIC_BROKER_CONFIG)
+
+
+def new_topic(broker: BrokerConfig, own: dict[str, str] | None = None) -> dict[str, ConfigEntry]:
+    return {entry.name: entry for entry in describe_new_topic(broker, own or {})}
+
+
+@pytest.mark.parametrize(
+    ("static", "of_cluster", "value", "source"),
+    [
+        ([], {}, "604800000", ConfigSource.DEFAULT_CONFIG),
+        ([], {"log.retention.ms": "-99"}, "-99", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        ([], {"log.retention.ms": " 7 "}, " 7 ", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        (["log.retention.hours=-1"], {}, "-3600000", ConfigSource.STATIC_BROKER_CONFIG),
+        (
+            ["log.retention.minutes= 5", "log.retention.hours=2"],
+            {},
+            "300000",
+            ConfigSource.STATIC_BROKER_CONFIG,
+        ),
+        (
+            ["log.retention.minutes=5"],
+            {"log.retention.ms": "9"},
+            "9",
+            ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
+        ),
+    ],
+)
+def test_a_new_topic_has_the_brokers_texts_in_its_own_units(
+    static: list[str], of_cluster: dict[str, str], value: str, source: ConfigSource
+) -> None:
+    entry = new_topic(dynamic(static, of_cluster, {}))["retention.ms"]
+    assert (entry.value, entry.source, entry.read_only, entry.sensitive) == (value, source, False, False)
+
+
+def test_a_new_topics_own_settings_are_told_as_they_were_given() -> None:
+    own = {"retention.ms": " 5 ", "internal.segment.bytes": "9"}
+    told = new_topic(dynamic([], {"log.cleanup.policy": "compact, delete"}, {}), own)
+    assert told.keys() == new_topic(BrokerConfig.of(None)).keys() | own.keys()
+    assert {name: told[name].value for name in own} == own
+    assert told["retention.ms"].source is ConfigSource.DYNAMIC_TOPIC_CONFIG
+    assert told["cleanup.policy"].value == "compact, delete"
 
 
 def test_the_clusters_default_is_told_as_it_is_stored() -> None:

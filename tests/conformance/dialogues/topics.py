@@ -14,6 +14,7 @@ from protocol.messages.topics import (
 )
 from protocol.wire import ZERO_UUID, Uuid
 from tests.conformance.dialogues import dialogue
+from tests.conformance.dialogues.alter_configs import BROKER, DELETE, SET, altering
 from tests.conformance.dialogues.metadata import asking
 from tests.conformance.dialogues.words import (
     fetch,
@@ -96,6 +97,22 @@ def a_new_topic_has_these_settings(client: Speaker) -> None:
         "segment.bytes": "1048576",
     }
     client.ask(create(wish(client.topic("b"), configs=own)), noting=settings)
+
+
+@dialogue(ApiKey.CREATE_TOPICS, 7, 7)
+def a_new_topic_has_the_brokers_settings_as_they_were_written(client: Speaker) -> None:
+    odd = {
+        "log.retention.ms": ("-2", "-99", " -1"),
+        "log.cleanup.policy": ("delete,delete",),
+        "log.cleaner.min.cleanable.ratio": (".5", "5e-1"),
+        "log.segment.delete.delay.ms": ("+60000",),
+    }
+    for place in ("", "1"):
+        for key, values in odd.items():
+            for number, value in enumerate(values):
+                client.ask(altering((BROKER, place, [(key, SET, value)])), 1)
+                client.ask(create(wish(client.topic(f"{place}{key}{number}"))), noting=settings)
+            client.ask(altering((BROKER, place, [(key, DELETE, None)])), 1)
 
 
 @dialogue(ApiKey.CREATE_TOPICS, 2, 7)
