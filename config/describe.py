@@ -132,10 +132,10 @@ def describe_new_topic(broker: BrokerConfig, own: Mapping[str, str]) -> Iterator
     Unlike the broker, which describes the topic from then on (`describe_topic_configs`), it answers with texts as they
     were given, the broker's too, and converts hours and minutes without a look at what they mean: under
     log.retention.hours=-1 retention.ms is -3600000. Any broker key behind the topic's is the source of a value.
-    Source: KafkaConfigSchema.resolveEffectiveTopicConfigs.
+    By name. Source: KafkaConfigSchema.resolveEffectiveTopicConfigs.
     """
     defaults = effective_topic_values(broker, {})
-    for name, key in TOPIC_KEYS.items():
+    for name, key in sorted(TOPIC_KEYS.items()):
         if name in own:
             entry = ConfigSynonym(name, own[name], ConfigSource.DYNAMIC_TOPIC_CONFIG)
         elif key.internal:

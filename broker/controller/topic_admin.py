@@ -131,53 +131,60 @@ def new_topics(
 ) -> dict[str, NewTopic | ApiError]:
     """Decides on each of `specs`, whose names differ: by name what may be created, or why it may not.
 
-    `refusal` is why there is no place for any, after all else is right.
+    `refusal` is why there is no place for any, after all else is right. Raises ApiError(POLICY_VIOLATION) where all of
+    it together is too much for one request.
     """
     specs = list(specs)
     brokers = Brokers.of(image, defaults.brokers)
-    record_count = sum(_record_count(spec, defaults) for spec in specs)
+    _check_size(sum(_partition_count(spec, defaults) for spec in specs))
     outcomes: dict[str, NewTopic | ApiError] = {}
+    record_count = 0
     for spec in specs:
         try:
-            _check_record_count(record_count)
             _check_name_is_free(image, spec.name)
             topic = _new_topic(spec, defaults, brokers, new_topic_id)
             outcomes[spec.name] = refusal or topic
         except ApiError as error:
             outcomes[spec.name] = error
+        else:
+            record_count += len(topic.records)
+    _check_size(record_count)
     return outcomes
 
 
 def _check_name_is_free(image: MetadataImage, name: str) -> None:
     check_topic_name(name)
     if name == CLUSTER_METADATA_TOPIC:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"'{name}' is the broker's own log of metadata.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     if name in image.topics:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     _check_collision(image.topics, name)
 
 
-def _record_count(spec: TopicSpec, defaults: TopicDefaults) -> int:
-    """How many records the topic takes: its own, one for each setting and one for each partition."""
+def _partition_count(spec: TopicSpec, defaults: TopicDefaults) -> int:
+    """How many partitions a spec asks for, whether it can have them or not; nobody makes the metadata log."""
+    if spec.name == CLUSTER_METADATA_TOPIC:
+        return 0
     count = len(spec.assignments) or spec.partition_count
-    return 1 + len(spec.configs) + max(0, defaults.partition_count if count == USE_DEFAULT else count)
+    return max(0, defaults.partition_count if count == USE_DEFAULT else count)
 
 
-def _check_record_count(record_count: int) -> None:
-    if record_count > MAX_RECORDS_PER_USER_OP:
+def _check_size(count: int) -> None:
+    """Raises ApiError unless one request may lead to `count` partitions, or to `count` records."""
+    if count > MAX_RECORDS_PER_USER_OP:
         raise ApiError(
             ErrorCode.POLICY_VIOLATION,
-            f"One request may lead to {MAX_RECORDS_PER_USER_OP} records (topics, settings, partitions), not "
-            f"{record_count}.",
+            f"Excessively large number of partitions per request: {count} partitions or records (topics, settings, "
+            f"partitions), and {MAX_RECORDS_PER_USER_OP} are allowed.",
         )
 
 
 def _new_topic(
     spec: TopicSpec, defaults: TopicDefaults, brokers: Brokers, new_topic_id: Callable[[], Uuid]
 ) -> NewTopic:
-    """The topic with its replicas placed and its settings checked. Raises ApiError."""
-    replicas = _assigned(spec, brokers) if spec.assignments else _placed(spec, defaults, brokers)
+    """The topic with its settings checked, and then its replicas placed. Raises ApiError."""
     configs = _checked_configs(spec.configs, defaults.config)
+    replicas = _assigned(spec, brokers) if spec.assignments else _placed(spec, defaults, brokers)
     partitions = [new_partition(index, nodes, brokers) for index, nodes in enumerate(replicas)]
     return NewTopic(spec.name, new_topic_id(), partitions, configs)
 

@@ -7,7 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, cast
 
 from broker.controller.embedded import Decision
-from broker.controller.topic_admin import NewTopic, TopicSpec, config_removals, new_topics, removal_record
+from broker.controller.topic_admin import (
+    CLUSTER_METADATA_TOPIC,
+    NewTopic,
+    TopicSpec,
+    config_removals,
+    new_topics,
+    removal_record,
+)
 from broker.metadata.image import MetadataImage
 from broker.request import Pending, RequestContext, api
 from config.catalogue.server import DELETE_TOPIC_ENABLE
@@ -40,25 +47,28 @@ def create_topics(
     doubled = [name for name, count in counts.items() if count > 1]
     specs = [_spec(topic) for topic in request.topics if counts[topic.name] == 1]
 
+    def refused(refusal: ApiError) -> CreateTopicsResponse:
+        return CreateTopicsResponse(topics=[_not_created(topic.name, refusal) for topic in request.topics])
+
     def decide(image: MetadataImage) -> Decision[CreateTopicsResponse]:
-        outcomes: dict[str, NewTopic | ApiError] = {
-            name: ApiError(ErrorCode.INVALID_REQUEST, f"Topic '{name}' is in the request more than once.")
-            for name in doubled
-        }
-        outcomes |= new_topics(
-            image,
-            specs,
-            broker.topic_defaults,
-            broker.new_topic_id,
-            broker.replica_manager.refusal_of_new_logs(),
-        )
+        no_room = broker.replica_manager.refusal_of_new_logs()
+        try:
+            outcomes = new_topics(image, specs, broker.topic_defaults, broker.new_topic_id, no_room)
+        except ApiError as error:
+            return Decision(refused(error))
+        for name in doubled:
+            outcomes[name] = ApiError(
+                ErrorCode.INVALID_REQUEST, f"Duplicate topic name: '{name}' is in the request more than once."
+            )
         accepted = [topic for topic in outcomes.values() if isinstance(topic, NewTopic)]
         response = CreateTopicsResponse(
             topics=[
                 _created(broker, context.api_version, outcome)
                 if isinstance(outcome, NewTopic)
                 else _not_created(name, outcome)
-                for name, outcome in outcomes.items()
+                for name, outcome in sorted(
+                    outcomes.items(), key=lambda item: item[0] == CLUSTER_METADATA_TOPIC
+                )
             ]
         )
         records: list[Message] = []
@@ -67,8 +77,7 @@ def create_topics(
         return Decision(response, records)
 
     def failed(error: BaseException) -> CreateTopicsResponse:
-        refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The topics could not be recorded: {error}")
-        return CreateTopicsResponse(topics=[_not_created(topic.name, refusal) for topic in request.topics])
+        return refused(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The topics could not be recorded: {error}"))
 
     return broker.controller.submit(decide, failed)
 
@@ -79,8 +88,15 @@ def _spec(topic: CreateTopicsRequest.CreatableTopic) -> TopicSpec:
         partition_count=topic.num_partitions,
         replication_factor=topic.replication_factor,
         assignments=[(item.partition_index, item.broker_ids) for item in topic.assignments],
-        configs={item.name: item.value for item in topic.configs},
+        configs=_settings(topic.configs),
     )
+
+
+def _settings(items: Iterable[CreateTopicsRequest.CreatableTopicConfig]) -> dict[str, str | None]:
+    """By name; of a key that is there twice the last counts, unless one of them has no value."""
+    items = list(items)
+    without_value = {item.name: None for item in items if item.value is None}
+    return {item.name: item.value for item in items} | without_value
 
 
 def _created(broker: Broker, version: int, topic: NewTopic) -> CreateTopicsResponse.CreatableTopicResult:

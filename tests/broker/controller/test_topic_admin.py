@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -188,9 +189,54 @@ def test_one_request_makes_so_many_topics_and_partitions_and_no_more() -> None:
         TopicSpec("c", assignments=[(0, [1]), (1, [1])]),
     ]
     assert all(isinstance(outcome, NewTopic) for outcome in decide(*specs).values())
-    for outcome in decide(*specs, TopicSpec("d")).values():
-        assert isinstance(outcome, ApiError)
-        assert outcome.code is ErrorCode.POLICY_VIOLATION
+    with pytest.raises(ApiError, match="POLICY_VIOLATION"):
+        decide(*specs, TopicSpec("d"))
+    for wrong in (
+        TopicSpec("a b"),
+        TopicSpec("d", configs={"retention.ms": "soon"}),
+        TopicSpec("d", partition_count=0),
+    ):
+        outcomes = decide(*specs, wrong)
+        assert isinstance(outcomes[wrong.name], ApiError)
+        assert all(isinstance(outcomes[spec.name], NewTopic) for spec in specs), "it leads to no record"
+
+
+def test_partitions_count_before_anything_else_is_looked_at() -> None:
+    count = MAX_RECORDS_PER_USER_OP + 1
+    for name, configs in (("a b", {}), ("t", {"retention.ms": "soon"})):
+        with pytest.raises(ApiError, match="POLICY_VIOLATION"):
+            decide(TopicSpec(name, partition_count=count, configs=configs))
+    assert refused(TopicSpec(CLUSTER_METADATA_TOPIC, partition_count=count)) is ErrorCode.INVALID_REQUEST
+
+
+# ---- two faults at once
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        {"partition_count": 0},
+        {"replication_factor": 0},
+        {"replication_factor": 9},
+        {"partition_count": 1, "assignments": [(0, [1])]},
+        {"assignments": [(0, [7])]},
+        {"assignments": [(1, [1])]},
+    ],
+)
+@pytest.mark.parametrize("configs", [{"retention.ms": "soon"}, {"retention.ms": None}])
+def test_settings_are_looked_at_before_partitions_and_after_the_name(
+    configs: dict[str, str | None], rest: dict[str, Any]
+) -> None:
+    assert refused(TopicSpec("t", configs=configs, **rest)) is ErrorCode.INVALID_CONFIG
+    assert refused(TopicSpec("a b", configs=configs, **rest)) is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert refused(TopicSpec("t", configs=configs, **rest), having("t")) is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_the_replication_factor_is_looked_at_before_the_partition_count() -> None:
+    assert refused(TopicSpec("t", partition_count=0, replication_factor=0)) is (
+        ErrorCode.INVALID_REPLICATION_FACTOR
+    )
+    assert refused(TopicSpec("t", partition_count=0, replication_factor=9)) is ErrorCode.INVALID_PARTITIONS
 
 
 # ---- what comes of it

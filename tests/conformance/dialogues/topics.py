@@ -231,6 +231,68 @@ def settings_that_contradict_each_other(client: Speaker) -> None:
         client.ask(create(wish(client.topic("a"), configs=own)), noting=outcomes)
 
 
+@dialogue(ApiKey.CREATE_TOPICS, 7, 7)
+def two_faults_at_once(client: Speaker) -> None:
+    """Names come first, then settings, then what has to do with partitions; but too many of these come before all."""
+    taken = client.create("a.b")
+    names = client.topic("n"), "a b", taken, client.topic("a_b"), "__cluster_metadata"
+    own: tuple[dict[str, str | None], ...] = (
+        {},
+        {"retention.ms": None, "x": "1"},
+        {"retention.ms": "soon"},
+        {"x": "1"},
+    )
+    partitions: tuple[tuple[int, int, dict[int, list[int]] | None], ...] = (
+        (0, 1, None),
+        (1, 0, None),
+        (0, 0, None),
+        (0, 9, None),
+        (1, -1, {0: [7]}),
+        (-1, 1, {1: [1]}),
+        (-1, -1, {0: [7]}),
+        (-1, -1, {0: []}),
+        (10_001, 9, None),
+    )
+    for configs in own:
+        for count, replicas, assignments in partitions:
+            topics = [wish(name, count, replicas, assignments, configs) for name in names]
+            client.ask(create(*topics, validate_only=True), noting=_without_id)
+
+
+@dialogue(ApiKey.CREATE_TOPICS, 7, 7)
+def what_counts_for_the_size_of_a_request(client: Speaker) -> None:
+    """Topics that are rejected lead to no records; too much rejects the duplicates and the metadata log as well."""
+    taken, a, b = client.create("taken"), client.topic("a"), client.topic("b")
+    metadata_log = "__cluster_metadata"
+    for topics in (
+        (wish(a, 9_999), wish("a b")),
+        (wish(a, 9_999), wish(taken)),
+        (wish(a, 9_999), wish(taken, 2)),
+        (wish(a, 10_000),),
+        (wish(a, 10_000, 9),),
+        (wish(a, 10_000, configs={"x": "1"}),),
+        (wish(metadata_log, 10_001),),
+        (wish(a, 9_999), wish(metadata_log, 2)),
+        (wish(a, 9_999), wish(a, 9_999), wish(b)),
+        (wish(a), wish(a), wish(b, 10_001), wish(metadata_log)),
+        (wish(a, 4_999), wish(b, 4_999), wish(taken)),
+        (wish(a, 4_999), wish(b, 4_999, configs={"retention.ms": "1"}), wish(taken)),
+    ):
+        client.ask(create(*topics, validate_only=True), noting=_without_id)
+
+
+@dialogue(ApiKey.CREATE_TOPICS, 7, 7)
+def the_order_of_an_answer(client: Speaker) -> None:
+    """Those that are named twice come behind the others, and the metadata log last."""
+    z, a, q = client.topic("z"), client.topic("a"), client.topic("q")
+    topics = [wish(name) for name in (z, "__cluster_metadata", q, a, q, "a b")]
+    client.ask(
+        create(*topics, validate_only=True),
+        noting=lambda answer: [(topic.name, topic.error_code) for topic in answer.topics],
+    )
+    client.ask(create(wish(z)), noting=lambda answer: [entry.name for entry in answer.topics[0].configs])
+
+
 @dialogue(ApiKey.CREATE_TOPICS, 2, 7)
 def settings_that_may_stand(client: Speaker) -> None:
     own: dict[str, str | None] = {
@@ -252,6 +314,12 @@ def a_setting_named_twice(client: Speaker) -> None:
         CreateTopicsRequest.CreatableTopicConfig(name="retention.ms", value=value) for value in ("1", "2")
     ]
     client.ask(create(topic), noting=lambda answer: (answer.topics[0].error_code, settings(answer)))
+    for values in ((None, "1"), ("1", None), ("soon", "1"), ("1", "soon")):
+        topic = wish(client.topic("b"))
+        topic.configs = [
+            CreateTopicsRequest.CreatableTopicConfig(name="retention.ms", value=value) for value in values
+        ]
+        client.ask(create(topic, validate_only=True), noting=_without_id)
 
 
 @dialogue(ApiKey.CREATE_TOPICS, 2, 7)
