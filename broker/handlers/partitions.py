@@ -90,17 +90,19 @@ def _new_partitions(
     known = image.topics.get(topic.name)
     if known is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if topic.count - len(known.partitions) > limit:
-        raise ApiError(
-            ErrorCode.POLICY_VIOLATION,
-            f"One request may create {MAX_RECORDS_PER_USER_OP} partitions in all.",
-        )
+    too_many = ApiError(
+        ErrorCode.POLICY_VIOLATION, f"One request may create {MAX_RECORDS_PER_USER_OP} partitions in all."
+    )
     assignments = None
     if topic.assignments is not None:
         assignments = [assignment.broker_ids for assignment in topic.assignments]
+    elif topic.count - len(known.partitions) > limit:
+        raise too_many
     records = new_partitions(
         image, topic.name, topic.count, assignments, Brokers.of(image, broker.topic_defaults.brokers)
     )
+    if len(records) > limit:
+        raise too_many
     if refusal := broker.replica_manager.refusal_of_new_logs():
         raise refusal
     return records

@@ -75,6 +75,10 @@ def test_one_request_adds_so_many_partitions_and_no_more(broker: InProcessBroker
     broker.create_topic("t")
     refused = Like(results=[Like(error_code=ErrorCode.POLICY_VIOLATION)])
     assert broker.client(version=3) >> growing(("t", 2**31 - 1)) << refused
+    by_hand = growing(("t", 2**31 - 1))
+    by_hand.topics[0].assignments = [CreatePartitionsRequest.CreatePartitionsAssignment(broker_ids=[1])]
+    wrong = Like(results=[Like(error_code=ErrorCode.INVALID_REPLICA_ASSIGNMENT)])
+    assert broker.client(version=3) >> by_hand << wrong, "assignments are counted first"
     assert indexes(broker, "t") == [0]
 
 

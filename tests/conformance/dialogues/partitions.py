@@ -91,6 +91,7 @@ def partitions_assigned_as_cannot_be(client: Speaker) -> None:
     ]
     for assignments in impossible:
         client.ask(creating(more(name, 3, assignments)))
+        client.ask(creating(more(name, 20_000, assignments)))
     grown(client, name, 1)
 
 
