@@ -19,6 +19,7 @@ from broker.coordinator.txn import (
     TransactionVerifier,
     asks_coordinator,
 )
+from broker.error_map import error_code_of
 from broker.partition_io import AppendEntry, AppendError, AppendResult
 from broker.request import Pending
 from broker.timer import Timer
@@ -30,6 +31,7 @@ from config.catalogue.transactions import (
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.batch import RecordBatch
 from protocol.records.errors import CorruptRecordError
+from storage.errors import InvalidProducerEpochError
 from storage.verification import VerificationGuard
 
 if TYPE_CHECKING:
@@ -263,22 +265,23 @@ def _have_begun(producer: tuple[int, int], batches: Batches) -> bool:
 def _guards(
     attempt: _Attempt,
 ) -> tuple[dict[TopicPartition, VerificationGuard], dict[TopicPartition, ErrorCode]]:
-    """Guards for the partitions in which the transaction has yet to begin, and errors of those not led here."""
+    """Guards for the partitions in which the transaction has yet to begin; errors of those that are not led here, or
+    have seen a newer epoch."""
     guards: dict[TopicPartition, VerificationGuard] = {}
     errors: dict[TopicPartition, ErrorCode] = {}
     producer = attempt.producer
     for key, (partition, sequence) in attempt.first_sequences.items():
         try:
             partition.check_leader()
-        except ApiError as error:
-            errors[key] = error.code
+            guard = partition.log.start_transaction_verification(
+                producer.producer_id,
+                sequence,
+                producer.producer_epoch,
+                supports_epoch_bump=producer.supports_epoch_bump,
+            )
+        except (ApiError, InvalidProducerEpochError) as error:
+            errors[key] = error_code_of(error)
             continue
-        guard = partition.log.start_transaction_verification(
-            producer.producer_id,
-            sequence,
-            producer.producer_epoch,
-            supports_epoch_bump=producer.supports_epoch_bump,
-        )
         if guard is not None:
             guards[key] = guard
     return guards, errors

@@ -8,6 +8,7 @@ from storage.offsets import NO_TIMESTAMP
 
 BATCHES_TO_RETAIN: Final = 5
 NO_TXN: Final = -1
+NO_COORDINATOR_EPOCH: Final = -1
 
 
 class BatchMetadata:
@@ -51,7 +52,7 @@ class ProducerStateEntry:
     def __init__(self, producer_id: int, producer_epoch: int = NO_PRODUCER_EPOCH) -> None:
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
-        self.coordinator_epoch = -1
+        self.coordinator_epoch = NO_COORDINATOR_EPOCH
         self.last_timestamp = NO_TIMESTAMP
         self.current_txn_first_offset = NO_TXN
         self.batches: list[BatchMetadata] = []

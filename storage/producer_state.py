@@ -28,6 +28,7 @@ from storage.errors import (
 from storage.offsets import AppendOrigin
 from storage.producer_entry import (
     BATCHES_TO_RETAIN,
+    NO_COORDINATOR_EPOCH,
     NO_TXN,
     BatchMetadata,
     CompletedTxn,
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 
 EPOCH_PER_TRANSACTION: Final = 2
 """The transaction version (transaction.version) from which on each transaction ends with a higher epoch."""
+
+LAST_EPOCH: Final = 2**15 - 1
+"""The highest epoch: a transaction in it can end with no higher one."""
 
 LATE_TRANSACTION_BUFFER_MS: Final = 5 * 60 * 1000
 
@@ -139,9 +143,17 @@ class ProducerStateManager:
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool, now_ms: int
     ) -> VerificationGuard | None:
-        """The guard to append a transaction's first batch with; None where the transaction is open already."""
-        if self.has_ongoing_transaction(producer_id, epoch):
-            return None
+        """The guard to append a transaction's first batch with; None where the transaction is open already.
+
+        Raises InvalidProducerEpochError for an epoch that is over: verification of such a batch would hold up the
+        producer that took over. Kafka's UnifiedLog.maybeStartTransactionVerification.
+        """
+        entry = self.producers.get(producer_id)
+        if entry is not None:
+            if epoch < entry.producer_epoch:
+                raise InvalidProducerEpochError(self._fenced(producer_id, epoch, entry.producer_epoch))
+            if entry.current_txn_first_offset >= 0 and epoch == entry.producer_epoch:
+                return None
         return self.verifications.start(
             producer_id, sequence, epoch, supports_epoch_bump=supports_epoch_bump, now_ms=now_ms
         )
@@ -158,6 +170,7 @@ class ProducerStateManager:
         epoch of the batch   | sequence of the batch              | answer
         ---------------------+------------------------------------+---------------------------------
         below the known one  | any                                | InvalidProducerEpochError
+        below -1             | any                                | InvalidProducerEpochError
         as known             | one of the last five, whole        | the remembered batch
         as known             | follows the last one               | None
         as known             | any other                          | OutOfOrderSequenceError
@@ -178,13 +191,14 @@ class ProducerStateManager:
             if duplicate is not None:
                 return duplicate
         attributes = batch.attributes
+        known_epoch = NO_PRODUCER_EPOCH if entry is None else entry.producer_epoch
+        if batch.producer_epoch < known_epoch:
+            self._refuse_epoch(known_epoch, batch, origin)
         if attributes & CONTROL_MASK:
             self._check_marker(entry, batch, origin, transaction_version)
             return None
         if self.verifies_transactions and attributes & TRANSACTIONAL_MASK:
             self._check_verified(batch, guard)
-        if entry is not None and batch.producer_epoch < entry.producer_epoch:
-            self._refuse_epoch(entry, batch, origin)
         if origin is _CLIENT:
             self._check_sequence(entry, batch)
         if entry is not None and entry.current_txn_first_offset >= 0 and not attributes & TRANSACTIONAL_MASK:
@@ -210,28 +224,28 @@ class ProducerStateManager:
         transaction_version: int,
     ) -> None:
         coordinator_epoch = _coordinator_epoch(batch)
-        if entry is None or coordinator_epoch is None:
+        if coordinator_epoch is None:
             return
-        is_repeated = (
-            batch.producer_epoch == entry.producer_epoch and entry.current_txn_first_offset == NO_TXN
-        )
-        is_stale = batch.producer_epoch < entry.producer_epoch
-        if transaction_version >= EPOCH_PER_TRANSACTION:
-            is_stale = batch.producer_epoch <= entry.producer_epoch and not is_repeated
-        if is_stale:
-            self._refuse_epoch(entry, batch, origin)
+        if (
+            transaction_version >= EPOCH_PER_TRANSACTION
+            and entry is not None
+            and batch.producer_epoch == entry.producer_epoch
+            and entry.current_txn_first_offset != NO_TXN
+            and batch.producer_epoch != LAST_EPOCH
+        ):
+            self._refuse_epoch(entry.producer_epoch, batch, origin)
         self.check_coordinator_epoch(batch.producer_id, coordinator_epoch)
 
-    def _refuse_epoch(self, entry: ProducerStateEntry, batch: RecordBatch, origin: AppendOrigin) -> None:
+    def _refuse_epoch(self, known_epoch: int, batch: RecordBatch, origin: AppendOrigin) -> None:
         """Raises for an epoch that is over, unless a leader has taken the batch already."""
-        message = (
-            f"producer {batch.producer_id} writes to {self.name} with epoch {batch.producer_epoch}, "
-            f"and epoch {entry.producer_epoch} has been seen"
-        )
+        message = self._fenced(batch.producer_id, batch.producer_epoch, known_epoch)
         if origin is AppendOrigin.REPLICATION:
             logger.warning(message)
         else:
             raise InvalidProducerEpochError(message)
+
+    def _fenced(self, producer_id: int, epoch: int, known_epoch: int) -> str:
+        return f"producer {producer_id} writes to {self.name} with epoch {epoch}, and {known_epoch} is the newest"
 
     def _check_unverified_sequence(self, entry: ProducerStateEntry | None, batch: RecordBatch) -> None:
         waiting = self.verifications.get(batch.producer_id)
@@ -239,7 +253,7 @@ class ProducerStateManager:
             return
         expected = waiting.lowest_sequence
         if waiting.supports_epoch_bump and (entry is None or not entry.batches):
-            expected = 0
+            expected = min(expected, 0)
         if batch.base_sequence > expected:
             raise OutOfOrderSequenceError(
                 f"producer {batch.producer_id} in {self.name}: sequence {batch.base_sequence} before its transaction "
@@ -269,10 +283,11 @@ class ProducerStateManager:
         if entry is None:
             entry = self.producers[batch.producer_id] = ProducerStateEntry(batch.producer_id)
         attributes = batch.attributes
-        if attributes & TRANSACTIONAL_MASK:
-            self.verifications.clear(
-                batch.producer_id
-            )  # it is over, or its first offset is known from here on
+        if attributes & TRANSACTIONAL_MASK and self.verifications:
+            # The transaction is over, or its first offset is known from here on.
+            self.verifications.clear_after(
+                batch.producer_id, batch.producer_epoch, is_marker=attributes & CONTROL_MASK != 0
+            )
         if attributes & CONTROL_MASK:
             return self._end_txn(entry, batch, last_offset)
         if batch.producer_epoch != entry.producer_epoch:
@@ -319,12 +334,13 @@ class ProducerStateManager:
         )
 
     def check_coordinator_epoch(self, producer_id: int, coordinator_epoch: int) -> None:
-        """Keeps markers of a coordinator that has been replaced out."""
+        """Keeps markers of a coordinator that has been replaced out, and epochs below -1, which there are not."""
         entry = self.producers.get(producer_id)
-        if entry is not None and entry.coordinator_epoch > coordinator_epoch:
+        known_epoch = NO_COORDINATOR_EPOCH if entry is None else entry.coordinator_epoch
+        if known_epoch > coordinator_epoch:
             raise TransactionCoordinatorFencedError(
                 f"marker for producer {producer_id} in {self.name} from coordinator epoch {coordinator_epoch}, "
-                f"and {entry.coordinator_epoch} has been seen"
+                f"and {known_epoch} is the newest"
             )
 
     def last_stable_offset_after(self, completed: CompletedTxn) -> int:

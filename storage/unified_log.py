@@ -95,6 +95,8 @@ class UnifiedLog(LogState):
             return self._append_numbered(records, leader_epoch, origin)
         now_ms = self._env.now_ms()
         valid = self._validator.validate(records, self._local.log_end_offset, leader_epoch, origin, now_ms)
+        if valid.size > self._segment_bytes:
+            self._refuse_size(valid)
         for batch in valid.of_producers:
             known = self.producer_state_manager.check_append(
                 batch, origin, verification_guard, transaction_version
@@ -103,8 +105,6 @@ class UnifiedLog(LogState):
                 return self._duplicate(known)
         if self.disk_space.is_full and origin is _CLIENT:
             raise self.disk_space.refuse()
-        if valid.size > self._segment_bytes:
-            self._refuse_size(valid)
         return self._append(valid, now_ms)
 
     def append_as_follower(
@@ -122,7 +122,10 @@ class UnifiedLog(LogState):
     def start_transaction_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool = False
     ) -> VerificationGuard | None:
-        """To be called before the coordinator is asked about a transaction; see `storage.verification`."""
+        """To be called before the coordinator is asked about a transaction; see `storage.verification`.
+
+        None where the transaction is open already. Raises InvalidProducerEpochError for an epoch that is over.
+        """
         return self.producer_state_manager.start_verification(
             producer_id,
             sequence,

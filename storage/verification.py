@@ -2,7 +2,8 @@
 
 Who takes a transactional batch asks the coordinator first whether the partition belongs to the producer's transaction.
 `start` gives him a guard for that time, and the append is let through with this guard only. A marker that is written
-meanwhile takes the guard away, so that an answer which was overtaken by the end of the transaction does no harm. From
+meanwhile takes the guard away, so that an answer which was overtaken by the end of the transaction does no harm (but
+see `clear_after`). From
 the first batch on the log itself knows that the transaction is open, and no guard is needed.
 """
 
@@ -69,9 +70,16 @@ class VerificationStates:
         entry = self._entries.get(producer_id)
         return entry is not None and entry.guard is guard
 
-    def clear(self, producer_id: int) -> None:
-        """The transaction has begun in the log, or has ended."""
-        self._entries.pop(producer_id, None)
+    def clear_after(self, producer_id: int, epoch: int, *, is_marker: bool) -> None:
+        """The transaction has begun in the log, or has ended.
+
+        A marker leaves alone what is verified in its own epoch, where each transaction has one: that is the next
+        transaction, which begins with the epoch that the marker brings.
+        """
+        entry = self._entries.get(producer_id)
+        if entry is None or (is_marker and entry.supports_epoch_bump and entry.epoch == epoch):
+            return
+        del self._entries[producer_id]
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
         """Forgets those whose answer never came."""

@@ -17,7 +17,7 @@ from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.batch import RecordBatch
 from protocol.wire import ZERO_UUID
-from storage.errors import OutOfResourcesError
+from storage.errors import InvalidProducerEpochError, OutOfResourcesError
 from storage.offsets import AppendOrigin, FetchIsolation, FileRecords
 from storage.unified_log import UnifiedLog
 from storage.verification import VerificationGuard
@@ -117,9 +117,12 @@ class ReplicaLogs:
     ) -> VerificationGuard | None:
         found = self._replica_manager.partition(self._topic, partition)
         found.check_leader()
-        return found.log.start_transaction_verification(
-            producer_id, -1, epoch, supports_epoch_bump=supports_epoch_bump
-        )
+        try:
+            return found.log.start_transaction_verification(
+                producer_id, -1, epoch, supports_epoch_bump=supports_epoch_bump
+            )
+        except InvalidProducerEpochError as error:
+            raise ApiError(error_code_of(error), str(error)) from error
 
     def contents(self, partition: int) -> Sequence[FileRecords]:
         found = self._replica_manager.partition(self._topic, partition)

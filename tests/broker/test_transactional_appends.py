@@ -216,6 +216,39 @@ def test_an_open_transaction_is_of_no_use_where_another_leads(house: House) -> N
     assert len(house.asked) == 1
 
 
+@pytest.mark.parametrize("version", [OLDEST, ABORTABLE, ADDING])
+def test_a_fenced_producer_is_not_asked_for_and_holds_up_nobody(house: House, version: int) -> None:
+    assert house.produce(txn_batch("a", epoch=1), version=version).offsets == [0]
+    asked = list(house.asked)
+    zombie = house.produce(txn_batch("z"), version=version)
+    assert zombie.codes == [ErrorCode.INVALID_PRODUCER_EPOCH]
+    assert zombie[0].log_start_offset == -1
+    assert house.asked == asked
+    assert house.produce(txn_batch("b", sequence=1, epoch=1), version=version).offsets == [1]
+
+
+def test_a_fenced_producer_that_waited_its_turn_is_fenced(house: House) -> None:
+    house.coordinator.holds = True
+    answers = [
+        house.produce(txn_batch("a", epoch=1)),
+        house.produce(txn_batch("z")),
+        house.produce(txn_batch("b", sequence=1, epoch=1)),
+    ]
+    house.coordinator.release()
+    fenced = [ErrorCode.INVALID_PRODUCER_EPOCH]
+    assert [answer.codes for answer in answers] == [[ErrorCode.NONE], fenced, [ErrorCode.NONE]]
+    assert house.asked == ["verify"]
+
+
+def test_a_fenced_producer_is_answered_for_each_partition(house: House) -> None:
+    """Where the log has not heard of the new epoch the coordinator is asked, as ever."""
+    house.produce(txn_batch("a", epoch=1))
+    house.coordinator.says = {("t", 1): ErrorCode.INVALID_PRODUCER_EPOCH}
+    answer = house.produce(txn_batch("z"), txn_batch("z"))
+    assert answer.codes == [ErrorCode.INVALID_PRODUCER_EPOCH] * 2
+    assert house.asked_for[1:] == [(("t", 1),)]
+
+
 # ---- what is answered
 
 ANSWERS = [

@@ -55,7 +55,7 @@ def end_txn(
 ) -> bytes:
     """The control batch by which a coordinator ends a transaction."""
     key = b"\0\0" + (b"\0\1" if commit else b"\0\0")
-    value = b"\0\0" + coordinator_epoch.to_bytes(4, "big")
+    value = b"\0\0" + coordinator_epoch.to_bytes(4, "big", signed=True)
     return build_batch(
         [(key, value, timestamp, [])],
         producer_id=producer_id,

@@ -12,7 +12,7 @@ from storage.errors import (
 )
 from storage.offsets import AppendOrigin
 from storage.producer_entry import CompletedTxn
-from storage.producer_state import LATE_TRANSACTION_BUFFER_MS, ProducerStateManager
+from storage.producer_state import LAST_EPOCH, LATE_TRANSACTION_BUFFER_MS, ProducerStateManager
 from storage.snapshots import ProducerSnapshotFiles
 from storage.verification import VerificationGuard
 from tests.storage.fault_env import FaultEnv
@@ -136,6 +136,16 @@ def test_a_new_epoch_begins_at_zero_and_fences_the_old(log: Producers) -> None:
     with pytest.raises(InvalidProducerEpochError):
         log.append(0, 5)  # a repetition, but by a producer that has been fenced
     assert log.append(1, epoch=1) == (6, 6)
+
+
+@pytest.mark.parametrize("epoch", [-2, -(2**15)])
+def test_no_epoch_is_below_minus_one(log: Producers, epoch: int) -> None:
+    for _ in range(2):
+        with pytest.raises(InvalidProducerEpochError):
+            log.append(0, epoch=epoch)
+        with pytest.raises(InvalidProducerEpochError):
+            log.append(0, epoch=epoch, origin=AppendOrigin.COORDINATOR)
+        log.append(0, epoch=-1)
 
 
 def test_replicas_take_what_the_leader_has_taken(log: Producers) -> None:
@@ -384,6 +394,29 @@ def test_an_open_transaction_of_another_epoch_is_not_ours(verified: Producers) -
         take(verified, 0, None, epoch=1)
 
 
+@pytest.mark.parametrize("bumps", [False, True])
+def test_an_epoch_that_is_over_is_not_verified(verified: Producers, bumps: bool) -> None:
+    """Nor does it hold up the producer that took over."""
+    take(verified, 0, guard(verified, epoch=1, bumps=bumps), epoch=1)
+    with pytest.raises(InvalidProducerEpochError):
+        guard(verified, bumps=bumps)
+    take(verified, 1, None, epoch=1)
+    verified.end_txn(commit=True, epoch=2)
+    for epoch in (0, 1):
+        with pytest.raises(InvalidProducerEpochError):
+            guard(verified, epoch=epoch, bumps=bumps)
+    take(verified, 0, guard(verified, epoch=2, bumps=bumps), epoch=2)
+    take(verified, 1, None, epoch=2)
+
+
+def test_an_epoch_that_is_over_is_said_before_a_guard_is_asked_for(verified: Producers) -> None:
+    take(verified, 0, guard(verified, epoch=1), epoch=1)
+    with pytest.raises(InvalidProducerEpochError):
+        take(verified, 0, None)
+    with pytest.raises(InvalidTxnStateError):
+        take(verified, 0, None, epoch=2)
+
+
 def test_who_is_ahead_of_a_batch_that_is_to_be_sent_again_has_to_wait(verified: Producers) -> None:
     held = guard(verified, 3)
     assert guard(verified, 8) is held
@@ -398,6 +431,21 @@ def test_with_an_epoch_for_each_transaction_an_unknown_producer_begins_at_zero(v
         take(verified, 3, held)
     guard(verified, 0, bumps=True)
     take(verified, 0, held)
+
+
+def test_the_lowest_sequence_counts_even_where_all_begin_at_zero(verified: Producers) -> None:
+    """As in Kafka a batch that cannot be, here without a sequence number, holds up what follows until a marker."""
+    held = guard(verified, -1, bumps=True)
+    with pytest.raises(OutOfOrderSequenceError, match="where -1 is the first"):
+        take(verified, 0, held)
+    verified.end_txn(commit=False, epoch=1)
+    take(verified, 0, guard(verified, epoch=1, bumps=True), epoch=1)
+
+
+def test_a_marker_takes_no_guard_of_its_own_epoch_where_each_transaction_has_one(verified: Producers) -> None:
+    held = guard(verified, epoch=1, bumps=True)
+    marker(verified, 1, 2)  # which ends the transaction of epoch 0
+    take(verified, 0, held, epoch=1)
 
 
 def test_what_is_not_transactional_needs_no_guard(verified: Producers) -> None:
@@ -446,6 +494,21 @@ def test_a_repeated_marker_is_let_through_once_the_transaction_is_over(log: Prod
     marker(log, 6, 2)
     with pytest.raises(InvalidProducerEpochError):
         marker(log, 5, 2)
+
+
+def test_the_last_epoch_ends_with_itself(log: Producers) -> None:
+    log.append(0, epoch=LAST_EPOCH, transactional=True)
+    marker(log, LAST_EPOCH, 2)
+    assert not log.manager.has_ongoing_transaction(PID, LAST_EPOCH)
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_marker_has_an_epoch_even_if_its_producer_is_not_known(log: Producers, version: int) -> None:
+    with pytest.raises(InvalidProducerEpochError):
+        marker(log, -2, version)
+    with pytest.raises(TransactionCoordinatorFencedError):
+        marker(log, 0, version, coordinator_epoch=-2)
+    marker(log, 0, version, coordinator_epoch=-1)
 
 
 def test_a_marker_of_a_coordinator_that_was_replaced_is_refused(log: Producers) -> None:

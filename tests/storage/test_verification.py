@@ -1,5 +1,7 @@
 """VerificationStates: which guard lets a transaction's first batch in, and what is forgotten when."""
 
+import pytest
+
 from storage.verification import VerificationGuard, VerificationStates
 from tests.storage.helpers import T0
 
@@ -7,9 +9,9 @@ PID = 9
 
 
 def start(
-    states: VerificationStates, sequence: int = 0, epoch: int = 0, now_ms: int = T0
+    states: VerificationStates, sequence: int = 0, epoch: int = 0, now_ms: int = T0, *, bumps: bool = False
 ) -> VerificationGuard:
-    return states.start(PID, sequence, epoch, supports_epoch_bump=False, now_ms=now_ms)
+    return states.start(PID, sequence, epoch, supports_epoch_bump=bumps, now_ms=now_ms)
 
 
 def test_a_guard_lasts_until_it_is_cleared() -> None:
@@ -19,10 +21,31 @@ def test_a_guard_lasts_until_it_is_cleared() -> None:
     assert states.allows(PID, first)
     assert not states.allows(PID, None)
     assert not states.allows(PID + 1, first)
-    states.clear(PID)
+    states.clear_after(PID + 1, 0, is_marker=False)
+    assert states.allows(PID, first)
+    states.clear_after(PID, 0, is_marker=False)
     assert not states.allows(PID, first)
     assert start(states) is not first  # what was answered for the old one opens nothing
     assert not states.allows(PID, first)
+
+
+@pytest.mark.parametrize(
+    ("bumps", "epoch", "is_marker", "stays"),
+    [
+        (False, 4, True, False),
+        (True, 4, True, True),
+        (True, 4, False, False),
+        (True, 3, True, False),
+        (True, 5, True, False),
+    ],
+)
+def test_a_marker_leaves_alone_what_is_verified_in_its_own_epoch(
+    bumps: bool, epoch: int, is_marker: bool, stays: bool
+) -> None:
+    states = VerificationStates()
+    held = start(states, epoch=4, bumps=bumps)
+    states.clear_after(PID, epoch, is_marker=is_marker)
+    assert states.allows(PID, held) is stays
 
 
 def test_the_lowest_sequence_of_the_newest_epoch_is_kept() -> None:

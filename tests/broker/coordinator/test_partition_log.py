@@ -146,6 +146,20 @@ def test_a_verification_is_begun_once_for_a_transaction(tmp_path: Path) -> None:
     assert logs.start_verification(0, 5, 0, supports_epoch_bump=False) is guard
 
 
+def test_an_epoch_that_is_over_is_not_verified(tmp_path: Path) -> None:
+    broker, logs = logs_of(tmp_path)
+    marker = end_transaction_marker(
+        commit=False, coordinator_epoch=0, producer_id=5, producer_epoch=1, timestamp=0
+    )
+    append(logs, marker)
+    with pytest.raises(ApiError) as caught:
+        logs.start_verification(0, 5, 0, supports_epoch_bump=False)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert (
+        broker.replica_manager.partition("state", 0).log.producer_state_manager.verifications.get(5) is None
+    )
+
+
 @pytest.mark.parametrize("code", list(ErrorCode))
 def test_what_goes_wrong_in_an_append_is_told_as_coordinators_do(code: ErrorCode) -> None:
     told = {

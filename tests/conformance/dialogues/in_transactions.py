@@ -48,8 +48,12 @@ class Transactor:
         self.transactional_id = client.topic(word)
         self.bumps = client.version >= ADDS_IMPLICITLY if bumps is None else bumps
         coordinator_of(client, self.transactional_id, TRANSACTION)
+        self.initialize()
+
+    def initialize(self) -> None:
+        """Takes an id and epoch of its own; the transaction of an earlier epoch ends and that epoch is fenced."""
         request = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=60_000)
-        given = client.until(request, lambda answer: answer.error_code == 0, _INIT)
+        given = self.client.until(request, lambda answer: answer.error_code == 0, _INIT)
         self.id, self.epoch = given.producer_id, given.producer_epoch
         self.sequences = [0, 0]
 

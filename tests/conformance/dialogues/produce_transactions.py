@@ -172,4 +172,119 @@ def markers_by_clients(client: Speaker) -> None:
     producer.send(b"a", sequence=-1, is_control=True)
 
 
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def a_zombie_between_two_batches(client: Speaker) -> None:
+    """What a fenced producer sends changes nothing for the one that took over."""
+    producer = Transactor(client)
+    zombie = producer.epoch
+    producer.initialize()
+    producer.begin(0, 1)
+    producer.send(sequence=0)
+    for sequence, then in ((0, 1), (7, 2), (1, 3)):
+        producer.send(sequence=sequence, epoch=zombie)
+        producer.send(sequence=then)
+    payloads = (
+        producer.batch(b"a", sequence=0, epoch=zombie),
+        producer.batch(b"b", sequence=0, epoch=zombie),
+    )
+    client.ask(producer.request(*payloads), noting=outcomes)
+    payloads = (producer.batch(b"c", sequence=4), producer.batch(b"d", sequence=0))
+    client.ask(producer.request(*payloads), noting=outcomes)
+    producer.end(commit=True)
+    note_log(client, producer.name, 0)
+    note_log(client, producer.name, 1)
+    note_producers(client, producer.name, 0, 1)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def a_zombie_before_the_first_batch(client: Speaker) -> None:
+    """The log knows nothing of either epoch yet; the coordinator does."""
+    producer = Transactor(client)
+    zombie = producer.epoch
+    producer.initialize()
+    producer.send(sequence=3, epoch=zombie)
+    producer.begin(0)
+    producer.send(sequence=2, epoch=zombie)
+    producer.send(sequence=0)
+    producer.send(sequence=0, epoch=zombie)
+    producer.send(sequence=1)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def a_zombie_with_an_open_transaction(client: Speaker) -> None:
+    """The marker of its abortion tells the log of the new epoch."""
+    producer = Transactor(client)
+    zombie = producer.epoch
+    producer.begin(0)
+    producer.send(b"a", b"b", sequence=0)
+    producer.initialize()
+    producer.send(sequence=2, epoch=zombie)
+    producer.send(b"a", b"b", sequence=0, epoch=zombie)
+    producer.begin(0)
+    producer.send(sequence=2, epoch=zombie)
+    producer.send(sequence=0)
+    producer.send(sequence=2, epoch=zombie)
+    producer.send(sequence=1)
+    note_log(client, producer.name)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def a_zombie_between_two_transactions(client: Speaker) -> None:
+    producer = Transactor(client)
+    zombie = producer.epoch
+    producer.initialize()
+    for commit in (True, False):
+        before = producer.epoch
+        producer.begin(0)
+        start = producer.sequences[0]
+        producer.send(sequence=start)
+        producer.send(sequence=0, epoch=zombie)
+        producer.send(sequence=start + 1)
+        producer.sequences[0] += 2
+        producer.end(commit=commit)
+        producer.send(sequence=0, epoch=zombie)
+        producer.send(sequence=start + 2, epoch=before)
+    producer.begin(0)
+    producer.send(sequence=producer.sequences[0])
+    note_log(client, producer.name)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def a_zombie_outside_of_transactions(client: Speaker) -> None:
+    producer = Transactor(client)
+    zombie = producer.epoch
+    producer.initialize()
+    producer.begin(0)
+    producer.send(sequence=0)
+    producer.send(sequence=0, epoch=zombie, is_transactional=False)
+    producer.send(sequence=1, epoch=zombie, is_transactional=False)
+    producer.send(sequence=1)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def what_a_batch_that_failed_leaves_behind(client: Speaker) -> None:
+    """Verification has begun for it, and it is the lowest sequence number that counts."""
+    for sequence in (-1, 5, 2):
+        producer = Transactor(client, f"tx{sequence}")
+        producer.begin(0)
+        producer.send(sequence=sequence)
+        for following in (0, 1, 3):
+            producer.send(sequence=following)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def a_marker_while_verification_is_under_way(client: Speaker) -> None:
+    """A marker ends it, unless each transaction has an epoch of its own and this one is the marker's."""
+    for version, ahead in ((0, 0), (2, 0), (2, 1), (0, -1)):
+        producer = Transactor(client, f"tx{version}-{ahead}")
+        producer.initialize()
+        producer.begin(0)
+        producer.send(sequence=-1)
+        epoch = producer.epoch + ahead
+        ended = marker(producer.id, epoch, {producer.name: [0]}, commit=False, transaction_version=version)
+        client.ask(WriteTxnMarkersRequest(markers=[ended]), 2, noting=lambda it: it.markers[0].topics)
+        producer.send(sequence=0)
+        producer.send(sequence=1)
+
+
 assert ADDS_IMPLICITLY <= LAST

@@ -100,6 +100,18 @@ def epochs(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def epochs_below_all(client: Speaker) -> None:
+    """No epoch is below -1, which a producer has that the log does not know."""
+    for epoch in (-2, -(2**15), -1):
+        producer = Producer(client, f"a{epoch}")
+        producer.send(0, epoch=epoch)
+        producer.send(0, epoch=epoch, is_transactional=True)
+        producer.send(0)
+        producer.send(1, epoch=epoch)
+        producer.send(1)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
 def sequences_go_round(client: Speaker) -> None:
     producer = Producer(client)
     producer.send(LAST_SEQUENCE - 1, 2)

@@ -66,6 +66,23 @@ def producers_that_may_not(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.TXN_OFFSET_COMMIT, TXN_FIRST, TXN_LAST)
+def a_zombie_in_a_transaction(client: Speaker) -> None:
+    """What a fenced producer commits changes nothing for the one that took over."""
+    group, name = some_offsets(client)
+    producer = Producer(client)
+    zombie = producer.epoch
+    client.ask(txn_commit_of(producer, group, (name, 0, 4), producer_epoch=zombie - 1))
+    producer.begin_anew()
+    open_for(producer, group)
+    client.ask(txn_commit_of(producer, group, (name, 0, 5)))
+    client.ask(txn_commit_of(producer, group, (name, 0, 6), producer_epoch=zombie))
+    client.ask(txn_commit_of(producer, group, (name, 1, 7)))
+    end(producer, committed=True)
+    client.ask(txn_commit_of(producer, group, (name, 0, 8), producer_epoch=zombie))
+    note_offsets(client, group)
+
+
+@dialogue(ApiKey.TXN_OFFSET_COMMIT, TXN_FIRST, TXN_LAST)
 def a_group_of_offsets_alone(client: Speaker) -> None:
     group, name = a_group(client, "g"), client.create("a")
     producer = Producer(client)
