@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.controller.internal_topics import CONSUMER_OFFSETS
 from broker.coordinator.txn import TopicPartition, TransactionMarker
 from broker.request import Pending, RequestContext, api
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.transactions import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 if TYPE_CHECKING:
     from broker.services import Broker
@@ -25,7 +27,11 @@ Codes = dict[TopicPartition, ErrorCode]
 def write_txn_markers(
     broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> Pending[WriteTxnMarkersResponse]:
-    """Markers of one producer are answered together; for a partition that is named twice the later one counts."""
+    """Markers of one producer are answered together; for a partition that is named twice the later one counts.
+
+    One without a producer's id or epoch fails the request as a whole, though what comes before it is written: as in
+    Kafka, which cannot make a batch of it. For offsets of groups Kafka makes none, and only the marker fails.
+    """
     answer: Pending[WriteTxnMarkersResponse] = Pending()
     by_producer: dict[int, Codes] = {marker.producer_id: {} for marker in request.markers}
     left = len(request.markers)
@@ -47,6 +53,8 @@ def write_txn_markers(
     if not left:
         respond()
     for marker in request.markers:
+        if _is_of_no_producer(marker) and _names_plain_partition(broker, marker):
+            return _refused(request)
         known = by_producer[marker.producer_id]
         _write(broker, marker, known).add_done_callback(partial(written, known=known))
     return answer
@@ -61,6 +69,8 @@ def _write(
         for index in topic.partition_indexes:
             if broker.replica_manager.is_offline(topic.name, index):
                 known[topic.name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif _is_of_no_producer(marker):
+                known[topic.name, index] = ErrorCode.UNKNOWN_SERVER_ERROR
             else:
                 here.append((topic.name, index))
     return broker.txn_markers.write(
@@ -73,6 +83,35 @@ def _write(
         ),
         here,
     )
+
+
+def _is_of_no_producer(marker: WriteTxnMarkersRequest.WritableTxnMarker) -> bool:
+    return marker.producer_id == NO_PRODUCER_ID or marker.producer_epoch == NO_PRODUCER_EPOCH
+
+
+def _names_plain_partition(broker: Broker, marker: WriteTxnMarkersRequest.WritableTxnMarker) -> bool:
+    """Whether the marker is for a partition that is here and holds no offsets of groups."""
+    return any(
+        topic.name != CONSUMER_OFFSETS and not broker.replica_manager.is_offline(topic.name, index)
+        for topic in marker.topics
+        for index in topic.partition_indexes
+    )
+
+
+def _refused(request: WriteTxnMarkersRequest) -> Pending[WriteTxnMarkersResponse]:
+    """UNKNOWN_SERVER_ERROR for every partition."""
+    by_producer: dict[int, Codes] = {}
+    for marker in request.markers:
+        known = by_producer.setdefault(marker.producer_id, {})
+        for topic in marker.topics:
+            known.update(
+                {(topic.name, index): ErrorCode.UNKNOWN_SERVER_ERROR for index in topic.partition_indexes}
+            )
+    answer: Pending[WriteTxnMarkersResponse] = Pending()
+    answer.complete(
+        WriteTxnMarkersResponse(markers=[_result(id_, codes) for id_, codes in by_producer.items()])
+    )
+    return answer
 
 
 def _result(producer_id: int, codes: Codes) -> WriteTxnMarkersResponse.WritableTxnMarkerResult:

@@ -82,3 +82,34 @@ def test_the_transaction_version_comes_with_version_2(broker: InProcessBroker) -
     assert client >> first << Like(markers=[result(7, t={0: ErrorCode.NONE})])
     lower = WriteTxnMarkersRequest(markers=[marker(7, 0, {"t": [0]}, transaction_version=2)])
     assert client >> lower << Like(markers=[result(7, t={0: ErrorCode.INVALID_PRODUCER_EPOCH})])
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (8, -1)])
+def test_a_marker_of_no_producer_fails_its_request(
+    broker: InProcessBroker, producer_id: int, epoch: int
+) -> None:
+    """What came before it is written."""
+    broker.create_topic("t")
+    failed = {0: ErrorCode.UNKNOWN_SERVER_ERROR}
+    markers = [marker(7, 0, {"t": [0]}), marker(producer_id, epoch, {"t": [0]}), marker(9, 0, {"t": [0]})]
+    assert (
+        broker.client(2)
+        >> WriteTxnMarkersRequest(markers=markers)
+        << Like(markers=[result(7, t=failed), result(producer_id, t=failed), result(9, t=failed)])
+    )
+    assert broker.replica_manager.partition("t", 0).log.log_end_offset == 1
+
+
+@pytest.mark.parametrize("topic", ["u", "__consumer_offsets"])
+def test_a_marker_of_no_producer_fails_alone_where_nothing_would_be_written(
+    broker: InProcessBroker, topic: str
+) -> None:
+    broker.create_topic("t")
+    broker.create_topic("__consumer_offsets")
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic == "u" else ErrorCode.UNKNOWN_SERVER_ERROR
+    request = WriteTxnMarkersRequest(markers=[marker(7, -1, {topic: [0]}), marker(9, 0, {"t": [0]})])
+    assert (
+        broker.client(2)
+        >> request
+        << Like(markers=[result(7, **{topic: {0: code}}), result(9, t={0: ErrorCode.NONE})])
+    )

@@ -71,6 +71,44 @@ def producers_that_nobody_knows(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.WRITE_TXN_MARKERS, FIRST, LAST)
+def epochs_below_all(client: Speaker) -> None:
+    """Of producers and of coordinators; the log knows none of either."""
+    name = client.create("a", 9)
+    cases = [(epoch, of_coordinator) for epoch in (0, -1, -2) for of_coordinator in (0, -1, -2)]
+    versions = (0, 2) if client.version >= WITH_TRANSACTION_VERSION else (0,)
+    for version in versions:
+        for index, (epoch, of_coordinator) in enumerate(cases):
+            producer_id = STRANGER + version * 10 + index
+            write(
+                client,
+                marker(
+                    producer_id,
+                    epoch,
+                    {name: [index]},
+                    coordinator_epoch=of_coordinator,
+                    transaction_version=version,
+                ),
+            )
+    for index in range(len(cases)):
+        note_log(client, name, index)
+
+
+@dialogue(ApiKey.WRITE_TXN_MARKERS, FIRST, LAST)
+def markers_of_no_producer(client: Speaker) -> None:
+    """One of them fails all that it comes with."""
+    coordinator_of(client, client.topic("group"), GROUP)
+    name = client.create("a", 3)
+    good = marker(STRANGER, 0, {name: [0]})
+    loaded = WriteTxnMarkersRequest(markers=[marker(STRANGER, 0, {"__consumer_offsets": [3]})])
+    client.until(loaded, lambda it: it.markers[0].topics[0].partitions[0].error_code != NOT_LEADER)
+    for producer_id, epoch in ((-1, 0), (-1, -1), (STRANGER + 1, -1), (-2, 0)):
+        for partitions in ({name: [1]}, {name: [99]}, {"__consumer_offsets": [3]}, {name: [2], "b": [0]}):
+            write(client, good, marker(producer_id, epoch, partitions), marker(STRANGER + 2, 0, {name: [2]}))
+    for index in range(3):
+        note_log(client, name, index)
+
+
+@dialogue(ApiKey.WRITE_TXN_MARKERS, FIRST, LAST)
 def partitions_that_are_not_there(client: Speaker) -> None:
     name = client.create("a")
     write(client, marker(STRANGER, 0, {client.topic("b"): [0], name: [0, 1, -1]}))
