@@ -165,14 +165,15 @@ class LogSegment(SegmentFiles):
         """Whole batches from the one with `start_offset` on, or the next; None when there is none.
 
         At most `max_bytes`, though the first batch comes whole under `min_one_message`; nothing at or after
-        `max_position`. The slice may end within a batch, as Kafka's do: clients skip what is cut off.
+        `max_position`. The slice may end within a batch, as Kafka's do: clients skip what is cut off. The first batch
+        is not called incomplete where there was to be nothing of it.
         """
         self.was_used = True
         found = self.translate_offset(start_offset)
         if found is None:
             return None
         position, first_size, _ = found
-        incomplete = max_bytes < first_size and not min_one_message
+        incomplete = 0 < max_bytes < first_size and not min_one_message
         wanted = max(max_bytes, first_size) if min_one_message else max_bytes
         size = max(min(wanted, max_position - position), 0)
         records = FileRecords(self._file if size else None, position, size)

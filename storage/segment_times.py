@@ -55,9 +55,12 @@ def _check_entry(segment: LogSegment, position: int, youngest: int, offset: int)
 
 
 def find_offset_of_max_timestamp(segment: LogSegment) -> TimestampAndOffset | None:
-    """The first record that has the youngest timestamp. Raises CorruptRecordError, InvalidRecordError."""
+    """The first record that has the youngest timestamp: the first of all where none has one (-1). None without records.
+
+    Raises CorruptRecordError, InvalidRecordError.
+    """
     timestamp = segment.max_timestamp_so_far
-    if timestamp < 0:
-        return None
     found = find_offset_by_timestamp(segment, timestamp, segment.base_offset)
-    return found or TimestampAndOffset(timestamp, segment.offset_of_max_timestamp, NO_LEADER_EPOCH)
+    if found is None and timestamp >= 0:
+        return TimestampAndOffset(timestamp, segment.offset_of_max_timestamp, NO_LEADER_EPOCH)
+    return found

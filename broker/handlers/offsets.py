@@ -11,7 +11,7 @@ from broker.partition import Partition
 from broker.partition_io import DeletionResult
 from broker.request import Pending, RequestContext, api
 from protocol.api_keys import ApiKey
-from protocol.errors import ApiError, ErrorCode
+from protocol.errors import ErrorCode
 from protocol.messages.offsets import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -64,9 +64,11 @@ def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRe
     ) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
         if (name, wanted.partition_index) in doubled:
             return _offset_response(wanted, ErrorCode.INVALID_REQUEST, FoundOffset())
+        if not _is_known_in(context.api_version, wanted.timestamp):
+            return _offset_response(wanted, ErrorCode.UNSUPPORTED_VERSION, FoundOffset())
         try:
             partition = broker.replica_manager.partition(name, wanted.partition_index)
-            found = _list_offset(partition, request, wanted, context.api_version)
+            found = _list_offset(partition, request, wanted)
         except KafkaStorageError as error:
             broker.replica_manager.read_failed(partition, error)
             return _offset_response(wanted, error_code_of(error), FoundOffset())
@@ -103,17 +105,17 @@ def _offset_response(
     )
 
 
+def _is_known_in(version: int, timestamp: int) -> bool:
+    """Whether a timestamp is a time, or the name of an offset that the version has."""
+    return timestamp >= EARLIEST_PENDING_UPLOAD and version >= SINCE_VERSION.get(timestamp, 1)
+
+
 def _list_offset(
-    partition: Partition,
-    request: ListOffsetsRequest,
-    wanted: ListOffsetsRequest.ListOffsetsPartition,
-    version: int,
+    partition: Partition, request: ListOffsetsRequest, wanted: ListOffsetsRequest.ListOffsetsPartition
 ) -> FoundOffset:
-    """The offset that `wanted.timestamp` names. Raises ApiError, also for names that are newer than `version`."""
+    """The offset that `wanted.timestamp` names. Raises ApiError."""
     partition.check_leader(wanted.current_leader_epoch)
     timestamp = wanted.timestamp
-    if version < SINCE_VERSION.get(timestamp, 1) or timestamp < EARLIEST_PENDING_UPLOAD:
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Version {version} has no offset called {timestamp}.")
     end = _last_readable(partition, request)
     if timestamp in _NAMED:
         return _NAMED[timestamp](partition, end)

@@ -119,7 +119,7 @@ def test_a_hole_is_passed_over(env: FaultEnv) -> None:
         (10, False, 10, True),
         (200, False, 200, False),
         (1000, True, 216, False),
-        (0, False, 0, True),
+        (0, False, 0, False),
     ],
 )
 def test_limits_of_a_read(
@@ -397,6 +397,18 @@ def test_bytes_after_the_last_batch_are_noticed(env: FaultEnv) -> None:
     segment.size -= 1
     with pytest.raises(CorruptRecordError, match="after the last batch"):
         segment.read_next_offset()
+
+
+def test_the_first_record_is_the_youngest_where_none_has_a_time(env: FaultEnv) -> None:
+    segment = new_segment(env)
+    for number in range(3):
+        put(segment, BASE + number, timestamp=-1)
+    for found in (
+        find_offset_of_max_timestamp(segment),
+        find_offset_of_max_timestamp(reopened(env, segment)),
+    ):
+        assert found is not None
+        assert (found.offset, found.timestamp) == (BASE, -1)
 
 
 def test_truncation_drops_the_batch_with_the_offset_and_what_follows(env: FaultEnv) -> None:

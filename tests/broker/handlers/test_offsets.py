@@ -97,6 +97,26 @@ def test_names_that_nobody_knows(broker: InProcessBroker, name: int) -> None:
     assert broker.client(version=LATEST) >> list_offsets("t", 0, timestamp=name) << unknown
 
 
+@pytest.mark.parametrize("name", [*NAMED, -7])
+def test_a_name_that_the_version_lacks_is_told_before_all_else(broker: InProcessBroker, name: int) -> None:
+    filled(broker)
+    elect(broker)
+    client = broker.client(version=NAMED[name][0] - 1 if name in NAMED else LATEST)
+    unknown = answered(refused(ErrorCode.UNSUPPORTED_VERSION))
+    assert client >> list_offsets("t", 0, timestamp=name, epoch=7) << unknown
+    assert client >> list_offsets("u", 0, timestamp=name) << unknown
+    twice = answered(refused(ErrorCode.INVALID_REQUEST))
+    assert client >> list_offsets("t", 0, 0, timestamp=name) << twice
+
+
+def test_records_without_a_time_have_a_youngest_among_them(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    for _ in range(2):
+        append(broker, batch("x", timestamp=-1))
+    client = broker.client(version=LATEST)
+    assert client >> list_offsets("t", 0, timestamp=offsets.MAX_TIMESTAMP) << found(0, leader_epoch=0)
+
+
 def test_an_empty_log(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     client = broker.client(version=LATEST)

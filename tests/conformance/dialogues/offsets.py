@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from protocol.api_keys import ApiKey
 from protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
+from protocol.records.builder import build_batch
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.fetch import filled
 from tests.conformance.dialogues.words import list_offsets
 from tests.conformance.speaker import START_MS, Speaker, batch
 
 FIRST, LAST = 1, 11
-EPOCHS = 4
+ISOLATION_LEVELS, EPOCHS = 2, 4
 SPECIAL = (-1, -2, -3, -4, -5, -6, -7, -(2**62))
 
 
@@ -49,6 +50,42 @@ def records_without_time(client: Speaker) -> None:
     client.write(name, batch(b"a", timestamp=-1), batch(b"b", timestamp=0))
     for timestamp in (-3, 0, 1):
         client.ask(list_offsets(name, 0, timestamp=timestamp))
+
+
+def without_times(*values: bytes) -> bytes:
+    return build_batch([(None, value, -1, ()) for value in values])
+
+
+@dialogue(ApiKey.LIST_OFFSETS, FIRST, LAST)
+def no_record_has_a_time(client: Speaker) -> None:
+    name = client.create("a")
+    client.write(name, batch(b"a", b"b"), *(batch(b"c", timestamp=-1) for _ in range(3)))
+    wanted = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=2)
+    topic = DeleteRecordsRequest.DeleteRecordsTopic(name=name, partitions=[wanted])
+    client.ask(list_offsets(name, 0, timestamp=-3))
+    client.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=10_000), 2)
+    client.ask(list_offsets(name, 0, timestamp=-3))
+    timeless = client.create("b")
+    client.write(timeless, without_times(b"a", b"b"), batch(b"c", timestamp=-1))
+    for isolation_level in (0, 1) if client.version >= ISOLATION_LEVELS else (0,):
+        for timestamp in (-3, 0):
+            client.ask(list_offsets(timeless, 0, timestamp=timestamp, isolation_level=isolation_level))
+    topic = DeleteRecordsRequest.DeleteRecordsTopic(name=timeless, partitions=[wanted])
+    client.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=10_000), 2)
+    client.ask(list_offsets(timeless, 0, timestamp=-3))
+
+
+@dialogue(ApiKey.LIST_OFFSETS, FIRST, LAST)
+def names_before_all_else(client: Speaker) -> None:
+    """A name that this version lacks is asked of before the topic and the leader's epoch; one named twice is not."""
+    name = filled(client)
+    for timestamp in SPECIAL:
+        client.ask(list_offsets(client.topic("b"), 0, timestamp=timestamp))
+        client.ask(list_offsets(name, 7, timestamp=timestamp))
+        client.ask(list_offsets(name, 0, 0, timestamp=timestamp))
+        if client.version >= EPOCHS:
+            client.ask(list_offsets(name, 0, epoch=7, timestamp=timestamp))
+        client.ask(list_offsets("a b", 0, timestamp=timestamp))
 
 
 @dialogue(ApiKey.LIST_OFFSETS, FIRST, LAST)
