@@ -206,15 +206,17 @@ class ReplicaReader:
             request.start = log.high_watermark_metadata
             return data
         info = log.read(request.fetch_offset, limit, params.isolation, min_one_message=min_one_message)
-        if not info.first_entry_incomplete:  # half a batch is of no use to anybody
+        if (
+            not info.first_entry_incomplete
+        ):  # half a batch is of no use to a reader, nor what was aborted in it
             data.records = info.records
-        if info.aborted_transactions is not None:
-            data.aborted_transactions = [
-                FetchResponse.AbortedTransaction(
-                    producer_id=aborted.producer_id, first_offset=aborted.first_offset
-                )
-                for aborted in info.aborted_transactions
-            ]
+            if info.aborted_transactions is not None:
+                data.aborted_transactions = [
+                    FetchResponse.AbortedTransaction(
+                        producer_id=aborted.producer_id, first_offset=aborted.first_offset
+                    )
+                    for aborted in info.aborted_transactions
+                ]
         if params.replica_id >= 0:
             self._follower_fetched(partition, params.replica_id, request)
         request.source = partition

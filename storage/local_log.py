@@ -315,8 +315,11 @@ class LocalLog:
         return self.log_end_offset_metadata
 
     def collect_aborted_transactions(self, info: FetchDataInfo) -> list[AbortedTransaction]:
-        """Those that overlap what was read. Where that ends, the offset index says roughly, later than sooner."""
-        if info.records.size == 0:
+        """Those that overlap what was read. Where that ends, the offset index says roughly, later than sooner.
+
+        Kafka's LocalLog.addAbortedTransactions, which so gives the one at hand where a limit let nothing through.
+        """
+        if info.records is EMPTY_RECORDS:
             return []
         start = info.fetch_offset_metadata
         at = self.segments.floor_position(start.segment_base_offset)

@@ -295,6 +295,17 @@ def test_aborted_transactions_are_told_with_what_was_read(log: UnifiedLog) -> No
     assert log.read(14, 300, FetchIsolation.HIGH_WATERMARK, min_one_message=True).aborted_transactions is None
 
 
+def test_a_limit_of_nothing_gives_the_aborted_transaction_at_hand(log: UnifiedLog) -> None:
+    """As in Kafka, whose limits on the partitions of a request may leave nothing for the last of them."""
+    log.append_as_leader(make_batch(bytes(100), producer=(1, 0, 0), transactional=True), 0)
+    log.append_as_leader(end_txn(1, 0, commit=False), 0, AppendOrigin.COORDINATOR)
+    log.update_high_watermark(log.log_end_offset)
+    info = log.read(0, 0, FetchIsolation.TXN_COMMITTED, min_one_message=False)
+    assert (info.records.size, info.first_entry_incomplete) == (0, False)
+    assert "(1, 0)" in repr(info.aborted_transactions)
+    assert log.read(2, 0, FetchIsolation.TXN_COMMITTED, min_one_message=False).aborted_transactions == []
+
+
 def test_a_transaction_is_stable_once_its_marker_is_replicated(log: UnifiedLog) -> None:
     append(log, b"plain")
     log.append_as_leader(make_batch(b"a", producer=(7, 0, 0), transactional=True), 0)

@@ -124,6 +124,38 @@ def test_aborted_transactions_are_named_to_those_who_read_what_is_committed(brok
     assert only(broker, request).aborted_transactions is None
 
 
+@pytest.mark.parametrize(("of_each", "aborted"), [(300, None), (0, [0]), (1000, [0])])
+def test_a_batch_beyond_the_limit_says_nothing_of_aborted_transactions(
+    broker: InProcessBroker, of_each: int, aborted: list[int] | None
+) -> None:
+    """The second partition: the first one gives its first batch, whatever the limits."""
+    broker.create_topic("t", partitions=2)
+    for index in (0, 1):
+        log = broker.replica_manager.partition("t", index)
+        records = build_batch(
+            [(None, b"x" * 400, START_MS, ())],
+            producer_id=9,
+            producer_epoch=0,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        log.append_as_leader(records, -1)
+        marker = end_transaction_marker(
+            commit=False, coordinator_epoch=0, producer_id=9, producer_epoch=0, timestamp=START_MS
+        )
+        log.append_as_leader(marker, -1, AppendOrigin.COORDINATOR)
+    both = fetch_topic("t", [partition(index, max_bytes=of_each) for index in (0, 1)])
+    answer = broker.client(BY_NAME).ask(fetch(both, isolation_level=READ_COMMITTED))
+    assert isinstance(answer, FetchResponse)
+    first, second = answer.responses[0].partitions
+    starts = [
+        None if data.aborted_transactions is None else [it.first_offset for it in data.aborted_transactions]
+        for data in (first, second)
+    ]
+    assert starts == [[0], aborted]
+    assert bool(second.records) == (of_each == 1000)
+
+
 # ---- waiting
 
 

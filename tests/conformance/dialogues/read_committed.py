@@ -80,6 +80,45 @@ def by_isolation_level(client: Speaker) -> None:
             return
 
 
+@dialogue(ApiKey.FETCH, 4, 18)
+def batches_beyond_the_limit(client: Speaker) -> None:
+    """Whether a partition that gives no records says anything of aborted transactions: by what keeps them back."""
+    producer = Transactor(client, bumps=False)
+    for index in (0, 1):
+        producer.add(index)
+        producer.write(b"a" * 200, partition=index)
+        producer.write(b"b" * 200, partition=index)
+        producer.end(commit=False)
+        client.write(producer.name, batch(b"c" * 200), partition=index)
+    for isolation in (UNCOMMITTED, COMMITTED):
+        for offsets in ((0, 0), (1, 1), (2, 2), (3, 3), (4, 0), (4, 3), (4, 4)):
+            for max_bytes, of_each in ((1, 100), (300, 100), (300, 10_000), (600, 300), (600, 0), (0, 300)):
+                parts = [partition(index, offset, max_bytes=of_each) for index, offset in enumerate(offsets)]
+                topic = fetch_topic(of(client, producer.name), parts)
+                client.ask(
+                    fetch(topic, isolation_level=isolation, max_bytes=max_bytes), noting=sizes_and_aborted
+                )
+
+
+def starts_of(data: FetchResponse.PartitionData) -> list[int] | None:
+    """Where the aborted transactions of a partition begin."""
+    aborted = data.aborted_transactions
+    return None if aborted is None else [it.first_offset for it in aborted]
+
+
+def sizes_and_aborted(answer: FetchResponse) -> object:
+    """Of each partition: how many bytes it gives, and where aborted transactions begin."""
+    return [
+        (
+            data.partition_index,
+            data.error_code,
+            len(data.records or b""),  # type: ignore[arg-type]
+            starts_of(data),
+        )
+        for data in answer.responses[0].partitions
+    ]
+
+
 @dialogue(ApiKey.FETCH, 11, 13)
 def committed_from_every_offset(client: Speaker) -> None:
     name, producer = history(client, bumps=True)
