@@ -18,7 +18,6 @@ from protocol.records.batch import (
     CompressionType,
     InvalidRecordError,
     RecordBatch,
-    RecordsSummary,
     TimestampType,
     batches,
     build_batch,
@@ -216,6 +215,8 @@ class LogValidator:
                 self._raise_record_errors(batch, *_ANY_TIME)
         else:
             youngest, first_timestamp = now_ms + self._after_max_ms, summary.min_timestamp
+            if claims_time:  # it says that all of its records have this one
+                newest_timestamp = first_timestamp = max_timestamp
             is_out = newest_timestamp > youngest or (
                 (self._has_oldest or first_timestamp < 0) and first_timestamp < now_ms - self._before_max_ms
             )
@@ -231,7 +232,7 @@ class LogValidator:
             last_offset = offset + last_offset_delta
             result.add(batch, pieces, offset, last_offset, size, count, max_timestamp, producer_id)
         else:
-            copy = self._restamp(batch, summary, offset, leader_epoch, now_ms)
+            copy = self._restamp(batch, newest_timestamp, offset, leader_epoch, now_ms)
             result.add_batch(RecordBatch(copy), (copy,))
 
     def _split(self, records: Buffer, origin: AppendOrigin, result: ValidatedRecords) -> list[RecordBatch]:
@@ -325,7 +326,7 @@ class LogValidator:
     # -- batches that are not written as they came --
 
     def _restamp(
-        self, batch: RecordBatch, summary: RecordsSummary, offset: int, leader_epoch: int, now_ms: int
+        self, batch: RecordBatch, newest_timestamp: int, offset: int, leader_epoch: int, now_ms: int
     ) -> bytearray:
         """A copy with timestamps as the topic has them: the time of the append, or the true maximum."""
         data = bytearray(memoryview(batch.buffer)[batch.position : batch.position + batch.size_in_bytes])
@@ -333,7 +334,7 @@ class LogValidator:
         if self._log_append_time:
             stamp_max_timestamp(data, 0, TimestampType.LOG_APPEND_TIME, now_ms)
         else:
-            stamp_max_timestamp(data, 0, TimestampType.CREATE_TIME, summary.max_timestamp)
+            stamp_max_timestamp(data, 0, TimestampType.CREATE_TIME, newest_timestamp)
         return data
 
     def _rebuild(self, batch: RecordBatch, offset: int, leader_epoch: int, now_ms: int) -> bytes:

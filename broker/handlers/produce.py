@@ -149,11 +149,9 @@ def _fault_of(
     What is wrong with the batch comes first; only then acks that mean nothing.
     """
     try:
-        _check_batch(records)
+        _check_batch(records, context.api_version)
         if acks not in _ACKS:
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, "acks are 0, 1 or -1 (all).")
-        if context.api_version < _ZSTD_SINCE:
-            _check_codec(records)
     except (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError, ApiError) as error:
         return error
     if topic in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT_ID:
@@ -163,14 +161,16 @@ def _fault_of(
     return None
 
 
-def _check_batch(records: Records) -> None:
-    """What a producer sends has to be one record batch of format v2.
+def _check_batch(records: Records, version: int) -> None:
+    """What a producer sends has to be one record batch of format v2, with a codec that the version has.
 
-    Raises CorruptRecordError, InvalidRecordError. Source: ProduceRequest.validateRecords.
+    Raises CorruptRecordError, InvalidRecordError, UnsupportedCompressionError. Source: ProduceRequest.validateRecords.
     """
     end = _end_of_batch(records, 0)
     if end is None or records[_MAGIC] != MAGIC_V2:
         raise InvalidRecordError("A producer sends its records in one whole batch of format v2.")
+    if version < _ZSTD_SINCE:
+        _check_codec(records)
     if end != len(records) and _end_of_batch(records, end) is not None:
         raise InvalidRecordError("A producer sends one batch for each partition, not several.")
 

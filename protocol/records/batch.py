@@ -49,6 +49,7 @@ from protocol.records.layout import (
     DELETE_HORIZON_MASK,
     ENTRY_HEADER,
     HEADER,
+    KNOWN_ATTRIBUTES_MASK,
     LEGACY_OVERHEAD_V0,
     LOG_OVERHEAD,
     MAGIC_V0,
@@ -440,13 +441,15 @@ def stamp_max_timestamp(
 ) -> None:
     """Writes timestamp type and max timestamp into a v2 batch, and the CRC that follows from them.
 
-    Kafka's setMaxTimestamp: nothing is touched where both are right already.
+    Kafka's setMaxTimestamp: nothing is touched where both are right already, and attributes that do not exist are
+    cleared where one is not.
     """
     (attributes,) = _INT16.unpack_from(buffer, position + ATTRIBUTES_POSITION)
     (current,) = _INT64.unpack_from(buffer, position + MAX_TIMESTAMP_POSITION)
-    wanted = attributes & ~TIMESTAMP_TYPE_MASK | (TIMESTAMP_TYPE_MASK if timestamp_type == 1 else 0)
-    if attributes == wanted and current == max_timestamp:
+    type_bit = TIMESTAMP_TYPE_MASK if timestamp_type == 1 else 0
+    if attributes & TIMESTAMP_TYPE_MASK == type_bit and current == max_timestamp:
         return
+    wanted = attributes & KNOWN_ATTRIBUTES_MASK & ~TIMESTAMP_TYPE_MASK | type_bit
     _INT16.pack_into(buffer, position + ATTRIBUTES_POSITION, wanted)
     _INT64.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, max_timestamp)
     (length,) = _INT32.unpack_from(buffer, position + 8)

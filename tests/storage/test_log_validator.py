@@ -256,6 +256,26 @@ def test_log_append_time_is_stamped() -> None:
     assert [record.timestamp for record in batch.records()] == [T0, T0]
 
 
+@pytest.mark.parametrize(
+    ("sent", "kept"), [(0x0000, 0x08), (0x40, 0x48), (0x80, 0x08), (-0x80, 0x08), (0x7F40, 0x48)]
+)
+def test_attributes_that_do_not_exist_go_where_the_time_is_stamped(sent: int, kept: int) -> None:
+    data = with_field(make_batch(b"a", timestamp=7), ">h", 21, sent)
+    assert written(validate(data, message_timestamp_type="LogAppendTime")).attributes == kept
+    assert written(validate(data)).attributes == sent
+    data = with_field(data, ">q", 35, 99)  # the greatest timestamp, which is 7
+    assert written(validate(data)).attributes == kept & ~0x08
+
+
+def test_a_batch_that_claims_the_time_of_its_append_has_one_timestamp_for_all() -> None:
+    """Where it is taken at all, the records keep times that are older than the batch says."""
+    data = bytearray(make_batch(b"a", b"b", timestamp=7))
+    stamp_max_timestamp(data, 0, TimestampType.LOG_APPEND_TIME, 99)
+    assert written(validate(bytes(data))).max_timestamp == 99
+    with pytest.raises(InvalidTimestampError):
+        validate(bytes(data), now=200, message_timestamp_before_max_ms=100)
+
+
 def test_a_wrong_max_timestamp_is_put_right() -> None:
     data = bytearray(make_batch(b"a", timestamp=7))
     stamp_max_timestamp(data, 0, TimestampType.CREATE_TIME, 99)

@@ -308,6 +308,20 @@ def test_zstd_comes_with_version_7(broker: InProcessBroker, version: int, outcom
     assert broker.client(version=version) >> produce("t", compressed) << answered(outcome)
 
 
+@pytest.mark.parametrize(
+    ("first", "acks"), [("zstd", -1), ("zstd", 7)], ids=["several batches", "acks that mean nothing"]
+)
+def test_zstd_before_its_time_is_told_first(broker: InProcessBroker, first: str, acks: int) -> None:
+    broker.create_topic("t")
+    compressed = build_batch([(None, b"v", START_MS, ())], compression=CompressionType.of_label(first))
+    refusal = answered(refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE))
+    assert broker.client(version=6) >> produce("t", compressed * 2, acks=acks) << refusal
+    other_format = bytearray(compressed)
+    other_format[16] = 1
+    refusal = answered(refused(ErrorCode.INVALID_RECORD))
+    assert broker.client(version=6) >> produce("t", bytes(other_format), acks=acks) << refusal
+
+
 @pytest.mark.parametrize("version", [8, BY_NAME])
 def test_records_that_are_at_fault_are_named(broker: InProcessBroker, version: int) -> None:
     broker.create_topic("t", cleanup_policy="compact")

@@ -21,6 +21,7 @@ from protocol.records.compression import CompressionType
 from protocol.records.layout import CRC_START
 from protocol.wire import Uuid
 from tests.conformance.dialogues import dialogue
+from tests.conformance.dialogues.in_transactions import TRANSACTION, coordinator_of
 from tests.conformance.dialogues.words import (
     IDS_IN_PRODUCE,
     fetch,
@@ -257,6 +258,35 @@ def attributes_that_mean_nothing_good(client: Speaker) -> None:
     note_log(client, name)
 
 
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def attributes_where_the_broker_sets_the_time(client: Speaker) -> None:
+    """It writes the attributes that it knows of, and no others."""
+    name = client.create("a", configs={"message.timestamp.type": "LogAppendTime"})
+    for attributes in (0, 0x40, 0x80, 0x100, 0x7F80, -0x8000, -0x80):
+        client.ask(produce(to(client, name), with_attributes(attributes)))
+    note_attributes(client, name)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def attributes_where_the_newest_time_is_wrong(client: Speaker) -> None:
+    name = client.create("a")
+    for attributes in (0, 0x08, 0x40, 0x80, 0x7F80, -0x80):
+        bad = bytearray(with_attributes(attributes))
+        struct.pack_into(">q", bad, 35, START_MS + 77)  # the newest timestamp, by the header
+        client.ask(produce(to(client, name), with_crc(bad)))
+    note_log(client, name)
+
+
+def note_attributes(client: Speaker, name: str) -> None:
+    """Of each batch in the log."""
+    answer = client.peer.ask(fetch(fetch_topic(name, [partition()])), 12)
+    records = answer.responses[0].partitions[0].records  # type: ignore[attr-defined]
+    for found in batches(bytes(records or b"")):
+        assert isinstance(found, RecordBatch)
+        found.ensure_valid()
+        client.note((found.base_offset, found.attributes))
+
+
 def with_attributes(attributes: int) -> bytes:
     payload = bytearray(batch(b"abc"))
     struct.pack_into(">h", payload, 21, attributes)
@@ -337,6 +367,30 @@ def compressed_records_broken_inside(client: Speaker) -> None:
 def zstd_before_its_time(client: Speaker) -> None:
     name = client.create("a")
     client.ask(produce(to(client, name), batch(b"a" * 100, compression=CompressionType.ZSTD)))
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def zstd_with_something_else_wrong(client: Speaker) -> None:
+    """The codec is asked of before most else, though after the format of the first batch."""
+    name = client.create("a")
+    coordinator_of(client, client.topic("tx"), TRANSACTION)
+    good = batch(b"a" * 100, compression=CompressionType.ZSTD)
+    wrong_sum = bytearray(good)
+    wrong_sum[-1] ^= 1
+    other_format = bytearray(good)
+    struct.pack_into(">b", other_format, 16, 1)
+    for payload in (good * 2, good + batch(b"b"), batch(b"b") + good, bytes(wrong_sum), bytes(other_format)):
+        client.ask(produce(to(client, name), payload))
+        client.ask(produce(to(client, name), payload, acks=7))
+    client.ask(produce(to(client, name), good, acks=7))
+    client.ask(produce(to(client, name), good, good))
+    client.ask(produce(to(client, name), batch(b"b") * 2, acks=7))
+    transactional = batch(
+        b"a", compression=CompressionType.ZSTD, is_transactional=True, producer_id=7, base_sequence=-1
+    )
+    client.ask(produce(to(client, name), transactional))
+    client.ask(produce(to(client, name), transactional, transactional_id=client.topic("tx")))
+    note_contents(client, name)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
