@@ -21,6 +21,7 @@ from broker.on_loop import OnLoop
 if TYPE_CHECKING:
     from broker.compaction import Compaction
     from broker.http_app import RequestServer
+    from config.broker_config import BrokerConfig
 
 logger = logging.getLogger("barnabas.http")
 
@@ -40,11 +41,13 @@ class HttpServer:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
+        config: BrokerConfig,
         metrics: Metrics,
         not_ready: Callable[[], str | None],
         compaction: Compaction | None = None,
     ) -> None:
         self._loop = loop
+        self._config = config
         self._compaction = compaction
         self._metrics = metrics
         self._not_ready = not_ready
@@ -124,6 +127,8 @@ class HttpServer:
                 from broker.http_app import Application, RequestServer
 
                 on_loop = OnLoop(self._loop)
-                application = Application(on_loop, self._metrics, self._not_ready, self._compaction)
+                application = Application(
+                    on_loop, self._config, self._metrics, self._not_ready, self._compaction
+                )
                 self._server = RequestServer(application)
             return self._server

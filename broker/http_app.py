@@ -11,11 +11,14 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from broker.compaction import Compaction
 from broker.http_compaction import CompactionPages
+from broker.http_hosts import rejection
 from broker.metrics import Metrics, exposition
 from broker.on_loop import LoopSilentError, OnLoop
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+    from config.broker_config import BrokerConfig
 
 logger = logging.getLogger("barnabas.http")
 
@@ -46,11 +49,14 @@ class Application:
     def __init__(
         self,
         on_loop: OnLoop,
+        config: BrokerConfig,
         metrics: Metrics,
         not_ready: Callable[[], str | None],
         compaction: Compaction | None = None,
     ) -> None:
         self._on_loop = on_loop
+        self._config = config
+        self._has_warned = False
         self._metrics = metrics
         self._not_ready = not_ready
         self._compaction = None if compaction is None else CompactionPages(on_loop, compaction)
@@ -63,6 +69,10 @@ class Application:
         }
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        rejected = rejection(environ.get("HTTP_HOST"), environ["SERVER_PROTOCOL"], self._config)
+        if rejected is not None:
+            self._warn_once(rejected.text)
+            return _text(start_response, rejected.status, rejected.text)
         try:
             return self._route(environ, start_response)
         except LoopSilentError as error:
@@ -70,6 +80,12 @@ class Application:
         except Exception:
             logger.exception("a bug: %s could not be answered", environ["PATH_INFO"])
             return _text(start_response, HTTPStatus.INTERNAL_SERVER_ERROR, "see the broker's log")
+
+    def _warn_once(self, text: str) -> None:
+        """The first rejection is logged, so that the reason can be found where the client shows only the status."""
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning("http: a request is rejected: %s (further ones are not logged)", text)
 
     def _route(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path = environ["PATH_INFO"]

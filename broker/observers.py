@@ -113,7 +113,7 @@ class Observers:
             server.log_cleaner, server.replica_manager.log_manager, lambda: server.controller.image
         )
         http = HttpServer(
-            asyncio.get_running_loop(), self.metrics(server), lambda: _not_ready(server), compaction
+            asyncio.get_running_loop(), config, self.metrics(server), lambda: _not_ready(server), compaction
         )
         try:
             http.bind(config[BARNABAS_HTTP_HOST], port)

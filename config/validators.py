@@ -157,6 +157,12 @@ def _has_only(text: str, others: str) -> bool:
     return all((character.isascii() and character.isalnum()) or character in others for character in text)
 
 
+def is_list_of_http_hosts(value: object) -> bool:
+    """True for a list of names, of .name for a name and all below it, and of * for any name. No Kafka key has this."""
+    assert isinstance(value, tuple)
+    return all(entry == "*" or (entry.strip(".") != "" and _has_only(entry, "-._")) for entry in value)
+
+
 def is_share_offset_reset(value: object) -> bool:
     """True for latest, earliest and by_duration:<ISO 8601 duration> (ShareGroupAutoOffsetResetStrategy)."""
     text = str(value)

@@ -2,7 +2,7 @@
 
 from config.catalogue.use import ACTED
 from config.keys import HIGH, LOW, MEDIUM, KeySet
-from config.validators import OneOf, at_least, between
+from config.validators import OneOf, Satisfies, at_least, between, is_list_of_http_hosts
 
 keys = KeySet()
 
@@ -18,7 +18,25 @@ BARNABAS_HTTP_HOST = keys.string("barnabas.http.host", "localhost", MEDIUM, ACTE
 )
 BARNABAS_HTTP_PORT = keys.int_("barnabas.http.port", 9644, MEDIUM, ACTED, between(-1, 65_535)).doc(
     "The port for /metrics, /health/live, /health/ready and compaction on request; 0 takes a free port and says which, "
-    "-1 serves none of them. Whoever reaches it may use all of it."
+    "-1 serves none of them. Every client that can reach it may use all of it; see barnabas.http.allowed.hosts for "
+    "names that it is asked by."
+)
+BARNABAS_HTTP_ALLOWED_HOSTS = keys.list_(
+    "barnabas.http.allowed.hosts",
+    (),
+    MEDIUM,
+    ACTED,
+    Satisfies(
+        is_list_of_http_hosts,
+        "a comma-separated list of names without scheme and port, of .name for a name and all below it, or *",
+    ),
+).doc(
+    "Further names by which the HTTP port may be asked, so that a web page in a browser that reaches the broker cannot "
+    "read it under a name of its own (DNS rebinding). Always accepted are IP addresses, names without a dot (those of "
+    "containers and services), names that end in .localhost, .local or .internal, the hostname, and the hosts in "
+    "listeners, advertised.listeners and barnabas.http.host. A request for any other name is rejected with status 421: "
+    "what Prometheus or a proxy asks for by a name in the DNS belongs here, such as `metrics.example.com`, "
+    "`.example.com`, or `.svc` for `broker.namespace.svc` in Kubernetes. `*` accepts any name and turns the check off."
 )
 BARNABAS_CLIENT_METRICS_MAX_SERIES = keys.int_(
     "barnabas.client.metrics.max.series", 10_000, LOW, ACTED, at_least(0)

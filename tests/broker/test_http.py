@@ -18,6 +18,7 @@ from broker.http import HttpServer
 from broker.metrics import Metrics
 from broker.network.listeners import ListenError
 from broker.on_loop import LoopSilentError, OnLoop
+from config.broker_config import BrokerConfig
 
 LEADERS = "kafka_server_replicamanager_leadercount"
 
@@ -46,7 +47,7 @@ class House:
         self.threads: set[int] = set()
         metrics = Metrics()
         metrics.add_value(LEADERS, self.leaders)
-        self.http = HttpServer(asyncio.get_running_loop(), metrics, lambda: self.reason)
+        self.http = HttpServer(asyncio.get_running_loop(), BrokerConfig(), metrics, lambda: self.reason)
         self.port = self.http.bind("127.0.0.1", 0)
         self.http.start()
 
@@ -135,7 +136,7 @@ async def test_after_close_nobody_answers(house: House) -> None:
 
 
 async def test_a_taken_port_is_named(house: House) -> None:
-    second = HttpServer(asyncio.get_running_loop(), Metrics(), lambda: None)
+    second = HttpServer(asyncio.get_running_loop(), BrokerConfig(), Metrics(), lambda: None)
     with pytest.raises(ListenError, match=f"127.0.0.1:{house.port}"):
         second.bind("127.0.0.1", house.port)
 
@@ -180,7 +181,7 @@ class Loop:
 
 async def test_without_a_file_descriptor_left_it_does_not_try_without_a_pause() -> None:
     loop, listening = Loop(), OutOfFiles()
-    http = HttpServer(loop, Metrics(), lambda: None)  # type: ignore[arg-type]
+    http = HttpServer(loop, BrokerConfig(), Metrics(), lambda: None)  # type: ignore[arg-type]
     http._sockets = [listening]  # type: ignore[list-item]
     http.start()
     assert loop.watched == [listening]
@@ -273,9 +274,9 @@ def test_a_stuck_loop_is_not_alive() -> None:
     loop = asyncio.new_event_loop()
     try:
         statuses: list[str] = []
-        app = Application(Silent(loop), Metrics(), lambda: None)
+        app = Application(Silent(loop), BrokerConfig(), Metrics(), lambda: None)
         for path in ("/health/live", "/health/ready"):
-            environ = {"REQUEST_METHOD": "GET", "PATH_INFO": path}
+            environ = {"REQUEST_METHOD": "GET", "PATH_INFO": path, "SERVER_PROTOCOL": "HTTP/1.0"}
             body = b"".join(app(environ, lambda status, headers: statuses.append(status)))  # type: ignore[arg-type]
             assert b"has not answered" in body
         assert statuses == ["503 Service Unavailable"] * 2

@@ -15,6 +15,7 @@ import pytest
 from broker.compaction import Compaction
 from broker.http import HttpServer
 from broker.metrics import Metrics
+from config.broker_config import BrokerConfig
 from tests.broker.cleaner_house import CleanerHouse
 
 
@@ -25,7 +26,9 @@ class Served:
         self.house = CleanerHouse(directory)
         manager, controller = self.house.broker.log_manager, self.house.broker.controller
         compaction = Compaction(self.house.cleaner, manager, lambda: controller.image)
-        self.http = HttpServer(asyncio.get_running_loop(), Metrics(), lambda: None, compaction)
+        self.http = HttpServer(
+            asyncio.get_running_loop(), BrokerConfig(), Metrics(), lambda: None, compaction
+        )
         self.port = self.http.bind("127.0.0.1", 0)
         self.http.start()
 
@@ -125,7 +128,7 @@ async def test_other_paths_are_not_there(served: Served, path: str) -> None:
 
 
 async def test_a_server_without_a_cleaner_has_none_of_it() -> None:
-    http = HttpServer(asyncio.get_running_loop(), Metrics(), lambda: None)
+    http = HttpServer(asyncio.get_running_loop(), BrokerConfig(), Metrics(), lambda: None)
     port = http.bind("127.0.0.1", 0)
     http.start()
 

@@ -14,6 +14,7 @@ from config.validators import (
     at_least,
     between,
     is_list_of_hosts,
+    is_list_of_http_hosts,
     is_list_of_voters,
     is_share_offset_reset,
     is_throttled_replica_list,
@@ -72,6 +73,27 @@ def test_voters(entry: str, good: bool) -> None:
 )
 def test_hosts(entry: str, good: bool) -> None:
     assert is_list_of_hosts((entry,)) is good
+
+
+@pytest.mark.parametrize(
+    ("entry", "good"),
+    [
+        ("a", True),
+        ("a_b.example-1.com.", True),
+        (".example.com", True),
+        ("*", True),
+        ("*.example.com", False),
+        ("a:9644", False),
+        ("http://a", False),
+        ("a b", False),
+        ("\u00e4", False),
+        (".", False),
+        ("", False),
+    ],
+)
+def test_http_hosts(entry: str, good: bool) -> None:
+    assert is_list_of_http_hosts((entry,)) is good
+    assert is_list_of_http_hosts(())
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from broker.http_hosts import rejection
 from broker.metric_families import FAMILIES, Kind
+from config.broker_config import BrokerConfig
 from config.catalogue import BROKER_KEYS
 from config.environment import key_for
 from tests.interop.clients.confluent import ConfluentKafka
@@ -131,6 +133,12 @@ def test_a_dashboard_has_panels_that_do_not_overlap(path: Path) -> None:
         taken |= cells
     ids = [panel["id"] for panel in board["panels"]]
     assert len(ids) == len(set(ids))
+
+
+def test_the_broker_accepts_the_name_by_which_prometheus_asks() -> None:
+    targets = re.findall(r'targets: \["([^"]+)"\]', (DOCKER / "prometheus.yml").read_text())
+    assert targets
+    assert [rejection(target, "HTTP/1.1", BrokerConfig()) for target in targets] == [None] * len(targets)
 
 
 def test_the_image_copies_what_is_there_and_runs_without_rights() -> None:
