@@ -38,9 +38,11 @@ _LOCAL: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
 }
+"""For a session whose tasks run in this process. A cluster has to reach the driver, and has settings of its own."""
+_COMMAND: Final = {"spark.ui.showConsoleProgress": "false"}
+"""For a session that spark-submit has not started: PySpark shows Spark's progress bars there, as in a shell."""
 _ALWAYS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -106,7 +108,8 @@ def settings(
     """What a session is configured with; what the caller and spark-submit say goes before what is set here."""
     found = dict(_ALWAYS)
     if not _is_submitted(environment):
-        found |= {"spark.master": master or "local[*]", **_LOCAL}
+        where = conf.get("spark.master") or master or "local[*]"
+        found |= {"spark.master": where, **_COMMAND, **(_LOCAL if where.startswith("local") else {})}
     elif master is not None:
         found["spark.master"] = master
     if table:

@@ -54,11 +54,6 @@ def check(report: Path, tables: str | None, where: Where) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(report.parent))
 
 
-def absolute(paths: Sequence[str]) -> list[str]:
-    """Each of them once."""
-    return list(dict.fromkeys(os.path.abspath(path) for path in paths))
-
-
 @contextmanager
 def audited(
     name: str, paths: Sequence[str], options: AuditOptions, where: Where
@@ -93,10 +88,12 @@ def carry_out(  # noqa: PLR0917 (what the two commands were given)
     page_of: Callable[[AuditResult], Page],
 ) -> AuditResult:
     """Looks at the directories, tells what there is to say, and writes the tables that are wanted and the report."""
+    from pipeline.log_reading.directories import absolute_path
     from pipeline.report.page import write
 
     with failures():
         check(report, tables, where)
+        paths = list(dict.fromkeys(map(absolute_path, paths)))
     with failures(), audited(name, paths, options, where) as (result, spark):
         tell(result)
         if tables is not None:
@@ -109,7 +106,7 @@ def _look(paths: Sequence[str], options: AuditOptions, engine: Engine) -> AuditR
     from pipeline.audit.audit import audit
 
     try:
-        return audit(RealEnv(), absolute(paths), options, engine)
+        return audit(RealEnv(), paths, options, engine)
     except (NotALogDirectoryError, OSError) as error:
         fail(f"cannot look at it: {error}", EXIT_UNREADABLE)
 

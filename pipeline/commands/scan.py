@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -94,11 +95,8 @@ def scan(
             option = f"--{offsets.replace('_', '-')}"
             raise click.UsageError(f"--{time} and {option} say the same thing twice: one of the two")
     with failures():
-        for path in directories:
-            if not os.path.isdir(path):
-                raise ValueError(f"{path} is no directory")
         is_counted = limit is None and table is None and where is None
-        options = source_options(directories, is_counted=is_counted, **given)
+        options = source_options(existing(directories), is_counted=is_counted, **given)
         with spark_session("barnabas scan", master, conf) as spark:
             rows = records(spark, options, where)
             if limit is not None:
@@ -113,8 +111,19 @@ def scan(
     _tell_counts(counts)
 
 
+def existing(directories: Iterable[str]) -> list[str]:
+    """Their absolute paths, each once. ValueError where one is not a directory."""
+    from pipeline.log_reading.directories import absolute_path
+
+    paths = list(dict.fromkeys(map(absolute_path, directories)))
+    for path in paths:
+        if not os.path.isdir(path):
+            raise ValueError(f"{path} is no directory")
+    return paths
+
+
 def source_options(
-    directories: tuple[str, ...],
+    directories: Sequence[str],
     *,
     topics: tuple[str, ...],
     topic_pattern: str | None,

@@ -5,6 +5,7 @@ of a compaction come in through .cleaned and .swap. `list_segments` answers with
 together at some instant; what of it is gone when it is opened, the caller lists anew.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -27,6 +28,27 @@ from storage.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX
 MAX_LOOKS: Final = 1000
 _SEGMENT: Final = re.compile(r"\d{20}\.log")
 _RELEVANT: Final = re.compile(r"\d{20}\.log(\.swap|\.cleaned)?")
+
+
+_URI: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<host>[^/]*)(?P<path>.*)", re.DOTALL)
+_FILE_URI: Final = re.compile(r"file:(?=/)", re.IGNORECASE)
+
+
+def absolute_path(given: str) -> str:
+    """The absolute path of a directory that a user names by a path or by a `file:` URI.
+
+    The one place where paths of log directories are made absolute. It runs on the driver, whose working directory is
+    the user's: the tasks of a cluster have others. As in Hadoop's paths, % in a URI stands for itself. Raises
+    ValueError for a URI with another scheme or a host, because tasks open files by the operating system alone.
+    """
+    uri = _URI.fullmatch(given)
+    if uri is None:
+        return os.path.abspath(_FILE_URI.sub("", given))
+    if uri["scheme"].lower() != "file" or uri["host"] not in ("", "localhost") or not uri["path"]:
+        raise ValueError(
+            f"{given} is not a path: log directories are read from file systems that are mounted"
+        )
+    return os.path.abspath(uri["path"])
 
 
 class PartitionDirectory(NamedTuple):

@@ -162,7 +162,9 @@ class RangeWalk:
         except NoSuchLogError:
             segments = []
         if not segments:
-            self._lose(self._wanted.end_offset, "the partition is gone")
+            self._lose(
+                self._wanted.end_offset, "the partition is gone, or this machine does not see its directory"
+            )
             return None
         if segments[0].base_offset > self._next_offset:
             self._lose(min(segments[0].base_offset, self._wanted.end_offset), "the log starts later now")

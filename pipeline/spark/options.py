@@ -1,6 +1,7 @@
 """The options of the source, in the words of Spark's Kafka source wherever it has one.
 
-    path                       log directories or partitions' directories, several with commas or as load(paths)
+    path                       log directories or partitions' directories, several with commas or as load(paths);
+                               a relative one starts from the driver's working directory
     subscribe                  topics, with commas
     subscribePattern           a regular expression for whole names; internal topics never match
     assign                     {"orders": [0, 1]}
@@ -34,6 +35,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pipeline.log_reading.arrow_columns import COLUMNS, DEFAULT_COLUMNS
+from pipeline.log_reading.directories import absolute_path
 from pipeline.log_reading.log_view import Isolation
 from pipeline.log_reading.planning import DEFAULT_RANGE_BYTES
 
@@ -202,13 +204,20 @@ class _Options:
         if self.has("paths"):
             loaded = self.json("paths", "a JSON list of directories")
             if isinstance(loaded, list) and loaded and all(isinstance(path, str) for path in loaded):
-                return tuple(path.removeprefix("file://") for path in loaded)
+                return self._absolute("paths", loaded)
             raise OptionError("paths", self.get("paths"), "a JSON list of directories")
         if not self.has("path"):
             raise OptionError(
                 "path", "", "the log directory to read, such as /var/lib/kafka, has to be given"
             )
-        return tuple(path.removeprefix("file://") for path in self.list("path"))
+        return self._absolute("path", self.list("path"))
+
+    def _absolute(self, name: str, paths: Sequence[str]) -> tuple[str, ...]:
+        """Options are parsed on the driver, and tasks run elsewhere."""
+        try:
+            return tuple(dict.fromkeys(map(absolute_path, paths)))
+        except ValueError as error:
+            raise OptionError(name, self.get(name), str(error)) from None
 
     def flag(self, name: str, default: bool) -> bool:
         return self.choice(name, ("true", "false"), str(default).lower()) == "true"

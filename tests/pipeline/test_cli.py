@@ -181,6 +181,16 @@ def test_a_directory_that_is_named_twice_is_looked_at_once(directory: Path, tmp_
     assert dict(line.rsplit(maxsplit=1) for line in result.output.splitlines())["partitions"] == "2"
 
 
+def test_a_directory_may_be_a_uri_or_relative(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given in (f"file://{directory}", f"file:{directory}", "data"):
+        result = run("audit", given, "--here", "--report", tmp_path / "r.html")
+        assert result.exit_code == 0, result.output
+        assert str(directory) in (tmp_path / "r.html").read_text()
+
+
 def test_audit_of_damage(directory: Path, tmp_path: Path) -> None:
     log = sorted(directory.glob("orders-0/*.log"))[1]
     data = bytearray(log.read_bytes())
@@ -270,7 +280,9 @@ def test_compact_report(directory: Path, tmp_path: Path) -> None:
         (["audit", "/tmp", "--here", "--master", "local[1]"], "--here is without Spark"),
         (["compact-report", "/tmp", "--here", "--conf", "a=b"], "--here is without Spark"),
         (["audit", "/tmp", "--here", "--tables", "hdfs:///audits"], "hdfs:///audits is none"),
+        (["audit", "hdfs:///logs"], "hdfs:///logs is not a path"),
         (["scan", "/missing"], "/missing is no directory"),
+        (["scan", "hdfs:///logs"], "hdfs:///logs is not a path"),
         (["scan", "/tmp", "--since", "yesterday"], "yesterday"),
         (["scan", "/tmp", "--topic", "a", "--topic-pattern", "b"], "subscribe"),
         (["scan", "d", "--limit", "3", "--table", "t"], "--limit"),

@@ -88,6 +88,16 @@ def test_on_a_laptop() -> None:
     assert settings({}, master="local[2]", conf={}, jars=[], table=False)["spark.master"] == "local[2]"
 
 
+@pytest.mark.parametrize(
+    ("master", "conf"), [("spark://head:7077", {}), (None, {"spark.master": "spark://head:7077"})]
+)
+def test_on_a_cluster(master: str | None, conf: dict[str, str]) -> None:
+    """Its machines have to reach the driver, which is not at 127.0.0.1 for them."""
+    found = settings({}, master=master, conf=conf, jars=[], table=False)
+    assert found["spark.master"] == "spark://head:7077"
+    assert not any(key.startswith(("spark.driver", "spark.sql.shuffle", "spark.python.")) for key in found)
+
+
 def test_under_spark_submit() -> None:
     """Which master and how much of everything the line says, and not this."""
     found = settings({"SPARK_ENV_LOADED": "1"}, master=None, conf={}, jars=[], table=False)

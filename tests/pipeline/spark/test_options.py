@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pipeline.log_reading.arrow_columns import COLUMNS, DEFAULT_COLUMNS
@@ -22,6 +24,20 @@ def test_what_is_not_said() -> None:
 def test_paths() -> None:
     assert parse_options({"path": "/x, file:///y"}).paths == ("/x", "/y")
     assert parse_options({"paths": '["/x", "/y"]'}).paths == ("/x", "/y")
+
+
+def test_relative_paths_start_where_the_driver_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Tasks on a cluster have working directories of their own."""
+    monkeypatch.chdir(tmp_path)
+    here = str(tmp_path)
+    assert parse_options({"path": "a, ./b/, ., file:/c"}).paths == (f"{here}/a", f"{here}/b", here, "/c")
+    assert parse_options({"paths": '["a", "b/../a"]'}).paths == (f"{here}/a",), "each once"
+
+
+@pytest.mark.parametrize("path", ["hdfs:///logs", "s3a://bucket/logs", "file://host/logs", "file://logs"])
+def test_what_is_no_path_of_a_machine(path: str) -> None:
+    with pytest.raises(OptionError, match=rf"option path='{path}': {path} is not a path"):
+        parse_options({"path": path})
 
 
 def test_names_know_no_case() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pipeline.commands.scan import scan
+from pipeline.commands.scan import existing, scan
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,10 @@ def test_one_of_the_two(line: list[str], said: str, tmp_path: Path) -> None:
     found = CliRunner().invoke(scan, [str(tmp_path), *line])
     assert found.exit_code == 2
     assert said in " ".join(found.output.split())
+
+
+def test_directories_are_named_by_absolute_paths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Once each: the tasks that read them have other working directories."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").mkdir()
+    assert existing(["a", "./a", f"file:{tmp_path}/a", "."]) == [f"{tmp_path}/a", str(tmp_path)]
