@@ -4,9 +4,10 @@ Each segment is counted by itself (`KeyCounter`): of each key a hash of 128 bits
 segments are put together by their hashes (`last_records`), a part of all hashes at a time where there are many, since
 a key is in one part only. What is left of a segment by then are the records that no later segment has again.
 
-Compaction goes by Kafka's rules: the active segment neither loses records nor makes others superfluous; records of
-aborted transactions and records without a key go; tombstones stay for delete.retention.ms, and so they count as kept
-here. Bytes are those on disk: a record has a share of its batch, by its size, codec and header included.
+Compaction goes by Kafka's rules: the active segment, and segments from the one on in which the oldest open transaction
+begins, neither lose records nor make others superfluous; records of aborted transactions and records without a key go;
+tombstones stay for delete.retention.ms, and so they count as kept here. Bytes are those on disk: a record has a share
+of its batch, by its size, codec and header included.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class KeptRecords(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """How many keys there are in all segments, and what compaction leaves of each closed one, by base offset."""
+    """How many keys there are in all segments, and what compaction leaves of each cleanable one, by base offset."""
 
     distinct_keys: int
     by_segment: Mapping[int, KeptRecords]
@@ -176,19 +177,20 @@ def parts_of(keys: pa.Table, count: int) -> list[pa.Table]:
     return [keys.filter(pc.equal(number, part)) for part in range(count)]
 
 
-def last_records(keys: Sequence[tuple[int, pa.Table]], active: int) -> Kept:
+def last_records(keys: Sequence[tuple[int, pa.Table]], first_uncleanable: int | None) -> Kept:
     """What is left of the segments of a partition: (base offset, table of KEYS), oldest first.
 
-    The segment at `active` counts for the number of keys alone.
+    Segments from `first_uncleanable` on count for the number of keys alone; None: all are cleaned.
     """
-    closed = [_with_segment(base, table) for base, table in keys if base != active]
-    everything = [*closed, *(_with_segment(base, table) for base, table in keys if base == active)]
-    if not everything:
+    if not keys:
         return Kept(0, {})
-    distinct = pc.count_distinct(pa.concat_tables(everything)["hash"])
-    by_segment = {base: KeptRecords() for base, _ in keys if base != active}
-    if closed:
-        last = _last_by(pa.concat_tables(closed), "hash")
+    tables = [_with_segment(base, table) for base, table in keys]
+    distinct = pc.count_distinct(pa.concat_tables(tables)["hash"])
+    by_segment = {
+        base: KeptRecords() for base, _ in keys if first_uncleanable is None or base < first_uncleanable
+    }
+    if cleanable := tables[: len(by_segment)]:
+        last = _last_by(pa.concat_tables(cleanable), "hash")
         sums = last.group_by("segment").aggregate(
             [("hash", "count"), ("bytes", "sum"), ("is_tombstone", "sum")]
         )

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.audit.keys import Kept, last_records
+from pipeline.audit.open_transactions import first_uncleanable_segment
 from pipeline.audit.segment import unpacked_look
 from pipeline.audit.timestamps import backwards_after
 from storage.segment_files import LOG_SUFFIX, segment_path
@@ -103,8 +104,9 @@ def _lighter(report: SegmentReport) -> SegmentReport:
 def count_kept(keys: Sequence[SegmentKeys]) -> Kept:
     """What compaction leaves of one part of a partition's keys; `keys` of all its segments, in any order."""
     ordered = sorted(keys, key=lambda each: each.base_offset)
-    active = next((each.base_offset for each in ordered if each.is_active), -1)
-    return last_records([(each.base_offset, each.table) for each in ordered], active)
+    active = next((each.base_offset for each in ordered if each.is_active), None)
+    end = first_uncleanable_segment([(each.base_offset, each.transactions) for each in ordered], active)
+    return last_records([(each.base_offset, each.table) for each in ordered], end)
 
 
 def put_together(

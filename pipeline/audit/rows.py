@@ -166,7 +166,7 @@ def _stem(path: str) -> str:
 
 
 def _key_values(stats: KeyStats | None, kept: KeptRecords | None) -> Row:
-    """Null where keys were not counted; for an active segment what compaction leaves of it is null."""
+    """Null where keys were not counted; what compaction leaves is null for a segment that it leaves alone."""
     values: Row = dict.fromkeys(_KEYED)
     if stats is None:
         return values

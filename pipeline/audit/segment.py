@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.audit.keys import KeyCounter, KeyStats, parts_of
+from pipeline.audit.open_transactions import SegmentTransactions, TransactionCollector
 from pipeline.audit.timestamps import Timestamps, TimeStats
 from protocol.records.errors import UnsupportedCompressionError
 from storage.cleaned_transactions import AbortedTransactionFiles
@@ -40,13 +41,14 @@ class SegmentReport(NamedTuple):
 
 
 class SegmentKeys(NamedTuple):
-    """One part of a segment's keys, a table of `keys.KEYS`."""
+    """One part of a segment's keys, a table of `keys.KEYS`; `transactions` are those of the whole segment."""
 
     partition: int
     part: int
     base_offset: int
     is_active: bool
     table: pa.Table
+    transactions: SegmentTransactions
 
 
 def examine(env: Env, task: SegmentTask, options: AuditOptions) -> tuple[SegmentReport, list[SegmentKeys]]:
@@ -55,6 +57,7 @@ def examine(env: Env, task: SegmentTask, options: AuditOptions) -> tuple[Segment
         max(options.now_ms, env.now_ms())
     )  # a broker goes on writing while an audit takes hours
     keys = KeyCounter(_aborted(env, task)) if options.counts_keys else None
+    transactions = TransactionCollector()
     codecs: Counter[str] = Counter()
 
     def on_batch(batch: Batch) -> None:
@@ -62,6 +65,7 @@ def examine(env: Env, task: SegmentTask, options: AuditOptions) -> tuple[Segment
         codecs[_codec(batch)] += batch.size_in_bytes
         if keys is not None:
             keys.take(batch)
+            transactions.take(batch)
 
     look = look_at_segment(
         env,
@@ -75,8 +79,10 @@ def examine(env: Env, task: SegmentTask, options: AuditOptions) -> tuple[Segment
     stats, parts = None, []
     if keys is not None:
         stats, table = keys.finish()
+        is_read = look.outcome is not None and look.outcome.is_read_through
+        found = transactions.finish(is_read=is_read)
         parts = [
-            SegmentKeys(task.partition, part, task.base_offset, task.is_active, each)
+            SegmentKeys(task.partition, part, task.base_offset, task.is_active, each, found)
             for part, each in enumerate(parts_of(table, task.parts))
         ]
     odd = tuple(times.findings(segment_path(task.path, task.base_offset, LOG_SUFFIX)))

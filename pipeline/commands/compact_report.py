@@ -33,8 +33,9 @@ def compact_report(
 ) -> None:
     """Count keys in DIR (entries of log.dirs, or directories of partitions) and say what compaction would leave.
 
-    Records are decided on as the log cleaner does it, as if all closed segments were compacted now; whatever
-    cleanup.policy says, and without changing anything. Sizes are those on disk, estimated within batches.
+    Records are decided on as the log cleaner does it, as if all segments that it may compact were compacted now: those
+    before the active one, and before the segment in which the oldest open transaction begins. That is whatever
+    cleanup.policy says, and changes nothing. Sizes are those on disk, estimated within batches.
 
     \b
     barnabas pipeline compact-report /var/lib/kafka

@@ -274,7 +274,7 @@ def _keys(result: AuditResult) -> Section:
     savings = savings_by_topic(result)
     return Section(
         "Keys, and what compaction would save",
-        "If all closed segments were compacted now by Kafka's rules, whatever cleanup.policy says. "
+        "If all segments that the log cleaner may compact were compacted now, whatever cleanup.policy says. "
         "More of it: barnabas pipeline compact-report.",
         [*figures, *([savings] if savings else [])],
     )

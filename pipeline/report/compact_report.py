@@ -26,12 +26,13 @@ SEGMENTS_IN_A_FIGURE: Final = 60
 PARTITIONS_IN_A_FIGURE: Final = 40
 _SAVED: Final = "would go"
 _KEPT: Final = "would stay"
-_ACTIVE: Final = "active segment, left alone"
+_LEFT_ALONE: Final = "left alone"
 _RULES: Final = (
-    "If all closed segments were compacted now by Kafka's rules, whatever cleanup.policy says: of each key the last "
-    "record stays, records without a key and those of aborted transactions go, tombstones stay for "
-    "delete.retention.ms. Bytes are those on disk, a record having its share of its batch: what is left of a batch may "
-    "compress a little worse."
+    "If all segments that the log cleaner may compact were compacted now, whatever cleanup.policy says: of each key "
+    "the last record stays, records without a key and those of aborted transactions go, tombstones stay for "
+    "delete.retention.ms. The active segment is left alone, and so are the segment in which the oldest open "
+    "transaction begins and all after it. Bytes are those on disk, a record having its share of its batch: what is "
+    "left of a batch may compress a little worse."
 )
 
 
@@ -52,6 +53,7 @@ def page_of(result: AuditResult) -> Page:
         ("records without a key", f"{total(result.partitions, 'keyless_records'):,}"),
         ("of aborted transactions", f"{total(result.partitions, 'aborted_records'):,}"),
         ("tombstones that stay", f"{total(result.partitions, 'kept_tombstones'):,}"),
+        ("segments behind open transactions", f"{len(_behind_transactions(result.segments)):,}"),
     ]
     figure = savings_by_topic(result)
     return Page(
@@ -68,6 +70,11 @@ def page_of(result: AuditResult) -> Page:
     )
 
 
+def _behind_transactions(segments: Sequence[Row]) -> list[Row]:
+    """The segments that are closed, and that an open transaction keeps from being compacted."""
+    return [row for row in segments if not row["is_active"] and row["saved_bytes"] is None]
+
+
 def damage(errors: int) -> str:
     """What damage means for the numbers."""
     return f"Errors were found ({errors:,}): what cannot be read is not counted. See barnabas pipeline audit."
@@ -79,7 +86,7 @@ def share(part: float, whole: float) -> str:
 
 
 def savings_by_topic(result: AuditResult) -> Figure | None:
-    """The figure; None where there are no closed segments whose keys were counted."""
+    """The figure; None where there are no cleanable segments whose keys were counted."""
     topics = by_topic(result.partitions)
     shown = [topic for topic, rows in topics.items() if total(rows, "compactable_bytes")][:TOPICS_IN_A_FIGURE]
     if not shown:
@@ -87,7 +94,7 @@ def savings_by_topic(result: AuditResult) -> Figure | None:
     rows = [topics[topic] for topic in shown]
     return stacked_bars(
         "What compaction would leave, by topic",
-        "Bytes on disk of closed segments; the active segment of each partition is never compacted.",
+        "Bytes on disk. The active segment is never compacted, nor what lies behind an open transaction.",
         shown,
         _stack(
             [total(each, "kept_bytes") for each in rows],
@@ -102,8 +109,8 @@ def _left_alone(rows: Sequence[Row]) -> int:
     return max(total(rows, "bytes") - total(rows, "compactable_bytes"), 0)
 
 
-def _stack(kept: list[int], saved: list[int], active: list[int]) -> list[Series]:
-    return [Series(_KEPT, kept, BLUE), Series(_SAVED, saved, ORANGE), Series(_ACTIVE, active, GREY)]
+def _stack(kept: list[int], saved: list[int], left_alone: list[int]) -> list[Series]:
+    return [Series(_KEPT, kept, BLUE), Series(_SAVED, saved, ORANGE), Series(_LEFT_ALONE, left_alone, GREY)]
 
 
 def _topics(result: AuditResult) -> Table:
@@ -178,7 +185,7 @@ def _by_partition(result: AuditResult) -> Section:
 
 
 def _by_segment(result: AuditResult) -> Section:
-    closed = [row for row in result.segments if row["saved_bytes"] is not None]
+    cleanable = [row for row in result.segments if row["saved_bytes"] is not None]
     heads = ("topic", "partition", "segment", "records", "would stay", "bytes", "would go", "share")
     table = cut(
         heads,
@@ -193,17 +200,17 @@ def _by_segment(result: AuditResult) -> Section:
                 in_bytes(row["saved_bytes"]),
                 share(row["saved_bytes"], row["bytes"]),
             )
-            for row in closed
+            for row in cleanable
         ],
-        "All closed segments",
+        "All segments that may be compacted",
     )
-    return Section("By segment", figures=list(_segments_of_the_largest(closed)), tables=[table])
+    return Section("By segment", figures=list(_segments_of_the_largest(cleanable)), tables=[table])
 
 
-def _segments_of_the_largest(closed: Sequence[Row]) -> Iterator[Figure]:
+def _segments_of_the_largest(cleanable: Sequence[Row]) -> Iterator[Figure]:
     """The segments of the partition with most to save, oldest first."""
     of: dict[tuple[str, str, int], list[Row]] = {}
-    for row in closed:
+    for row in cleanable:
         of.setdefault((row["log_dir"], row["topic"], row["partition"]), []).append(row)
     if not of:
         return

@@ -107,6 +107,16 @@ def test_what_compaction_would_save() -> None:
         assert f"{row['base_offset']:020d}" in found.texts
 
 
+def test_segments_behind_an_open_transaction_are_counted() -> None:
+    result = audited()
+    assert ("segments behind open transactions", "0") in compact_report.page_of(result).facts
+    closed = [row for row in result.segments if not row["is_active"]]
+    held = [row | {"saved_bytes": None} if row in closed[-2:] else row for row in result.segments]
+    page = compact_report.page_of(result._replace(segments=held))
+    assert ("segments behind open transactions", "2") in page.facts
+    assert f"{closed[-1]['base_offset']:020d}" not in read(page).texts
+
+
 def test_an_empty_directory_has_reports_too() -> None:
     env = FaultEnv()
     written(env)
