@@ -23,8 +23,11 @@ extra = $(BIN)/python -c 'import sys, tomllib; \
   print(*(line for name in sys.argv[1:] for line in extras[name]), sep="\n")' $(1) \
   | $(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement /dev/stdin
 
+# What is left to chance follows from this in runs that explore: another with each, or the one that is given.
+seed = $(or $(BARNABAS_SEED),$(shell $(BIN)/python -c 'import random; print(random.randrange(10**9))'))
+
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports spark conformance bench profile docs interpreted clean
+.PHONY: help run test explore check lint types imports spark conformance bench profile docs interpreted clean
 
 help: ## Shows this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,13 +59,16 @@ test: $(VENV)/.test ## Proves that it works: units, properties, stock Python cli
 	@! ls *__mypyc*.so > /dev/null 2>&1 || { echo 'Once more as plain Python: the path of a request'; \
 	  BARNABAS_INTERPRETED=1 $(BIN)/python -m pytest -q -m 'not slow and not conformance' $(TWICE); }
 
+explore: $(VENV)/.test ## Runs what draws examples and seeds with others (BARNABAS_SEED=... for those of a run before)
+	BARNABAS_SEED=$(seed) $(BIN)/python -m pytest -q -m 'explores and not slow and not conformance and not spark'
+
 spark: $(VENV)/.spark ## Runs what needs Spark (Java 17; Maven for what is held against Apache Kafka)
 	@! command -v mvn > /dev/null || $(BIN)/python -m tests.conformance.kafka_jars
-	$(BIN)/python -m pytest --durations=15 --durations-min=5 -m spark tests/pipeline
+	BARNABAS_SEED=$(seed) $(BIN)/python -m pytest --durations=15 --durations-min=5 -m spark tests/pipeline
 
 conformance: $(VENV)/.test ## Holds Barnabas against Apache Kafka itself (needs Java 17 and Maven)
 	$(BIN)/python -m tests.conformance.kafka_jars
-	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder --durations=40 --durations-min=5 -m '(slow or conformance) and not spark'
+	BARNABAS_SEED=$(seed) $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder --durations=40 --durations-min=5 -m '(slow or conformance) and not spark'
 
 check: lint types imports ## Lint, types and the import contract
 

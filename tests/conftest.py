@@ -1,16 +1,21 @@
-"""What holds for all tests: what they run on, the order of the long ones, and that Apache Kafka starts quickly.
+"""What holds for all tests: what they run on, what is left to chance, their order, and that Kafka starts quickly.
 
 They run on what is compiled, where it is; with BARNABAS_INTERPRETED=1 on the same source as plain Python, in the
 process of the tests only: a broker that they start is compiled if anything is. None runs where something compiled is
 older than its source, which it hides: that would prove nothing.
+
+They do the same each time: Hypothesis derives its examples from each test alone. With BARNABAS_SEED set it draws them
+from there, as do the others that know chance (tests/support/chance.py); `-m explores` selects all of these.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from bench.interpreted import hide_compiled
 
@@ -19,7 +24,16 @@ if os.environ.get("BARNABAS_INTERPRETED"):
 
 from broker import compiled  # after what hides others
 from tests.conformance.kafka_jars import WORKER
+from tests.support import chance
 from tests.support.apache_kafka import QUICK_JVM, ApacheKafka
+
+# How long an example takes says how busy the machine is: nothing fails for that.
+settings.register_profile(
+    "explore", database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("fixed", settings.get_profile("explore"), derandomize=True)
+# Before any test is imported, which makes its own settings from these.
+settings.load_profile("fixed" if chance.run_seed() is None else "explore")
 
 LONG = (
     "conformance/test_storage_handover.py",
@@ -35,8 +49,16 @@ LONG = (
 """Modules that take minutes, the longest first: side by side, none of them is to be what the others wait for."""
 
 
-def pytest_configure() -> None:
+@pytest.hookimpl(tryfirst=True)  # before the one of Hypothesis, which takes its seed from the option
+def pytest_configure(config: pytest.Config) -> None:
     ApacheKafka.usual_jvm = QUICK_JVM
+    if chance.run_seed() is not None:
+        config.option.hypothesis_seed = str(chance.run_seed())
+
+
+def pytest_report_header() -> str:
+    seed = chance.run_seed()
+    return f"{chance.VARIABLE}: " + ("not set, nothing is left to chance" if seed is None else str(seed))
 
 
 def pytest_sessionstart() -> None:
@@ -47,6 +69,17 @@ def pytest_sessionstart() -> None:
             f"changed since they were compiled: {', '.join(sources)}. `make test` compiles them.",
             returncode=2,
         )
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Marks what follows from BARNABAS_SEED."""
+    if isinstance(item, pytest.Function) and (is_hypothesis_test(item.obj) or "seed" in parameters_of(item)):
+        item.add_marker("explores")
+
+
+def parameters_of(item: pytest.Function) -> Mapping[str, object]:
+    """The parameters of a test, by name."""
+    return item.callspec.params if hasattr(item, "callspec") else {}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -21,6 +21,7 @@ from broker.fetch_session import (
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.wire import ZERO_UUID, Uuid
+from tests.support.chance import seeds
 
 WITHOUT_IDS, WITH_IDS = 12, 13
 IDS = {"a": b"a" * 16, "b": b"b" * 16, "c": b"c" * 16}
@@ -483,7 +484,7 @@ def seen(data: FetchResponse.PartitionData) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("version", [WITHOUT_IDS, WITH_IDS])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_random_readers_always_know_what_a_full_fetch_would_tell_them(seed: int, version: int) -> None:
     source = random.Random(seed)
     broker = Broker(source)

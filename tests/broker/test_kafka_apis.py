@@ -36,6 +36,7 @@ from protocol.messages.topics import DeleteTopicsRequest
 from protocol.schema import Message
 from tests.broker.broker_fixture import CLOSED, WAITS, InProcessBroker, Wait
 from tests.broker.held_runner import HeldRunner
+from tests.support.chance import seeds
 from tests.support.difference import Like
 
 HERE = ConnectionInfo(
@@ -304,7 +305,7 @@ def test_a_request_cut_anywhere_is_answered_or_ends_the_connection(broker: InPro
             handle_anything(broker.apis, request[:end])
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_any_bytes_are_answered_or_end_the_connection(broker: InProcessBroker, seed: int) -> None:
     source = random.Random(seed)
     requests = whole_requests()

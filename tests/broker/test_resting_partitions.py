@@ -36,6 +36,7 @@ from tests.broker.broker_fixture import NODE_ID, Client, InProcessBroker, Wait
 from tests.broker.logs import START_MS, batch
 from tests.broker.txn_fakes import txn_batch
 from tests.conformance.dialogues.words import fetch, fetch_topic, partition, produce
+from tests.support.chance import seeds
 
 BY_NAME, BY_ID = 12, 16
 TOPICS, PARTITIONS = ("a", "b"), 3
@@ -184,7 +185,7 @@ def without_session(responses: list[FetchResponse]) -> list[FetchResponse]:
 
 
 @pytest.mark.parametrize("version", [BY_NAME, BY_ID])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_who_asks_again_without_a_session_hears_what_a_first_fetch_would(
     tmp_path: Path, seed: int, version: int
 ) -> None:
@@ -224,7 +225,7 @@ def test_who_asks_again_without_a_session_hears_what_a_first_fetch_would(
 
 
 @pytest.mark.parametrize("version", [BY_NAME, BY_ID])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_a_session_knows_what_a_first_fetch_would_tell(tmp_path: Path, seed: int, version: int) -> None:
     source = random.Random(seed)
     house = House(tmp_path, source)

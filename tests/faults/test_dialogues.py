@@ -9,6 +9,7 @@ import pytest
 from tests.faults.dialogues import DIALOGUES, Dialogue, End, hold
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
+from tests.support.chance import explores, seed_or
 from tests.support.raw import RawConnection, api_versions_request, frame, metadata_request
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(60)]
@@ -19,9 +20,10 @@ def test_the_broker_answers_or_closes(either: BrokerProcess | ApacheKafka, dialo
     hold(dialogue, either.bootstrap)
 
 
+@explores
 def test_random_bytes_never_hurt(broker: BrokerProcess) -> None:
     """Random frames, random streams and damaged requests: each connection is closed or answered, the broker goes on."""
-    dice = random.Random(20_26)
+    dice = random.Random(seed_or(20_26))
     for _ in range(300):
         damage(broker.bootstrap, dice)
     hold(Dialogue("afterwards", metadata_request(), (b"\0\0\0\1",), End.OPEN), broker.bootstrap)

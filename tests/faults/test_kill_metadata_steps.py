@@ -34,6 +34,7 @@ from tests.faults.conftest import nothing_to_regret
 from tests.faults.killed_broker import KILL_AT
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
+from tests.support.chance import seed_or
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(7200)]
 
@@ -206,9 +207,7 @@ def seen_soon(peer: Peer) -> State:
 
 @pytest.mark.conformance
 def test_kafka_takes_over_whatever_a_kill_has_left(tmp_path: Path) -> None:
-    seed = int(os.environ.get("BARNABAS_SEED") or 21)
-    print(f"BARNABAS_SEED={seed}")
-    dice = Random(seed)
+    dice = Random(seed_or(21))
     kafka = ApacheKafka(tmp_path, require_classpath(), {"delete.topic.enable": "true"})
     kafka.prepare()
     state: State = {}
@@ -234,9 +233,7 @@ def test_kafka_takes_over_whatever_a_kill_has_left(tmp_path: Path) -> None:
 
 
 def test_at_every_step(tmp_path: Path) -> None:
-    seed = int(os.environ.get("BARNABAS_SEED") or 20)
-    print(f"BARNABAS_SEED={seed}")
-    dice = Random(seed)
+    dice = Random(seed_or(20))
     state: State = {}
     unanswered: State | None = None
     broker = KilledBroker(tmp_path / "data", SETTINGS)

@@ -22,6 +22,7 @@ from tests.conformance.peer import ClosedError, Peer
 from tests.faults.ledger import Account, Reader, Writer
 from tests.faults.test_kill import CODECS, PARTITIONS, TOPIC, create_topic, read_again, wait_for_progress
 from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.chance import seed_or
 
 pytestmark = [pytest.mark.faults, pytest.mark.clients]
 
@@ -78,7 +79,7 @@ def test_two_kills(tmp_path: Path, settings: dict[str, str]) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(120 + 20 * KILLS)
 def test_many_kills_in_a_row(tmp_path: Path) -> None:
-    kill_and_count(tmp_path, {}, rounds=KILLS, seed=time.time_ns() % 10_000)
+    kill_and_count(tmp_path, {}, rounds=KILLS, seed=seed_or(50))
 
 
 def kill_and_count(parent: Path, settings: dict[str, str], rounds: int, seed: int) -> None:

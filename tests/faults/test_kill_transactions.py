@@ -39,6 +39,7 @@ from tests.faults.transactors import (
 )
 from tests.interop.clients.confluent import NewTopic
 from tests.support.broker_process import BrokerProcess
+from tests.support.chance import seed_or
 
 pytestmark = [pytest.mark.faults, pytest.mark.clients]
 
@@ -73,7 +74,7 @@ def test_two_kills(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(120 + 20 * KILLS)
 def test_many_kills_in_a_row(tmp_path: Path) -> None:
-    kill_and_count(BrokerProcess(tmp_path / "data", SETTINGS), rounds=KILLS, seed=time.time_ns() % 10_000)
+    kill_and_count(BrokerProcess(tmp_path / "data", SETTINGS), rounds=KILLS, seed=seed_or(50))
 
 
 def kill_and_count(broker: BrokerProcess, rounds: int, seed: int) -> None:

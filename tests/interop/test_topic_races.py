@@ -23,10 +23,11 @@ from tests.conformance.dialogues.words import list_offsets, named, produce
 from tests.conformance.peer import Peer
 from tests.conformance.speaker import batch
 from tests.support.broker_process import BrokerProcess
+from tests.support.chance import explores, seed_or
 
 CLIENTS = 4
 STEPS = int(os.environ.get("BARNABAS_RACE_STEPS", "60"))
-SEED = int(os.environ.get("BARNABAS_RACE_SEED", "5"))
+SEED = seed_or(5)
 SHARED = ("shared-a", "shared-b")
 MOST_PARTITIONS = 4
 
@@ -155,6 +156,7 @@ class Client:
                 self.removed.append((name, topic_id))
 
 
+@explores
 def test_what_each_client_was_told_last_is_so(broker: BrokerProcess) -> None:
     failures: list[BaseException] = []
     clients = [Client(Peer(broker.host, broker.port), number) for number in range(CLIENTS)]

@@ -28,6 +28,7 @@ from protocol.schema import Message, Struct, default_struct
 from protocol.wire import Chunk, Encoded, EncodedArray
 from tests.protocol.samples import every_version, random_message, version_id
 from tests.protocol.strategies import messages, messages_of
+from tests.support.chance import explores, seed_or
 from tests.support.loops import in_form
 
 SAMPLES_PER_VERSION = 3
@@ -81,15 +82,21 @@ def assert_same_outcome(message_type: type[Message], version: int, data: bytes) 
 # The construct is the oracle.
 
 
+def dice(what_for: str, message_type: type[Message], version: int) -> Random:
+    """Chance of its own for each test and version."""
+    return Random(f"{what_for} {message_type.__name__} {version} {seed_or(0)}")
+
+
+@explores
 @for_every_version
 def test_equals_the_construct_codec(message_type: type[Message], version: int) -> None:
-    rng = Random(f"{message_type.__name__} {version}")
+    rng = dice("whole", message_type, version)
     assert_parity(message_type(), version)
     for _ in range(SAMPLES_PER_VERSION):
         assert_parity(random_message(rng, message_type, version), version)
 
 
-@settings(max_examples=200, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200)
 @given(messages())
 def test_equals_the_construct_codec_for_whatever_hypothesis_finds(case: tuple[Message, int]) -> None:
     assert_parity(*case)
@@ -98,7 +105,7 @@ def test_equals_the_construct_codec_for_whatever_hypothesis_finds(case: tuple[Me
 @pytest.mark.slow
 @for_every_version
 def test_equals_the_construct_codec_in_depth(message_type: type[Message], version: int) -> None:
-    @settings(max_examples=25, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=25, suppress_health_check=list(HealthCheck))
     @given(messages_of(message_type, version))
     def check(message: Message) -> None:
         assert_parity(message, version)
@@ -109,27 +116,28 @@ def test_equals_the_construct_codec_in_depth(message_type: type[Message], versio
 # Invariant: any bytes at all are either a message or a ProtocolError, and the construct codec says the same.
 
 
+@explores
 @for_every_version
 def test_cut_at_every_byte(message_type: type[Message], version: int) -> None:
-    data = encode(
-        random_message(Random(f"cut {message_type.__name__} {version}"), message_type, version), version
-    )
+    data = encode(random_message(dice("cut", message_type, version), message_type, version), version)
     for length in range(len(data)):
         with pytest.raises(ProtocolError):
             decode(message_type, version, data[:length])
 
 
+@explores
 @for_every_version
 def test_mutated_and_random_bytes(message_type: type[Message], version: int) -> None:
-    rng = Random(f"mutate {message_type.__name__} {version}")
+    rng = dice("mutate", message_type, version)
     data = encode(random_message(rng, message_type, version), version)
     for _ in range(MUTATIONS_PER_VERSION):
         for hostile in (mutated(rng, data), rng.randbytes(rng.randrange(60))):
             assert_same_outcome(message_type, version, hostile)
 
 
+@explores
 def test_what_is_wrong_is_said_in_the_same_words_by_all_engines() -> None:
-    rng = Random("words")
+    rng = Random(f"words {seed_or(0)}")
     for message_type, version in every_version()[::5]:
         data = encode(random_message(rng, message_type, version), version)
         read = codec_generated.make_decoder(message_type, version)
@@ -162,7 +170,7 @@ def mutated(rng: Random, data: bytes) -> bytes:
     return bytes(changed)
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(every_version()), st.binary(max_size=200))
 def test_random_bytes(pair: tuple[type[Message], int], data: bytes) -> None:
     assert_same_outcome(*pair, data)

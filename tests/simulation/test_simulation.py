@@ -1,8 +1,8 @@
 """Seeds of the simulation: some with every run of the tests, many with the slow ones.
 
 Each is lived in a process whose order of sets is fixed, as `python -m tests.simulation` does it, so that a seed that
-fails here fails there. BARNABAS_SIMULATION_SEED names the one seed to live. The slow run lives as many as its time lets
-it; BARNABAS_SIMULATION_SEEDS says how many instead, BARNABAS_SIMULATION_FROM the first of them.
+fails here fails there. BARNABAS_SEED names the first of them. The slow run lives as many as its time lets it;
+BARNABAS_SIMULATION_SEEDS says how many instead.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tests.simulation.__main__ import HASH_SEED, main
 from tests.simulation.checks import ViolationError
 from tests.simulation.scenario import Scenario
 from tests.simulation.telling import lines
+from tests.support.chance import explores, seed_or
 
 ROOT = Path(__file__).parents[2]
 FEW = 20
@@ -46,15 +47,15 @@ def ends_well(process: subprocess.Popen[str]) -> None:
     assert process.returncode == 0, output
 
 
+@explores
 def test_some_seeds() -> None:
-    seed = os.environ.get("BARNABAS_SIMULATION_SEED")
-    ends_well(start(seed) if seed is not None else start("--count", str(FEW)))
+    ends_well(start("--from", str(seed_or(0)), "--count", str(FEW)))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_many_seeds() -> None:
-    first = int(os.environ.get("BARNABAS_SIMULATION_FROM", FEW))
+    first = seed_or(0) + FEW
     wanted = os.environ.get("BARNABAS_SIMULATION_SEEDS")
     count = int(wanted or MANY) // PROCESSES
     bound = () if wanted else ("--seconds", str(SECONDS))

@@ -20,6 +20,7 @@ from storage.segment_swap import SwapClaim, SwapPreparation, remove_cleaned
 from tests.storage.compacting import Compacted, compacted, contents, put
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0
+from tests.support.chance import seeds
 
 RUNS = int(os.environ.get("BARNABAS_MODEL_RUNS", "25"))
 STEPS = 120
@@ -236,7 +237,7 @@ class Life:
                 assert not older, (step, key, "a deleted key has come back")
 
 
-@pytest.mark.parametrize("seed", range(RUNS))
+@pytest.mark.parametrize("seed", seeds(RUNS))
 def test_whatever_happens(seed: int) -> None:
     life = Life(seed)
     life.live()

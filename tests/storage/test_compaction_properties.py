@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.records.batch import CompressionType, build_batch
@@ -194,7 +194,7 @@ def check_convergence(env: FaultEnv, plan: Any, log: UnifiedLog) -> None:
     assert len(records) == len(expected)
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(form=st.sampled_from(FORMS), steps=STEPS, rounds=ROUNDS)
 def test_any_log(form: str, steps: list[Any], rounds: list[Any]) -> None:
     with running(form):

@@ -20,6 +20,7 @@ from storage.offsets import AppendOrigin, FetchIsolation, LogStartOffsetIncremen
 from storage.unified_log import UnifiedLog
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, TOPIC_ID, append, end_txn, make_batch, read_values, small_config
+from tests.support.chance import seeds
 
 LOG = "/a/t-0"
 CLIENT = LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION
@@ -248,7 +249,7 @@ def test_what_was_mended_stays_mended(
 
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_single_entries_that_are_wrong_mislead_nobody(
     suffix: str, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:

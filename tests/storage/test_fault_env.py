@@ -10,6 +10,7 @@ import pytest
 
 from storage.env import Env, File, Lock, Mapping, RealEnv
 from tests.storage.fault_env import Directory, FaultEnv, Inode
+from tests.support.chance import seeds
 
 NAMES = ("a", "b", "c")
 LONG_AGO_MS = 1000
@@ -208,7 +209,7 @@ OPERATIONS = (
 )
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_the_same_operations_come_to_the_same(seed: int, tmp_path: Path) -> None:
     twins = Twins(seed, str(tmp_path))
     done: list[str] = []

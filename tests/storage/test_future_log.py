@@ -16,8 +16,9 @@ from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import TOPIC_ID, append, end_txn, fill, make_batch, read_batches, small_config
 from tests.storage.test_log_dirs import begun, opened
 from tests.storage.test_scan import old_message
+from tests.support.chance import seeds
 
-SEEDS = range(12)
+SEEDS = seeds(12)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from storage.unified_log import UnifiedLog
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, append, fill, make_batch, new_log, small_config
 from tests.storage.test_segment import make_segment
+from tests.support.chance import seeds
 
 
 def test_segments_keep_their_order() -> None:
@@ -163,7 +164,7 @@ def test_what_was_cut_off_is_not_gone_on_from() -> None:
     assert found == [2]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_followers_see_what_a_search_finds(seed: int) -> None:
     """Appends, rolls, truncations and readers at any offset: what is answered is what a search would have found."""
     rng = random.Random(seed)

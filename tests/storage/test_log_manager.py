@@ -25,6 +25,7 @@ from storage.log_manager import LogManager
 from storage.offsets import LogStartOffsetIncrementReason
 from tests.storage.fault_env import Fault, FaultEnv, nth
 from tests.storage.helpers import TOPIC_ID, append, fill, make_batch, read_values, small_config
+from tests.support.chance import seeds
 
 DELETED = LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION
 CHECKPOINTS = {
@@ -216,7 +217,7 @@ def test_directories_prepared_in_a_thread_are_used(env: FaultEnv) -> None:
     assert append(log, b"x") == 0
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_whose_a_new_log_is_outlasts_a_power_cut_once_it_was_flushed(env: FaultEnv, seed: int) -> None:
     manager = new_manager(env)
     manager.prepare_logs([("t", partition, TOPIC_ID) for partition in range(2)]).run()
@@ -234,7 +235,7 @@ def test_whose_a_new_log_is_outlasts_a_power_cut_once_it_was_flushed(env: FaultE
     assert append(manager.get_or_create_log("t", 1, TOPIC_ID), b"y") == 0
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_a_deletion_that_was_synced_outlasts_a_power_cut(env: FaultEnv, seed: int) -> None:
     """Otherwise what is left of the old log could be taken for the first of the next topic of that name."""
     manager = new_manager(env)

@@ -5,12 +5,11 @@ offset, by any isolation, timestamp and epoch find what the model finds, what wa
 machine, what was appended survives a crash of the process, producers and transactions stand where they stood, and
 nothing is ever there that was not appended.
 
-BARNABAS_MODEL_STEPS says how many steps the long run takes, and BARNABAS_MODEL_SEED which: the seed is part of
-the test's name, printed on failure, and brings the same steps again.
+BARNABAS_MODEL_STEPS says how many steps the long run takes. The seed is part of the test's name and printed on failure;
+BARNABAS_SEED brings the same steps again.
 """
 
 import os
-import random
 from collections import Counter
 from random import Random
 
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.storage.log_life import LogLife
+from tests.support.chance import seeds
 
 WEIGHTS = {
     LogLife.append: 12,
@@ -58,11 +58,6 @@ WEIGHTS = {
 STEPS = list(WEIGHTS)
 LIFETIME = 300
 DEFAULT_STEPS = 40_000
-SEED = int(
-    os.environ.get("BARNABAS_MODEL_SEED")
-    or random.Random(os.environ.get("PYTEST_XDIST_TESTRUNUID")).randrange(1 << 32)
-)
-"""Another with every run, and the same for all workers of one."""
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -90,8 +85,6 @@ class LogMachine(RuleBasedStateMachine):
 LogMachine.TestCase.settings = settings(
     max_examples=120,
     stateful_step_count=40,
-    deadline=None,
-    derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
 TestLog = LogMachine.TestCase
@@ -122,13 +115,13 @@ def live_many(seed: int, steps: int) -> None:
     print(f"{taken.total()} steps, up to life {seed}: {dict(taken)}")
 
 
-@pytest.mark.parametrize("seed", [1])
+@pytest.mark.parametrize("seed", seeds(1, fixed=1))
 def test_random_lives(seed: int) -> None:
     live_many(seed, 40_000)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("seed", [SEED])
+@pytest.mark.parametrize("seed", seeds(1, fixed=1000))
 def test_many_random_lives(seed: int) -> None:
     live_many(seed, int(os.environ.get("BARNABAS_MODEL_STEPS") or DEFAULT_STEPS))

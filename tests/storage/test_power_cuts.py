@@ -11,8 +11,9 @@ from storage.unified_log import UnifiedLog
 from tests.storage.fault_env import FaultEnv, nth
 from tests.storage.helpers import TOPIC_ID, append, fill, make_batch, read_values, small_config
 from tests.storage.log_checks import check_indexes, decode
+from tests.support.chance import seeds
 
-SEEDS = range(20)
+SEEDS = seeds(20)
 
 
 @pytest.fixture

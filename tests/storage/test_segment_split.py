@@ -8,6 +8,7 @@ from storage.offsets import FetchIsolation
 from tests.storage.fault_env import FaultEnv, PowerCut, power_cut
 from tests.storage.helpers import DIRECTORY, make_batch, names, new_log, read_values
 from tests.storage.test_scan import old_message
+from tests.support.chance import seeds
 
 FAR = 1 << 31
 OFFSETS = (0, 7, FAR - 1, FAR, FAR + 3, 2 * FAR + 2)
@@ -113,7 +114,7 @@ def test_older_message_sets_are_split_too(env: FaultEnv) -> None:
     assert log.read(6, 1 << 20, FetchIsolation.LOG_END, min_one_message=True).records.size
 
 
-@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+@pytest.mark.parametrize("seed", [None, *seeds(3, fixed=1)])
 def test_a_power_cut_at_any_operation_loses_nothing(seed: int | None) -> None:
     operation = 0
     while True:

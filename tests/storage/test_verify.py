@@ -18,6 +18,7 @@ from tests.storage.helpers import TOPIC_ID, make_batch
 from tests.storage.log_life import LogLife
 from tests.storage.test_log_model import WEIGHTS
 from tests.storage.verified import LOG_DIR, TOPIC, findings, graver, written
+from tests.support.chance import seeds
 
 
 @pytest.fixture
@@ -714,7 +715,7 @@ def test_files_that_go_while_they_are_read_are_no_damage(env: FaultEnv) -> None:
 # -- whatever a broker may do --
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_random_lives_of_a_log_leave_no_errors(seed: int) -> None:
     """Of everything but power cuts, which may take what was not flushed: it is looked at live, killed and stopped."""
     rng = Random(seed)

@@ -22,6 +22,7 @@ from tests.storage.log_life import LogLife
 from tests.storage.test_log_model import WEIGHTS
 from tests.storage.test_verify import DAMAGES, files, flip, positions
 from tests.storage.verified import LOG_DIR, TOPIC, graver, written
+from tests.support.chance import seeds
 
 
 def looked_at_apart(env: Env, *paths: str, is_deep: bool = True) -> tuple[list[Finding], dict[str, int]]:
@@ -117,7 +118,7 @@ def test_any_damage(data: st.DataObject) -> None:
     assert_same(env)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_random_lives_of_a_log(seed: int) -> None:
     rng = Random(seed)
     life = LogLife(rng.randrange(1 << 32))

@@ -115,7 +115,11 @@ def test_more_keys_than_there_is_room_for_are_replayed_all_the_same(monkeypatch:
 
 
 @given(data=st.data())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    deadline=None,
+)
 def test_what_was_loaded_is_what_a_replay_of_everything_gives(
     data: st.DataObject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,9 +75,13 @@ def test_what_is_cancelled_does_not_fall_due() -> None:
     assert (bell.rung, bell.clock.scheduled) == ([], 0)
 
 
+# Eighths of a second: their sums are exact as floats, so that clock and model agree on what is due.
+SPANS_MS = st.integers(0, 50).map(lambda eighths: eighths * 125)
+
+
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["schedule", "cancel", "pass"]), st.sampled_from("ab"), st.integers(0, 50)),
+        st.tuples(st.sampled_from(["schedule", "cancel", "pass"]), st.sampled_from("ab"), SPANS_MS),
         max_size=30,
     )
 )
@@ -100,6 +104,5 @@ def test_timers_fall_due_as_in_a_model(steps: list[tuple[str, str, int]]) -> Non
             expected += late
             for _, other in late:
                 del due[other]
-            bell.clock.now = now_ms / 1000  # floats that have been added up drift
         assert sorted(str(key) for key, _, _ in bell.rung) == sorted(str(key) for _, key in expected)
         assert {each for each in "ab" if bell.timers.is_scheduled(each)} == set(due)

@@ -183,7 +183,7 @@ SLICES = st.tuples(st.integers(0, 300_000), st.one_of(st.integers(0, 100), st.in
     st.lists(st.one_of(SLICES, st.binary(max_size=50), st.integers(0, 400_000).map(bytes)), max_size=6),
     st.lists(st.integers(1, 600_000), max_size=8),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_every_byte_arrives_once_however_the_client_reads(
     disk: OnDisk, items: list[tuple[int, int] | bytes], reads: list[int]
 ) -> None:

@@ -24,6 +24,7 @@ from tests.protocol.records.message_sets import message_set
 from tests.storage.cleaning import base_offsets, plan_for, stored_batches, swap_in
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import DIRECTORY, T0, end_txn, new_log, small_config
+from tests.support.chance import seeds
 
 Record = tuple[bytes | None, bytes | None]
 RECORDS = st.tuples(st.none() | st.binary(max_size=2), st.none() | st.binary(max_size=40))
@@ -146,7 +147,7 @@ def test_older_formats(magic: int, codec: CompressionType) -> None:
     assert table["is_tombstone"].to_pylist() == [True]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_it_is_what_the_log_cleaner_leaves(seed: int) -> None:
     """Records to the number; bytes as far as headers of batches, of which records are left, allow."""
     env, rng = FaultEnv(), Random(seed)

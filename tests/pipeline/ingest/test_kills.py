@@ -1,4 +1,4 @@
-"""Each record once, whoever is killed, whenever. BARNABAS_INGEST_KILLS says how often (2), BARNABAS_SEED from where."""
+"""Each record once, whoever is killed, whenever. BARNABAS_INGEST_KILLS says how often (2)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from tests.pipeline.ingest.killing import PARTITIONS, SCHEMA, Scene, check, finish, kills
 from tests.pipeline.plain import TopicMaker
 from tests.support.broker_process import BrokerProcess
+from tests.support.chance import seed_or
 
 pyspark = pytest.importorskip("pyspark")
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(0)]
@@ -32,12 +33,10 @@ LONG = pytest.mark.skipif(KILLS <= 2, reason="one of the four is enough for so f
     ],
 )
 def test_each_record_is_there_once(tmp_path: Path, table_format: str, executors: bool) -> None:
-    seed = int(os.environ.get("BARNABAS_SEED", random.randrange(10**6)))
-    print(f"BARNABAS_SEED={seed}")
     (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
     with BrokerProcess(tmp_path / "data") as broker:
         topic = TopicMaker(broker.bootstrap).create(PARTITIONS)
-        scene = Scene(broker, topic, tmp_path, table_format, executors, random.Random(seed))
+        scene = Scene(broker, topic, tmp_path, table_format, executors, random.Random(seed_or(1)))
         try:
             killed = kills(scene, KILLS)
             finish(scene)

@@ -18,10 +18,9 @@ from tests.pipeline.log_reading.reading import look, ms_of, read
 from tests.storage.log_life import LogLife
 from tests.storage.log_model import ModelRecord
 from tests.storage.test_log_model import WEIGHTS
+from tests.support.chance import seeds
 
-SEEDS = range(
-    int(os.environ.get("BARNABAS_MODEL_SEED", "1")), int(os.environ.get("BARNABAS_MODEL_SEED", "1")) + 6
-)
+SEEDS = seeds(6, fixed=1)
 STEPS = int(os.environ.get("BARNABAS_READING_STEPS", "120"))
 
 

@@ -14,7 +14,9 @@ from protocol.records.record import Record, decode_headers, decode_records, enco
 from tests.protocol.records.test_record import HEADERS, KEYS, VALUES
 from tests.support.loops import FORMS, in_form
 
-same_module = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+same_module = settings(
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None
+)
 
 MAX_INT64 = (1 << 63) - 1
 ROWS = st.lists(st.tuples(KEYS, VALUES, st.integers(0, 1 << 40), HEADERS), max_size=12)

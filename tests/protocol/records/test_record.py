@@ -13,7 +13,9 @@ from protocol.records import record
 from protocol.records.errors import InvalidRecordError
 
 # The fixture is a module and keeps nothing from one example to the next.
-same_module = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+same_module = settings(
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None
+)
 
 INT64 = 1 << 63
 KEYS = st.none() | st.binary(max_size=70)

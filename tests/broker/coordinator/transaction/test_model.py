@@ -22,6 +22,7 @@ from broker.coordinator.transaction.state import ENDING, IDLE, ONGOING
 from broker.coordinator.txn import TopicPartition, TransactionMarker
 from protocol.errors import ApiError, ErrorCode
 from tests.broker.coordinator.transaction.bench import TIMEOUT_MS, Markers, TransactionBench, ids
+from tests.support.chance import explores, seeds
 
 HISTORIES: Final = int(os.environ.get("BARNABAS_TRANSACTION_HISTORIES", "300"))
 STEPS: Final = 80
@@ -290,9 +291,10 @@ def _kept(metadata: TransactionMetadata) -> TransactionMetadata:
     )
 
 
+@explores
 @pytest.mark.parametrize("block", range(10))
 def test_every_transaction_ends_as_it_was_promised(block: int) -> None:
-    for seed in range(block, HISTORIES, 10):
+    for seed in seeds(HISTORIES)[block::10]:
         try:
             History(seed).run()
         except Exception as error:

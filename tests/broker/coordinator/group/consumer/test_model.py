@@ -13,6 +13,7 @@ import pytest
 from protocol.errors import ApiError
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
 from tests.broker.coordinator.group.consumer.consumers import ConsumerBench, id_of
+from tests.support.chance import seeds
 
 SEEDS = int(os.environ.get("BARNABAS_CONSUMER_SEEDS", "8"))
 REBALANCE_MS = 20_000
@@ -178,7 +179,7 @@ def check_owners(consumers: list[ModelConsumer]) -> None:
             assert other == consumer.name, f"{partition} is owned by {other} and by {consumer.name}"
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(SEEDS))
 def test_a_partition_has_one_owner_at_most_and_one_in_the_end(seed: int) -> None:
     chance = Random(seed)
     interval = chance.choice(["0", "1000"])

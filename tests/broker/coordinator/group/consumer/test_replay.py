@@ -15,6 +15,7 @@ from protocol.messages import group_state as state
 from protocol.schema import Message
 from tests.broker.coordinator.group.consumer.consumers import Consumer, ConsumerBench, id_of
 from tests.broker.coordinator.shard_bench import Logged, ShardBench
+from tests.support.chance import seeds
 
 Current = state.ConsumerGroupCurrentMemberAssignmentValue
 MEMBER = {"group_id": "g", "member_id": "a"}
@@ -161,7 +162,7 @@ def test_tombstones_delete_everything() -> None:
     assert {repr(record.key) for record in bench.shard_bench.records} <= keys
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_whatever_compaction_leaves_is_the_same_group(seed: int) -> None:
     """Compaction of any part of the log, from its beginning on."""
     chance = Random(seed)
