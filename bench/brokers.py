@@ -14,8 +14,9 @@ from typing import Final
 
 from bench import accounting
 from tests.conformance.kafka_jars import KAFKA_VERSION, KafkaMissingError, classpath
-from tests.support.apache_kafka import ApacheKafka, free_ports
+from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
+from tests.support.ports import held_ports
 
 STOP_LIMIT_S: Final = 60.0
 STOCK_JVM: Final = (
@@ -37,7 +38,7 @@ class LaunchedBroker:
 
     def __init__(self, directory: Path, command: str) -> None:
         self.directory = self.data_dir = directory
-        (self.port,) = free_ports(1)
+        (self.port,) = held_ports(1)
         self._words = [
             word.replace("{dir}", str(directory)).replace("{port}", str(self.port))
             for word in shlex.split(command)
@@ -85,9 +86,7 @@ AnyFactory = Callable[[Path], AnyBroker]
 
 def barnabas(directory: Path) -> BrokerProcess:
     """Our broker as it is installed: defaults, the HTTP port included."""
-    broker = BrokerProcess(directory / "data", {"barnabas.http.port": "0"})
-    (broker.port,) = free_ports(1)
-    return broker
+    return BrokerProcess(directory / "data", {"barnabas.http.port": "0"})
 
 
 def factories(*, with_kafka: bool) -> dict[str, Factory]:

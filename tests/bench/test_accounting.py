@@ -22,7 +22,7 @@ def burning(code: str) -> subprocess.Popen[str]:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    process.communicate("\n", timeout=10)
+    process.communicate("\n", timeout=60)
 
 
 def test_the_clock_of_this_process_is_what_the_process_says_of_itself() -> None:

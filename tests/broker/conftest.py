@@ -27,11 +27,11 @@ def broker(tmp_path: Path) -> Iterator[InProcessBroker]:
 
 @pytest.fixture(params=["uvloop", "asyncio"])
 def run(request: pytest.FixtureRequest) -> Run:
-    """Runs a test's dialogue in an event loop, within ten seconds."""
+    """Runs a test's dialogue in an event loop, within a minute."""
 
     def run_it(dialogue: Coroutine[Any, Any, None]) -> None:
         factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
         with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(asyncio.wait_for(dialogue, 10))
+            runner.run(asyncio.wait_for(dialogue, 60))
 
     return run_it

@@ -13,7 +13,7 @@ from config.broker_config import BrokerConfig
 from storage.env import RealEnv
 
 LOCALHOST = "127.0.0.1"
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 
 
 def config_of(log_dirs: str | Path, **settings: str) -> BrokerConfig:

@@ -21,7 +21,7 @@ from protocol.records.builder import build_batch
 from tests.broker.running_server import LOCALHOST, config_of, connected, running
 from tests.support import raw
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 def barnabas(*arguments: str) -> Result:

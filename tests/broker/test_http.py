@@ -32,7 +32,7 @@ class Reply(NamedTuple):
 def ask(port: int, path: str, method: str = "GET") -> Reply:
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method)
     try:
-        with urllib.request.urlopen(request, timeout=10) as reply:
+        with urllib.request.urlopen(request, timeout=60) as reply:
             return Reply(reply.status, reply.headers["Content-Type"], reply.read().decode())
     except urllib.error.HTTPError as error:
         with error:

@@ -41,7 +41,7 @@ class Served:
         url = f"http://127.0.0.1:{self.port}{path}"
         request = urllib.request.Request(url, method=method, data=body, headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=10) as reply:
+            with urllib.request.urlopen(request, timeout=60) as reply:
                 assert reply.headers["Content-Type"] == "application/json; charset=utf-8"
                 return reply.status, json.load(reply)
         except urllib.error.HTTPError as error:
@@ -118,7 +118,7 @@ async def test_who_types_the_address_is_no_web_page(served: Served) -> None:
 async def test_other_paths_are_not_there(served: Served, path: str) -> None:
     def ask() -> int:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{served.port}{path}", timeout=10) as reply:
+            with urllib.request.urlopen(f"http://127.0.0.1:{served.port}{path}", timeout=60) as reply:
                 return int(reply.status)
         except urllib.error.HTTPError as error:
             with error:
@@ -133,7 +133,7 @@ async def test_a_server_without_a_cleaner_has_none_of_it() -> None:
     http.start()
 
     def ask() -> None:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/compaction", timeout=10):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/compaction", timeout=60):
             pass
 
     with pytest.raises(urllib.error.HTTPError, match="404") as refused:

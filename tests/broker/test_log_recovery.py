@@ -51,7 +51,7 @@ def test_the_longest_begin_first() -> None:
 def test_directories_are_worked_on_at_once_with_so_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two directories, two threads for each: four tasks are under way before any of them ends."""
     monkeypatch.setattr("broker.log_recovery._processors", lambda: 4)
-    together = threading.Barrier(4, timeout=30)
+    together = threading.Barrier(4, timeout=60)
     tasks = [
         task(Directory(path), number, 1, lambda one: together.wait())
         for path in ("/a", "/b")

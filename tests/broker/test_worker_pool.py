@@ -17,7 +17,7 @@ from storage.env import RealEnv
 from storage.worker_messages import Done, Failed, FailureKind, Job
 from tests.storage.compacting import Compacted
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 COFFEE = Job("make coffee", None)
 """A job that there is not: it fails at once."""
 

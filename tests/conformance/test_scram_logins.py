@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import KafkaException
 
 from tests.conformance.handover.sides import KAFKA, OURS, Directory
-from tests.support.apache_kafka import ApacheKafka, free_ports
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.ports import held_ports
 
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
 
@@ -44,7 +45,7 @@ def login_settings(kafka: ApacheKafka, port: int) -> dict[str, str]:
 def login_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Where to log in at the Kafka that took the directory over after Barnabas had stored the users."""
     directory = Directory(tmp_path_factory.mktemp("logins"))
-    (port,) = free_ports(1)
+    (port,) = held_ports(1)
     try:
         ours = directory.broker(OURS)
         ours.start()

@@ -19,8 +19,9 @@ from config.catalogue import BROKER_KEYS
 from config.environment import key_for
 from tests.interop.clients.confluent import ConfluentKafka
 from tests.interop.workload import assert_same
-from tests.support.apache_kafka import answers_metadata, free_ports
+from tests.support.apache_kafka import answers_metadata
 from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.ports import held_ports
 
 DOCKER = ROOT / "docker"
 DASHBOARDS = sorted((DOCKER / "grafana" / "dashboards").glob("*.json"))
@@ -78,7 +79,7 @@ def test_image_and_compose_file_set_keys_that_exist() -> None:
 
 @pytest.mark.clients
 def test_the_compose_file_configures_a_broker(tmp_path: Path) -> None:
-    host, docker, controller, http = free_ports(4)
+    host, docker, controller, http = held_ports(4)
     ports = {"19092": str(docker), "9092": str(host), "9093": str(controller)}
     environment = {
         name: re.sub(r"\b(19092|9092|9093)\b", lambda found: ports[found[1]], value)

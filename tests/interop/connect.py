@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.kafka_jars import jars_directory, require_compiled, require_connect
-from tests.support.apache_kafka import free_ports
+from tests.support.ports import held_ports
 
 SOURCE = Path(__file__).parent / "java" / "ConnectWorker.java"
 LIMIT_S = 120.0
@@ -47,7 +47,7 @@ class Worker:
     ) -> None:
         directory.mkdir(parents=True)
         self.log = directory / "worker.log"
-        (self.port,) = free_ports(1)
+        (self.port,) = held_ports(1)
         logging = directory / "log4j2.properties"
         logging.write_text(_LOGGING)
         files = [

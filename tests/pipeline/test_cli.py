@@ -27,7 +27,7 @@ def run(*words: str | Path) -> Result:
 
 def python(code: str) -> str:
     return subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True
     ).stdout.strip()
 
 
@@ -89,7 +89,7 @@ def test_each_is_an_application_for_spark_submit(name: str, tmp_path: Path) -> N
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=True,
     )
     assert "Exit codes:" in result.stdout

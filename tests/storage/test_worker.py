@@ -18,7 +18,7 @@ from storage.worker_messages import Done, Failed, FailureKind, Job, Progress, Un
 from tests.storage.compacting import Compacted, last_values
 from tests.storage.fault_env import Fault, FaultEnv
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 
 def ignore(_: float) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -17,6 +16,7 @@ from types import TracebackType
 from typing import ClassVar
 
 from tests.support.broker_process import rss_bytes
+from tests.support.ports import held_ports
 from tests.support.raw import RawConnection, brokers_in, metadata_request
 
 START_LIMIT_S = 90.0
@@ -66,7 +66,7 @@ class ApacheKafka:
     ) -> None:
         self.directory = directory
         self.data_dir = directory / "data"
-        self.port, self.controller_port = free_ports(2)
+        self.port, self.controller_port = held_ports(2)
         self.overrides = dict(overrides or {})
         self._classpath = classpath
         self._jvm = self.usual_jvm if jvm is None else jvm
@@ -226,13 +226,3 @@ def answers_metadata(bootstrap: str) -> bool:
             return brokers_in(connection.read_frame()) > 0
     except (OSError, EOFError):
         return False
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on just now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

@@ -1,7 +1,6 @@
 """A `barnabas serve` of its own, as a subprocess: started, stopped, killed and started again on the same directory.
 
-The broker listens on a port of its choice the first time (port 0) and tells it in its ready line; every later start of
-the same object asks for that port again, as a restarted broker must.
+Every start of the same object is on the same port, as that of a restarted broker must be.
 """
 
 from __future__ import annotations
@@ -17,10 +16,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from tests.support.ports import held_ports
+
 ROOT = Path(__file__).resolve().parents[2]
 READY = re.compile(r"ready on (\S+):(\d+)")
-START_LIMIT_S = 30.0
-STOP_LIMIT_S = 30.0
+START_LIMIT_S = 60.0
+STOP_LIMIT_S = 60.0
 
 DEFAULT_OVERRIDES = {"barnabas.http.port": "-1"}
 
@@ -39,7 +40,8 @@ class BrokerProcess:
     ) -> None:
         self.data_dir = data_dir
         self.host = host
-        self.port = 0
+        self.port = held_ports(1)[0] if host == "127.0.0.1" else 0
+        """0: what the broker chooses the first time, and tells in its ready line."""
         self.overrides = {**DEFAULT_OVERRIDES, **(overrides or {})}
         self.environment: dict[str, str] = {}
         """Variables beside those of the tests, of which no KAFKA_* ones are passed on."""

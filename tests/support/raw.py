@@ -21,7 +21,7 @@ API_VERSIONS = 18
 class RawConnection:
     """A TCP connection that sends bytes as they are and reads size-prefixed frames."""
 
-    def __init__(self, bootstrap: str, timeout_s: float = 10.0, *, receive_buffer_bytes: int = 0) -> None:
+    def __init__(self, bootstrap: str, timeout_s: float = 30.0, *, receive_buffer_bytes: int = 0) -> None:
         host, _, port = bootstrap.rpartition(":")
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if receive_buffer_bytes:

@@ -12,7 +12,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.groups import FindCoordinatorResponse, ListGroupsRequest, ListGroupsResponse
 from protocol.messages.metadata import DescribeClusterResponse
 from tests.broker.admin.fake_broker import CLOSE, LOCALHOST, FakeCluster
-from tests.support.apache_kafka import free_ports
+from tests.support.ports import held_ports
 
 
 class ManualClock:
@@ -97,14 +97,14 @@ def test_as_many_attempts_as_are_allowed(cluster: FakeCluster) -> None:
 
 def test_the_first_server_that_answers(cluster: FakeCluster) -> None:
     cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse())
-    client, clock, _ = client_of(f"{LOCALHOST}:{free_ports(1)[0]},{cluster.bootstrap}")
+    client, clock, _ = client_of(f"{LOCALHOST}:{held_ports(1)[0]},{cluster.bootstrap}")
     client.send(ListGroupsRequest())
     assert not clock.pauses
     client.close()
 
 
 def test_nobody_answers() -> None:
-    port = free_ports(1)[0]
+    port = held_ports(1)[0]
     client, clock, told = client_of(f"{LOCALHOST}:{port}")
     with pytest.raises(NotReachableError, match=f"gave up after 60 s: nobody answers at {LOCALHOST}:{port}"):
         client.cluster()

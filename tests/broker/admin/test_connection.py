@@ -15,9 +15,9 @@ from protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
 from protocol.messages.offsets import DeleteRecordsRequest
 from protocol.schema import Message, VersionRange
 from tests.broker.admin.fake_broker import CLOSE, LOCALHOST, FakeCluster
-from tests.support.apache_kafka import free_ports
+from tests.support.ports import held_ports
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 def connect(port: int, timeout_s: float = PATIENCE_S) -> Connection:
@@ -109,7 +109,7 @@ def test_somebody_who_speaks_otherwise(cluster: FakeCluster) -> None:
 
 def test_nobody() -> None:
     with pytest.raises(LostConnectionError, match=f"nobody answers at {LOCALHOST}"):
-        connect(free_ports(1)[0])
+        connect(held_ports(1)[0])
 
 
 def test_a_host_that_there_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,13 +13,13 @@ from broker.admin.options import Given
 from broker.version import VERSION
 from protocol.api_keys import ApiKey
 from tests.broker.admin.fake_broker import FakeCluster
-from tests.support.apache_kafka import free_ports
+from tests.support.ports import held_ports
 
 Barnabas = Callable[..., Result]
 
 
 def test_where_the_brokers_are(barnabas: Barnabas, cluster: FakeCluster, tmp_path: Path) -> None:
-    nobody = f"127.0.0.1:{free_ports(1)[0]}"
+    nobody = f"127.0.0.1:{held_ports(1)[0]}"
     file = tmp_path / "client.properties"
     file.write_text(f"bootstrap.servers={nobody}\n")
     config = ("--command-config", str(file))

@@ -41,7 +41,7 @@ def addresses(sockets: list[socket.socket]) -> list[str]:
 
 def connects(host: str, port: int) -> bool:
     try:
-        socket.create_connection((host, port), timeout=5).close()
+        socket.create_connection((host, port), timeout=60).close()
     except OSError:
         return False
     return True

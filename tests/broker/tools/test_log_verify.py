@@ -97,13 +97,13 @@ def test_nothing_is_changed(directory: Path) -> None:
 def test_a_bar_on_a_terminal_only(directory: Path) -> None:
     """On a terminal the stream of errors has a bar that is gone in the end; in a pipe there is nothing."""
     command = [sys.executable, "-m", "broker.cli", "log", "verify", str(directory)]
-    piped = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    piped = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert piped.stderr == ""
     ours, theirs = pty.openpty()
     environ = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
     with open(theirs, "wb", closefd=False) as terminal:
         done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=terminal, env=environ, timeout=60, check=True
+            command, stdout=subprocess.PIPE, stderr=terminal, env=environ, timeout=120, check=True
         )
     os.close(theirs)
     drawn = os.read(ours, 1 << 16).decode()
@@ -141,6 +141,8 @@ def test_nobody_who_reads_on_is_no_failure_to_verify(directory: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-m", "broker.cli", "log", "verify", str(directory)]
-    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=120, check=False
+    )
     os.close(writing)
     assert (done.returncode, done.stderr) == (1, "")

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from tests.conformance.handover.history import OVERRIDES
 from tests.conformance.kafka_jars import KAFKA_41, KAFKA_VERSION, require_classpath
-from tests.support.apache_kafka import ApacheKafka, free_ports
+from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
+from tests.support.ports import held_ports
 
 KAFKA, OLD_KAFKA, OURS = KAFKA_VERSION, KAFKA_41, "Barnabas"
 Broker = ApacheKafka | BrokerProcess
@@ -22,7 +23,7 @@ class Directory:
         self.place = place
         self._settings = {**OVERRIDES, **(more or {})}
         self.data = place / "data"
-        self.ports = free_ports(2)
+        self.ports = held_ports(2)
         self.brokers: dict[str, Broker] = {}
 
     def broker(self, side: str) -> Broker:
