@@ -1,9 +1,13 @@
 import java.nio.charset.StandardCharsets;
+import java.util.TreeSet;
 import java.util.concurrent.CountDownLatch;
 
 import org.apache.kafka.streams.KafkaStreams;
 
-/** How an application under test lives: it says each of its states, and ends in order when its input ends. */
+/**
+ * How an application under test lives: it says each of its states, "running" with the partitions that it reads, and ends
+ * in order when its input ends.
+ */
 final class StreamsLife {
     private StreamsLife() {
     }
@@ -11,7 +15,7 @@ final class StreamsLife {
     static void live(KafkaStreams streams) throws InterruptedException {
         CountDownLatch ended = new CountDownLatch(1);
         streams.setStateListener((now, before) -> {
-            say(now.name().toLowerCase());
+            say(now == KafkaStreams.State.RUNNING ? "running " + partitions(streams) : now.name().toLowerCase());
             if (now == KafkaStreams.State.ERROR)
                 ended.countDown();
         });
@@ -30,6 +34,13 @@ final class StreamsLife {
         input.start();
         ended.await();
         streams.close();
+    }
+
+    private static TreeSet<String> partitions(KafkaStreams streams) {
+        TreeSet<String> found = new TreeSet<>();
+        streams.metadataForLocalThreads().forEach(thread -> thread.activeTasks().forEach(task ->
+            task.topicPartitions().forEach(partition -> found.add(partition.toString()))));
+        return found;
     }
 
     private static synchronized void say(String text) {

@@ -25,7 +25,7 @@ public final class StreamsRegex {
         properties.put("group.protocol", "classic");
         properties.put("commit.interval.ms", "100");
         properties.put("metadata.max.age.ms", "200");
-        properties.put("poll.ms", "20");
+        properties.put("fetch.max.wait.ms", "1500");
         properties.put("auto.offset.reset", "earliest");
 
         StreamsBuilder builder = new StreamsBuilder();
