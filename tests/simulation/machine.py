@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -20,6 +21,8 @@ from tests.storage.fault_env import DISK_BLOCK_BYTES, UNLIMITED, Directory, Faul
 
 DISK = "/disk"
 IDS_A_RUN = 1_000_000
+LOG_COMES_IN_S = 13.0
+"""So long a disk counts as full after a write that found it so (`DiskSpace`), and until it is measured again."""
 
 
 class SimulatedDisk(FaultEnv):
@@ -28,6 +31,7 @@ class SimulatedDisk(FaultEnv):
     def __init__(self, clock: Clock, seed: int) -> None:
         super().__init__(seed=seed)
         self._clock = clock
+        self.has_inodes = True
 
     @property
     def ms(self) -> int:
@@ -39,6 +43,11 @@ class SimulatedDisk(FaultEnv):
 
     def now_ms(self) -> int:
         return self._clock.now_ms
+
+    def mkdir(self, path: str) -> None:
+        if not self.has_inodes and not self.exists(path):
+            raise OSError(errno.ENOSPC, "the disk of the test has no inodes left", path)
+        super().mkdir(path)
 
 
 class Process(ManualTimer):
@@ -109,6 +118,7 @@ class Machine:
         self.running: InProcessBroker | None = None
         self.lost_power = False
         self.restarts = 0
+        self._has_room_since = clock.now
         self.on_end: Callable[[], None] = lambda: None
         self.on_start: Callable[[], None] = lambda: None
 
@@ -127,6 +137,7 @@ class Machine:
         process = self.process
         assert process is not None
         self.restarts += 1
+        self._has_room_since = self._clock.now
         self.running = InProcessBroker(
             Path(DISK),
             self._settings,
@@ -181,19 +192,34 @@ class Machine:
         """Leaves the disk with room for so many bytes, in whole blocks, until `empty_disk`."""
         self.disk.disk_bytes = self.disk.used_bytes() + left_bytes // DISK_BLOCK_BYTES * DISK_BLOCK_BYTES
 
+    def run_out_of_inodes(self) -> None:
+        """No directory can be made any more, until `empty_disk`; what is there can be written."""
+        self.disk.has_inodes = False
+
     def empty_disk(self) -> None:
-        """There is room again. A log that could not be made for want of it is opened at the next start."""
+        """There is room again, of every kind."""
         self.disk.disk_bytes = UNLIMITED
+        self.disk.has_inodes = True
+        self._has_room_since = self._clock.now
 
     @property
     def is_disk_full(self) -> bool:
         """Whether there may be no room."""
-        return self.disk.disk_bytes < UNLIMITED
+        return self.disk.disk_bytes < UNLIMITED or not self.disk.has_inodes
 
     @property
     def lacks_logs(self) -> bool:
-        """Whether a partition waits for that start."""
+        """Whether a partition has no log."""
         return self.running is not None and self.running.replica_manager.has_offline_partitions
+
+    @property
+    def lacks_logs_in_vain(self) -> bool:
+        """Whether one has none though the broker has had room, and time, to make it."""
+        return (
+            self.lacks_logs
+            and not self.is_disk_full
+            and self._clock.now > self._has_room_since + LOG_COMES_IN_S
+        )
 
     @contextmanager
     def spared(self) -> Iterator[None]:

@@ -126,6 +126,8 @@ class Scenario:
             if self._rng.random() < 0.3:
                 self.compared += check_replay(self.world.machine)
             self.world.check_transactions()
+            if self.world.machine.lacks_logs_in_vain:
+                raise ViolationError("a partition has no log, and there is room for it")
 
     # -- peace --
 
@@ -135,8 +137,6 @@ class Scenario:
         world.weather.clear()
         world.machine.disk.inject(None)
         world.machine.empty_disk()
-        if world.machine.lacks_logs:
-            world.machine.stop()
         if world.machine.running is None:
             world.machine.start()
         for node in world.nodes:
@@ -163,6 +163,8 @@ class Scenario:
 
     def _unrest(self) -> str | None:
         """What is not as it is to be in the end."""
+        if self.world.machine.lacks_logs:
+            return "a partition has no log"
         for writer in self.cast.writers:
             if writer.alive and not writer.stopped:
                 return f"{writer} has not come to its end"

@@ -17,6 +17,7 @@ from broker.coordinator.group.offsets.store import CommittedOffset, OffsetStore,
 from broker.coordinator.record_queue import RecordQueue
 from broker.coordinator.transaction.metadata import TransactionMetadata
 from broker.coordinator.txn import TransactionMarker
+from broker.housekeeping import Housekeeping
 from broker.txn_markers import TxnMarkerWriter
 from protocol.errors import ErrorCode
 from storage.cleaned_transactions import CleanedTransactions
@@ -72,6 +73,11 @@ def test_a_marker_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(TxnMarkerWriter, "_append", append)
     found(["transactions"])
+
+
+def test_a_log_that_is_not_made_when_there_is_room_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Housekeeping, "open_missing_logs", lambda self: None)
+    assert "no log" in found(["eager"], "run_out_of_inodes")
 
 
 @pytest.mark.slow

@@ -51,6 +51,8 @@ class Troubles:
             self.change_weather,
             self.fill_disk,
         ]
+        if self._cast.groups or self._cast.transient:
+            found += [self.run_out_of_inodes]
         if self._cast.groups:
             found += [self.lose_member, self.leave, self.one_more, self.one_more, self.grow, self.resubscribe]
         if any(isinstance(writer, TransactionalWriter) for writer in self._cast.writers):
@@ -102,6 +104,16 @@ class Troubles:
         machine = self._world.machine
         machine.fill_disk(self._rng.choice((0, 1, 4, 16)) * DISK_BLOCK_BYTES)
         self._world.clock.call_later(self._rng.uniform(0.2, 6.0), machine.empty_disk)
+
+    def run_out_of_inodes(self) -> None:
+        """Files can be written for a while, and none can be made, which new partitions would need."""
+        machine = self._world.machine
+        machine.run_out_of_inodes()
+        self._world.clock.call_later(self._rng.uniform(0.2, 6.0), machine.empty_disk)
+        if self._cast.groups:
+            self.grow()
+        if self._cast.transient:
+            self.delete_or_make_topic()
 
     # -- clients --
 
