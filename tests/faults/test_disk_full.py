@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 import subprocess
 import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ from tests.support.broker_process import BrokerProcess
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(180)]
 
 DISK_BYTES = 16 << 20
+INODES = 1000
 LIMIT_S = 30.0
 SETTINGS = {
     "barnabas.http.port": "0",
@@ -42,6 +45,7 @@ class SmallDisk:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.ballast = path / "ballast"
+        self._names = path / "names"
 
     def fill(self) -> None:
         """To the last byte."""
@@ -53,15 +57,23 @@ class SmallDisk:
                 except OSError:
                     continue
 
+    def take_inodes(self) -> None:
+        """No file and no directory can be made any more; those that are there can be written."""
+        self._names.mkdir()
+        with suppress(OSError):
+            for number in range(INODES):
+                (self._names / str(number)).touch()
+
     def empty(self) -> None:
         self.ballast.unlink(missing_ok=True)
+        shutil.rmtree(self._names, ignore_errors=True)
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     root = tmp_path / "disk"
     root.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(root)]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},nr_inodes={INODES}", "tmpfs", str(root)]
     done = subprocess.run(mount, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"a small file system cannot be mounted here: {done.stderr.strip()}")
@@ -93,8 +105,8 @@ class Outbox:
         self.delivered: list[int] = []
         self.failed: list[KafkaError] = []
 
-    def send(self, value: bytes) -> None:
-        self.producer.produce("t", value, on_delivery=self._answered)
+    def send(self, value: bytes, topic: str = "t") -> None:
+        self.producer.produce(topic, value, on_delivery=self._answered)
 
     def _answered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
@@ -219,6 +231,25 @@ async def test_aiokafka_tries_again(broker: BrokerProcess, disk: SmallDisk) -> N
         assert (await future).offset == 0
     finally:
         await producer.stop()
+
+
+def test_a_topic_whose_log_cannot_be_made_is_there_when_it_can(
+    broker: BrokerProcess, disk: SmallDisk
+) -> None:
+    offline = "kafka_controller_kafkacontroller_offlinepartitionscount"
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    outbox = Outbox(broker.bootstrap, message_timeout_ms=60_000)
+    disk.take_inodes()
+    admin.create_topics([NewTopic("u", 1, 1)])["u"].result(LIMIT_S)
+    assert metrics(broker, offline) == 1
+    outbox.send(b"waits for it", "u")
+    wait_until(lambda: requests(broker, "Metadata") >= 5)
+    assert outbox.producer.flush(0) == 1
+    disk.empty()
+    assert outbox.producer.flush(LIMIT_S) == 0
+    assert outbox.delivered == [0]
+    assert metrics(broker, offline) == 0
+    assert broker.stop() == 0, broker.output
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
