@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from protocol.errors import ErrorCode
 
 
@@ -11,6 +13,15 @@ class AdminError(Exception):
 
 class NotReachableError(AdminError):
     """No broker answers, or not within the time that there was."""
+
+
+OnUnreachable = Callable[[int, NotReachableError], None]
+"""Called with the id of a broker that does not answer, while the others are asked all the same."""
+
+
+def raise_it(_broker_id: int, error: NotReachableError) -> None:
+    """The OnUnreachable of a caller who needs the answers of all brokers."""
+    raise error
 
 
 class UnsupportedApiError(AdminError):

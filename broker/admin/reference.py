@@ -41,7 +41,10 @@ meant. Commands that Kafka's controllers can answer take `--bootstrap-controller
 a later release.
 
 A broker that does not answer is asked again until `default.api.timeout.ms` (60 s) are over, as Kafka's tools do;
-the reason is told within a second, and Ctrl-C ends it.
+the reason is told within a second, and Ctrl-C ends it. Where several brokers have a part of the answer, the others
+give theirs all the same, and what is missing is an error: `get-offsets`, `delete-records` and `groups --describe` name
+the partitions that the broker leads, `log-dirs --describe`, `groups --list`, `transactions list` and
+`transactions find-hanging` the broker.
 
 Results are tables on a terminal. In a pipe they are lines: Kafka's own where its tools print such that programs
 read (`topics`, `configs`, `acls`, `features`, `get-offsets`, `reassign-partitions`, `metadata-quorum describe
@@ -62,6 +65,8 @@ line: see [below](#json). Warnings, errors and progress go to the other stream.
 - `groups` takes the flags of `kafka-consumer-groups` and those of `kafka-groups`. One group that fails does not
   keep `--describe` from showing the others.
 - `log-dirs` prints a table; the JSON that `kafka-log-dirs` prints is under `partitions` with `--json`.
+- `log-dirs --describe`, `groups --list` and `transactions list` show what there is of the other brokers where one does
+  not answer, and end with 1; Kafka's tools show nothing then. `kafka-get-offsets` shows the others and ends with 0.
 - `acls` keeps entries in order. `acls --remove` asks once for each resource, with `[y/N]`.
 - `reassign-partitions --generate` does not spread replicas over racks: where brokers have them, it wants
   `--disable-rack-aware`.

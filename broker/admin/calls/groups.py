@@ -7,7 +7,15 @@ from typing import Any, Final, NamedTuple
 
 from broker.admin.calls.topics import failure
 from broker.admin.client import AdminClient, Coordinator, Node
-from broker.admin.errors import AdminError, ServerError, UnsupportedApiError, check
+from broker.admin.errors import (
+    AdminError,
+    NotReachableError,
+    OnUnreachable,
+    ServerError,
+    UnsupportedApiError,
+    check,
+    raise_it,
+)
 from broker.admin.partitions import TopicPartition, by_topic
 from protocol.api_keys import ApiKey
 from protocol.codec import decoder
@@ -72,14 +80,25 @@ class Committed(NamedTuple):
 
 
 def list_groups(
-    client: AdminClient, *, states: Sequence[str] = (), types: Sequence[str] = ()
+    client: AdminClient,
+    *,
+    states: Sequence[str] = (),
+    types: Sequence[str] = (),
+    on_unreachable: OnUnreachable = raise_it,
 ) -> list[GroupName]:
-    """All groups of all kinds that the brokers coordinate, sorted; only those in these states and of these types."""
+    """All groups of all kinds that the brokers coordinate, sorted; only those in these states and of these types.
+
+    Raises ServerError, and NotReachableError unless `on_unreachable` takes note of the brokers that do not answer.
+    """
     oldest = 5 if types else (4 if states else 0)
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
     found: set[GroupName] = set()
     for node in client.cluster().nodes:
-        answer = client.send(request, Node(node), versions=f"{oldest}-5")
+        try:
+            answer = client.send(request, Node(node), versions=f"{oldest}-5")
+        except NotReachableError as error:
+            on_unreachable(node, error)
+            continue
         check(answer.error_code, about=f"broker {node}")
         found.update(
             GroupName(each.group_id, _title(each.group_type), each.protocol_type, each.group_state)

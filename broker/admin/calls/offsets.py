@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from broker.admin.calls.topics import TIMEOUT_MS
 from broker.admin.client import AdminClient, Node
-from broker.admin.errors import AdminError, ServerError, check
+from broker.admin.errors import AdminError, NotReachableError, ServerError, check
 from broker.admin.partitions import TopicPartition, by_topic
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataRequest
@@ -90,12 +90,20 @@ def _ask_leaders(
     result_of: Callable[[Any], R],
     **how: Any,
 ) -> dict[TopicPartition, R | AdminError]:
-    """Asks the leader of each partition; by partition what it answers, or what stands in the way."""
+    """Asks the leader of each partition; by partition what it answers, or what stands in the way.
+
+    A leader that does not answer within default.api.timeout.ms is an error of its own partitions: NotReachableError.
+    """
     located = _locate(client, (each.topic for each in wanted))
     found: dict[TopicPartition, R | AdminError] = {each: located.why_not(each) for each in wanted}
     for leader, partitions in _by_leader(wanted, located.leaders).items():
         request = request_of({each: wanted[each] for each in partitions})
-        answer: Any = client.send(request, Node(leader), codes=_partition_codes, **how)
+        try:
+            answer: Any = client.send(request, Node(leader), codes=_partition_codes, **how)
+        except NotReachableError as error:
+            reason = f"its leader, broker {leader}, does not answer: {error}"
+            found |= {each: NotReachableError(f"{each}: {reason}") for each in partitions}
+            continue
         for topic in answer.topics:
             for each in topic.partitions:
                 key = TopicPartition(topic.name, each.partition_index)

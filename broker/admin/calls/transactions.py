@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from broker.admin.calls.offsets import leaders_of
 from broker.admin.client import TRANSACTION_COORDINATOR, AdminClient, Coordinator, Node
-from broker.admin.errors import ServerError, check
+from broker.admin.errors import NotReachableError, OnUnreachable, ServerError, check, raise_it
 from broker.admin.partitions import TopicPartition, by_topic
 from protocol.errors import ErrorCode
 from protocol.messages.producers import (
@@ -64,9 +64,11 @@ def list_transactions(
     producer_ids: Collection[int] = (),
     duration_ms: int | None = None,
     pattern: str | None = None,
+    on_unreachable: OnUnreachable = raise_it,
 ) -> list[Listing]:
     """The transactional ids of all coordinators: those of these producers, whose transaction is open for longer, and
-    that match an RE2 expression. Raises ServerError, and UnsupportedApiError for filters that a broker does not know.
+    that match an RE2 expression. Raises ServerError, UnsupportedApiError for filters that a broker does not know, and
+    NotReachableError unless `on_unreachable` takes note of the brokers that do not answer.
     """
     lowest = _PATTERN_SINCE if pattern is not None else _DURATION_SINCE if duration_ms is not None else 0
     request = ListTransactionsRequest(
@@ -76,7 +78,11 @@ def list_transactions(
     )
     found = []
     for node in sorted(client.cluster().nodes):
-        answer = client.send(request, Node(node), versions=f"{lowest}-2")
+        try:
+            answer = client.send(request, Node(node), versions=f"{lowest}-2")
+        except NotReachableError as error:
+            on_unreachable(node, error)
+            continue
         check(answer.error_code, about=f"broker {node}")
         found += [
             Listing(it.transactional_id, node, it.producer_id, it.transaction_state)
@@ -107,9 +113,16 @@ def describe_transaction(client: AdminClient, transactional_id: str) -> Descript
 
 
 def describe_producers(
-    client: AdminClient, partitions: Iterable[TopicPartition], broker_id: int | None = None
+    client: AdminClient,
+    partitions: Iterable[TopicPartition],
+    broker_id: int | None = None,
+    *,
+    on_unreachable: OnUnreachable = raise_it,
 ) -> list[Producer]:
-    """The producers that the leaders of partitions remember, or the replicas on one broker. Raises ServerError."""
+    """The producers that the leaders of partitions remember, or the replicas on one broker.
+
+    Raises ServerError, and NotReachableError unless `on_unreachable` takes note of the brokers that do not answer.
+    """
     wanted = sorted(set(partitions))
     leaders = leaders_of(client, {each.topic for each in wanted}) if broker_id is None else {}
     by_node: dict[int, list[TopicPartition]] = {}
@@ -120,8 +133,11 @@ def describe_producers(
         by_node.setdefault(node, []).append(each)
     found: list[Producer] = []
     for node, of_node in by_node.items():
-        for start in range(0, len(of_node), BATCH):
-            found += _producers_on(client, node, of_node[start : start + BATCH])
+        try:
+            for start in range(0, len(of_node), BATCH):
+                found += _producers_on(client, node, of_node[start : start + BATCH])
+        except NotReachableError as error:
+            on_unreachable(node, error)
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from broker.admin.calls.groups import Committed, Group, Member, describe_group, fetch_offsets
 from broker.admin.calls.offsets import Offset, list_offsets
 from broker.admin.client import AdminClient
-from broker.admin.errors import ServerError, UnsupportedApiError
+from broker.admin.errors import NotReachableError, ServerError, UnsupportedApiError
 from broker.admin.options import Given
 from broker.admin.output import Output
 from broker.admin.partitions import TopicPartition, by_topic
@@ -42,7 +42,7 @@ def describe_groups(client: AdminClient, out: Output, names: Sequence[str], give
 
 
 def _show_offsets(client: AdminClient, out: Output, group: Group, *, is_verbose: bool) -> None:
-    rows = offset_rows(client, group)
+    rows = offset_rows(client, out, group)
     for row in rows:
         out.row(row)
     heads = ["GROUP", "TOPIC", "PARTITION"] + ["LEADER-EPOCH"] * is_verbose
@@ -58,23 +58,28 @@ def _offset_cells(row: GroupOffsetRow, *, is_verbose: bool) -> list[object]:
     return [row.group, row.topic, row.partition, *epoch, *numbers, row.consumer_id, row.host, row.client_id]
 
 
-def offset_rows(client: AdminClient, group: Group) -> list[GroupOffsetRow]:
+def offset_rows(client: AdminClient, out: Output, group: Group) -> list[GroupOffsetRow]:
     """All partitions that members have, members with many first; then those that only have an offset."""
     committed = fetch_offsets(client, group.group)
     owners: dict[TopicPartition, Member] = {}
     for member in sorted(group.members, key=lambda member: -len(member.assignment)):
         owners |= dict.fromkeys(member.assignment, member)
     wanted = [*owners, *(each for each in committed if each not in owners)]
-    ends = _ends(client, wanted)
+    ends = _ends(client, out, wanted)
     return [
         _offset_row(group.group, each, committed.get(each), ends.get(each), owners.get(each))
         for each in wanted
     ]
 
 
-def _ends(client: AdminClient, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-    """Where the logs end; without those that are gone, and those that nobody leads."""
+def _ends(
+    client: AdminClient, out: Output, partitions: Iterable[TopicPartition]
+) -> Mapping[TopicPartition, int]:
+    """Where the logs end; without those that are gone, that nobody leads, or whose leader does not answer."""
     found = list_offsets(client, dict.fromkeys(partitions, LATEST))
+    for offset in found.values():
+        if isinstance(offset, NotReachableError):
+            out.failed(f"no log end of {offset}")
     return {each: offset.offset for each, offset in found.items() if isinstance(offset, Offset)}
 
 

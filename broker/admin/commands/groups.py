@@ -19,7 +19,7 @@ from broker.admin.calls.topics import describe_topics
 from broker.admin.client import AdminClient
 from broker.admin.commands.group_offsets import SCENARIOS, Reset, read_scope
 from broker.admin.commands.group_report import describe_groups
-from broker.admin.errors import AdminError, UnsupportedApiError
+from broker.admin.errors import AdminError, OnUnreachable, UnsupportedApiError
 from broker.admin.options import (
     FILE,
     Given,
@@ -198,7 +198,8 @@ def list_names(client: AdminClient, out: Output, given: Given) -> None:
         _list_all_kinds(client, out, given)
         return
     states, types = _chosen_states(given), _chosen_types(given)
-    found = [each for each in list_groups(client, states=states, types=types) if is_for_consumers(each)]
+    listed = list_groups(client, states=states, types=types, on_unreachable=_noting(out))
+    found = [each for each in listed if is_for_consumers(each)]
     _rows(out, found)
     columns = {"GROUP": [each.group for each in found]}
     if given.has("type"):
@@ -217,13 +218,18 @@ def _list_all_kinds(client: AdminClient, out: Output, given: Given) -> None:
     wanted, protocol = _group_type(given), given.text("protocol")
     found = [
         each
-        for each in list_groups(client)
+        for each in list_groups(client, on_unreachable=_noting(out))
         if (wanted is None or each.type == wanted)
         and (protocol is None or each.protocol == protocol)
         and (not given.has("consumer") or is_for_consumers(each))
     ]
     _rows(out, found)
     out.table(("GROUP", "TYPE", "PROTOCOL"), [(each.group, each.type, each.protocol) for each in found])
+
+
+def _noting(out: Output) -> OnUnreachable:
+    """The groups of a broker that does not answer are missing from a list, which says so."""
+    return lambda broker, error: out.failed(f"no groups that broker {broker} coordinates: {error}")
 
 
 def _rows(out: Output, found: list[GroupName]) -> None:

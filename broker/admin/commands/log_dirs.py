@@ -7,7 +7,7 @@ from typing import Any
 from broker.admin.calls.cluster import describe_cluster
 from broker.admin.calls.log_dirs import LogDir, ReplicaInDir, describe_log_dirs
 from broker.admin.client import AdminClient
-from broker.admin.errors import AdminError
+from broker.admin.errors import AdminError, NotReachableError
 from broker.admin.options import Given, admin_command, connection_options, flag, option, refuse, session
 from broker.admin.output import Output
 from broker.admin.shapes import LogDirRow
@@ -32,8 +32,12 @@ def log_dirs(**values: Any) -> None:
     topics = {topic for topic in (given.text("topic-list") or "").split(",") if topic}
     with session(given) as (client, out):
         for broker in _existing(client, brokers):
-            with out.working(f"Reading the log directories of broker {broker}"):
-                found = describe_log_dirs(client, broker)
+            try:
+                with out.working(f"Reading the log directories of broker {broker}"):
+                    found = describe_log_dirs(client, broker)
+            except NotReachableError as error:
+                out.failed(f"no log directories of broker {broker}: {error}")
+                continue
             for each in found:
                 _show(out, broker, each, topics)
 

@@ -84,6 +84,9 @@ def list_(ctx: click.Context, /, **values: Any) -> None:
             client,
             duration_ms=given.number("duration-filter"),
             pattern=given.text("transactional-id-pattern"),
+            on_unreachable=lambda broker, error: out.failed(
+                f"no transactional ids that broker {broker} coordinates: {error}"
+            ),
         )
         for it in listed:
             out.row(
@@ -209,7 +212,14 @@ def find_hanging(ctx: click.Context, /, **values: Any) -> None:
         searched = _searched(client, given)
         late = [
             it
-            for it in describe_producers(client, searched, given.number("broker-id"))
+            for it in describe_producers(
+                client,
+                searched,
+                given.number("broker-id"),
+                on_unreachable=lambda broker, error: out.failed(
+                    f"the partitions of broker {broker} were not searched: {error}"
+                ),
+            )
             if it.start_offset is not None and now_ms - it.last_timestamp > timeout_ms
         ]
         hanging = _without_a_coordinator(client, late)
