@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from pipeline.session import SparkMissingError, session
+from pipeline.jars import JarsMissingError, bring
+from pipeline.session import SparkMissingError, check, session
+from pipeline.versions import DELTA_TABLES, KAFKA_CONNECTOR
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +28,15 @@ def shared_session() -> SparkSession:
             table=True,
         )
     except SparkMissingError as error:
+        _give_up(str(error))
+
+
+def require_spark() -> None:
+    """The same without a session in this process: skips or fails where Spark or a jar is missing."""
+    try:
+        check()
+        bring((*KAFKA_CONNECTOR, *DELTA_TABLES))
+    except (SparkMissingError, JarsMissingError) as error:
         _give_up(str(error))
 
 
