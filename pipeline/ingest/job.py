@@ -12,7 +12,7 @@ from pipeline.decoding.sources import spec_of_file, spec_of_subject
 from pipeline.ingest.batches import Batches
 from pipeline.ingest.files import located
 from pipeline.ingest.ledger import Ledger, Rules
-from pipeline.ingest.options import IngestOptions, Trigger, starting_offsets
+from pipeline.ingest.options import IngestOptions, Trigger, check_places, starting_offsets
 from pipeline.ingest.progress import BatchProgress, Progress, listener
 from pipeline.ingest.rows import BATCH_TIME, partition_columns
 from pipeline.ingest.tables import DeltaTable, ParquetTable, claim
@@ -95,8 +95,9 @@ def batches_of(spark: SparkSession, options: IngestOptions) -> Batches:
     decoding = _decoding(options, registry)
     checkpoint_files, checkpoint = located(spark, options.checkpoint)
     ledger = Ledger(checkpoint_files, checkpoint)
-    # Full paths: a relative one is another table's in another directory.
+    # Absolute paths: a relative one names another table in another working directory.
     table, quarantine = located(spark, options.table), located(spark, options.quarantine_table)
+    check_places(table[1], quarantine[1], checkpoint)
     ingest_id = ledger.identity(
         {
             "table": table[1],

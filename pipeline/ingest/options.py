@@ -118,22 +118,9 @@ class IngestOptions:
             raise ValueError(
                 "values that are neither kept nor decoded are lost: keep them, or say how to decode them"
             )
-        if self.table.rstrip("/") == self.quarantine.rstrip("/"):
-            raise ValueError(f"the quarantine cannot be the table itself, {self.table}")
-        self._check_places()
+        check_places(self.table, self.quarantine_table, self.checkpoint)
         starting_offsets(self.starting)
         check_connector_options(self.kafka)
-
-    def _check_places(self) -> None:
-        """Whoever reads a table reads all that lies in it, but for what begins with _ or a dot."""
-        places = {"table": self.table, "quarantine": self.quarantine_table, "checkpoint": self.checkpoint}
-        for outer in ("table", "quarantine"):
-            for name, place in places.items():
-                if name != outer and _is_visible_in(place, places[outer]):
-                    raise ValueError(
-                        f"the {name} {place} lies in the {outer} {places[outer]}, where its files would be read as "
-                        "rows: put it beside"
-                    )
 
     @property
     def quarantine_table(self) -> str:
@@ -187,6 +174,23 @@ def check_metrics_port(port: int | None) -> None:
     """ValueError where nothing can be served there."""
     if port is not None and not 0 <= port <= MAX_PORT:
         raise ValueError(f"metrics_port is {port}, and ports are 0 to {MAX_PORT}")
+
+
+def check_places(table: str, quarantine: str, checkpoint: str) -> None:
+    """ValueError where one would be read with another: readers of a table read all files but those that _ or . hides.
+
+    Asked for what an ingest is given, and again when that is absolute: a relative path may name the same place.
+    """
+    if table.rstrip("/") == quarantine.rstrip("/"):
+        raise ValueError(f"the quarantine cannot be the table itself, {table}")
+    places = {"table": table, "quarantine": quarantine, "checkpoint": checkpoint}
+    for outer in ("table", "quarantine"):
+        for name, place in places.items():
+            if name != outer and _is_visible_in(place, places[outer]):
+                raise ValueError(
+                    f"the {name} {place} lies in the {outer} {places[outer]}, where its files would be read as "
+                    "rows: put it beside"
+                )
 
 
 def _is_visible_in(place: str, table: str) -> bool:

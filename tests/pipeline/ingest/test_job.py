@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -85,6 +86,23 @@ def rows(spark: SparkSession, options: IngestOptions, table: str, *columns: str)
     """Of a table, sorted."""
     found = spark.read.format(options.table_format).load(table).select(*columns).collect()
     return sorted(tuple(bytes(one) if isinstance(one, bytearray) else one for one in row) for row in found)
+
+
+def test_places_are_compared_by_their_absolute_paths(
+    spark: SparkSession, topics: TopicMaker, options: Options, tmp_path: Path
+) -> None:
+    """Java's working directory is that in which this process was started."""
+    relative = os.path.relpath(tmp_path)
+    for changes, words in (
+        (
+            {"table": f"{relative}/t", "checkpoint": str(tmp_path / "t" / "c")},
+            "the checkpoint .*/t/c lies in",
+        ),
+        ({"table": f"{relative}/t", "quarantine": str(tmp_path / "t")}, "the quarantine cannot be the table"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            ingest(spark, options("t", **changes))
+    assert [path.name for path in tmp_path.iterdir()] == ["schema.json"]
 
 
 def test_a_topic_becomes_files_that_anybody_reads(
