@@ -315,8 +315,8 @@ class OffsetIndex(SparseIndex):
         slot = self._count_below(target_offset - self.base_offset) if self.entries else 0
         return self.entry(slot - 1) if slot else (self.base_offset, 0)
 
-    def first_offset_after_position(self, position: int) -> int | None:
-        """The offset of the first entry at or after a byte position; None when there is none."""
+    def first_after_position(self, position: int) -> tuple[int, int] | None:
+        """(offset, position) of the first entry at or after a byte position; None when there is none."""
         low, high = 0, self.entries
         while low < high:
             middle = (low + high) >> 1
@@ -324,7 +324,7 @@ class OffsetIndex(SparseIndex):
                 low = middle + 1
             else:
                 high = middle
-        return self.entry(low)[0] if low < self.entries else None
+        return self.entry(low) if low < self.entries else None
 
     def entry(self, slot: int) -> tuple[int, int]:
         """(offset, position) of one entry."""

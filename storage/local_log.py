@@ -339,7 +339,7 @@ class LocalLog:
 
     def _offset_after(self, at: int, position: int) -> int:
         """An offset at or after the end of what lies before a byte position in the `at`-th segment."""
-        offset = self.segments[at].offset_index.first_offset_after_position(position)
+        offset = self.segments[at].indexed_offset_after(position)
         if offset is not None:
             return offset
         return self.segments[at + 1].base_offset if at + 1 < len(self.segments) else self.log_end_offset

@@ -112,8 +112,8 @@ def seek_batch(
 
     `batch_headers` without the objects: every fetch passes here.
     """
-    if indexed is not None and position >= end:
-        raise CorruptIndexError(f"byte {position} of {end}")
+    if indexed is not None and position + _PREFIX_BYTES > end:
+        raise CorruptIndexError(f"no batch begins at byte {position} of {end}")
     while position + _PREFIX_BYTES <= end:
         chunk = read_fully(file, min(SCAN_CHUNK_BYTES, end - position), position)
         if indexed is not None:

@@ -159,6 +159,20 @@ class LogSegment(SegmentFiles):
                 return self.offset_index.lookup(offset)[1]
         return position
 
+    def indexed_offset_after(self, position: int) -> int | None:
+        """An offset at or after the end of what lies before a byte position; None when the offset index has none, or
+        what it has is wrong.
+        """
+        entry = self.offset_index.first_after_position(position)
+        if entry is None:
+            return None
+        offset, indexed = entry
+        try:
+            check_indexed_batch(self.file, indexed, self.size, self.base_offset, offset)
+        except CorruptIndexError:
+            return None
+        return offset
+
     def read(
         self, start_offset: int, max_bytes: int, max_position: int, *, min_one_message: bool
     ) -> FetchDataInfo | None:

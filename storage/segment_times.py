@@ -4,7 +4,7 @@ from protocol.records.batch import batches
 from protocol.records.searching import ANY_TIME
 from storage.env import read_fully
 from storage.errors import CorruptIndexError
-from storage.offsets import NO_LEADER_EPOCH, TimestampAndOffset
+from storage.offsets import NO_LEADER_EPOCH, NO_TIMESTAMP, TimestampAndOffset
 from storage.scan import seek_batch
 from storage.segment import LogSegment
 
@@ -26,7 +26,7 @@ def find_offset_by_timestamp(
 def _find(segment: LogSegment, timestamp_ms: int, starting_offset: int) -> TimestampAndOffset | None:
     youngest, indexed = segment.time_index.lookup(timestamp_ms)
     position = segment.position_near(max(indexed, starting_offset))
-    if youngest >= 0 and indexed >= starting_offset:
+    if youngest != NO_TIMESTAMP and indexed >= starting_offset:
         position = _check_entry(segment, position, youngest, indexed)
     while True:
         found = seek_batch(segment.file, position, segment.size, starting_offset, timestamp_ms)

@@ -106,9 +106,10 @@ def test_offset_lookup_agrees_with_bisect(steps: list[tuple[int, int]], targets:
         slot = max(bisect_right(offsets, BASE + target) - 1, 0)
         assert index.lookup(BASE + target) == (offsets[slot], positions[slot])
         after = next(
-            (offset for offset, at in zip(offsets[1:], positions[1:], strict=True) if at >= target), None
+            ((offset, at) for offset, at in zip(offsets[1:], positions[1:], strict=True) if at >= target),
+            None,
         )
-        assert index.first_offset_after_position(target) == after
+        assert index.first_after_position(target) == after
 
 
 @given(
