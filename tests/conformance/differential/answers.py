@@ -1,0 +1,174 @@
+"""Answers as trees of dicts and lists that can be compared, without what differs between any two brokers.
+
+What is left out, and why:
+
+    host, port, cluster_id   each broker has its own
+    error_message and other texts   each broker has its own words; whether there is one is compared where there is no error
+    throttle_time_ms         depends on what else goes on
+    times near now           both brokers look at the clock, one after the other
+    checksums of batches     a producer id is part of what they are made of; whether they are right is compared
+    what other sequences made   answers that list everything are cut down to what has the prefix of the sequence
+    order                    of the lists in UNORDERED, which Kafka keeps in hash tables
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from protocol.schema import Message, Struct
+from tests.conformance.differential.batches import plain
+from tests.conformance.differential.names import MEMBER_IDS, PRODUCER_IDS, Names
+from tests.conformance.differential.steps import PREFIX, Step
+
+Tree = dict[str, Any]
+
+NOW_WITHIN_MS: Final = 3_600_000
+ITS_OWN: Final = frozenset({"host", "port", "cluster_id"})
+TEXTS: Final = frozenset({"error_message", "batch_index_error_message", "documentation"})
+LEFT_OUT: Final = frozenset({"throttle_time_ms"})
+
+LISTS_ALL: Final = frozenset(
+    {
+        ("MetadataResponse", "topics"),
+        ("ListGroupsResponse", "groups"),
+        ("ListTransactionsResponse", "transaction_states"),
+        ("DescribeAclsResponse", "resources"),
+        ("DescribeClientQuotasResponse", "entries"),
+        ("DescribeUserScramCredentialsResponse", "results"),
+        ("ListConfigResourcesResponse", "config_resources"),
+        ("DescribeTopicPartitionsResponse", "topics"),
+        ("ElectLeadersResponse", "replica_election_results"),
+    }
+)
+"""Answers in which a request for everything has what others made."""
+
+
+def _by(*keys: str) -> Callable[[Any], str]:
+    return lambda item: repr([item.get(key) for key in keys])
+
+
+def _whole(item: Any) -> str:
+    return json.dumps(item, sort_keys=True, default=repr)
+
+
+UNORDERED: Final[dict[tuple[str, str], Callable[[Any], str]]] = {
+    ("MetadataResponse", "topics"): _by("name", "topic_id", "error_code"),
+    ("MetadataResponseTopic", "partitions"): _by("partition_index"),
+    ("ListGroupsResponse", "groups"): _by("group_id"),
+    ("ListTransactionsResponse", "transaction_states"): _by("transactional_id"),
+    ("DescribeAclsResponse", "resources"): _whole,
+    ("DescribeAclsResource", "acls"): _whole,
+    ("DeleteAclsFilterResult", "matching_acls"): _whole,
+    ("DescribeClientQuotasResponse", "entries"): _whole,
+    ("EntryData", "entity"): _whole,
+    ("EntryData", "values"): _whole,
+    ("DescribeUserScramCredentialsResponse", "results"): _by("user"),
+    ("ListConfigResourcesResponse", "config_resources"): _whole,
+    ("DescribedGroup", "members"): _whole,
+    ("JoinGroupResponse", "members"): _whole,
+    ("PartitionResponse", "active_producers"): _by("producer_id"),
+    ("DescribeConfigsResult", "configs"): _by("name"),
+    ("CreatableTopicResult", "configs"): _by("name"),
+    ("CreateTopicsResponse", "topics"): _by("name", "error_code"),
+    ("DeleteTopicsResponse", "responses"): _by("name", "topic_id", "error_code"),
+    ("CreatePartitionsResponse", "results"): _by("name", "error_code"),
+}
+"""Lists whose order Kafka leaves to its hash tables, and how they are sorted."""
+
+MERGED: Final[dict[str, tuple[str, str, str, str]]] = {
+    "FetchResponse": ("responses", "topic", "partitions", "partition_index"),
+    "ProduceResponse": ("responses", "name", "partition_responses", "index"),
+    "ListOffsetsResponse": ("topics", "name", "partitions", "partition_index"),
+    "OffsetForLeaderEpochResponse": ("topics", "topic", "partitions", "partition"),
+    "DeleteRecordsResponse": ("topics", "name", "partitions", "partition_index"),
+}
+"""Answers in which a topic may come several times, in any order: the list, the topic's name, and its partitions."""
+
+
+class Noter:
+    """Makes trees of one side's answers."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def tree(self, step: Step, answer: Message) -> Tree:
+        """The answer to that step."""
+        return self._struct(step, answer)
+
+    def _struct(self, step: Step, value: Struct) -> Tree:
+        kind = type(value).__name__
+        tree: Tree = {}
+        for field in value.fields:
+            if field.name not in LEFT_OUT:
+                tree[field.name] = self._field(step, value, field.name, getattr(value, field.name))
+        if tree.get("error_code"):
+            tree.pop("error_message", None)
+        for (owner, name), key in UNORDERED.items():
+            if owner == kind and isinstance(tree.get(name), list):
+                tree[name] = sorted(tree[name], key=key)
+        for owner, name in LISTS_ALL:
+            if owner == kind and isinstance(tree[name], list):
+                tree[name] = [item for item in tree[name] if not _is_of_others(item)]
+        if kind in MERGED:
+            name = MERGED[kind][0]
+            tree[name] = _merged(tree[name], *MERGED[kind][1:])
+        return tree
+
+    def _field(self, step: Step, owner: Struct, name: str, value: Any) -> Any:
+        if isinstance(value, Struct):
+            return self._struct(step, value)
+        if isinstance(value, list | tuple):
+            return [self._field(step, owner, name, item) for item in value]
+        if name == "records":
+            return plain_times(plain(self._names.records(bytes(value or b""))))
+        if name in TEXTS:
+            return "a text" if value else None
+        if name in ITS_OWN and value not in ("", -1, None):
+            return name
+        return self._leaf(step, owner, name, value)
+
+    def _leaf(self, step: Step, owner: Struct, name: str, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._names.member_id(value, step) if name in MEMBER_IDS else self._names.text(value)
+        if isinstance(value, bytes):
+            return self._names.topic_id(value, owner, step) if name == "topic_id" else self._names.data(value)
+        if name in PRODUCER_IDS and isinstance(value, int):
+            return self._names.producer_id(value, step)
+        if name == "session_id":
+            return self._names.session_id(value, step)
+        return without_now(value)
+
+
+def without_now(value: Any) -> Any:
+    """The value, or "now" for a time near now."""
+    if isinstance(value, int) and abs(value - time.time() * 1000) < NOW_WITHIN_MS:
+        return "now"
+    return value
+
+
+def plain_times(batches: list[Any]) -> list[Any]:
+    """Batches without times near now."""
+    return [
+        {key: without_now(value) for key, value in batch.items()} if isinstance(batch, dict) else batch
+        for batch in batches
+    ]
+
+
+def _is_of_others(item: Any) -> bool:
+    """Whether it belongs to another sequence, or to the brokers themselves."""
+    text = repr(item)
+    return PREFIX not in text and not item.get("error_code")
+
+
+def _merged(topics: list[Any], name: str, partitions: str, index: str) -> list[Any]:
+    """Each topic once, in an order that does not depend on the broker's tables."""
+    merged: dict[tuple[str, bytes], list[Any]] = {}
+    for topic in topics:
+        merged.setdefault((topic[name], topic.get("topic_id", b"")), []).extend(topic[partitions])
+    return [
+        {name: known, "topic_id": topic_id, partitions: sorted(answers, key=lambda answer: answer[index])}
+        for (known, topic_id), answers in sorted(merged.items())
+    ]

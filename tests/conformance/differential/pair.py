@@ -1,0 +1,98 @@
+"""An Apache Kafka and a Barnabas on the same terms, for random sequences."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, Final
+
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.commits import OffsetFetchRequest
+from protocol.messages.groups import FindCoordinatorRequest
+from protocol.messages.transactions import InitProducerIdRequest
+from tests.conformance.differential.lines import Line, SocketDoor
+from tests.conformance.differential.settling import until
+from tests.conformance.differential.world import Versions
+from tests.conformance.kafka_jars import classpath
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.broker_process import BrokerProcess
+
+SETTINGS: Final = {
+    "node.id": "1",
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+    "log.retention.hours": "168",
+    "log.retention.ms": "-1",
+    "log.retention.check.interval.ms": "86400000",
+    "log.cleaner.backoff.ms": "86400000",
+    "log.segment.bytes": "1073741824",
+    "log.index.size.max.bytes": "65536",
+    "log.segment.delete.delay.ms": "100",
+    "max.incremental.fetch.session.cache.slots": "100000",
+    "num.partitions": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+}
+"""What both are told: nothing falls due while a sequence runs, and its old records stay."""
+
+COORDINATORS_TRIED: Final = 40
+
+
+class Pair:
+    """Both brokers, started and warm: coordinators are there, so that no answer says that one is being loaded."""
+
+    def __init__(self, place: Path, *, transaction_version: int = 2) -> None:
+        kafka, barnabas = place / "kafka", place / "barnabas"
+        kafka.mkdir()
+        barnabas.mkdir()
+        self.kafka = ApacheKafka(kafka, classpath(), SETTINGS)
+        self.barnabas = BrokerProcess(barnabas, {**SETTINGS, "barnabas.profile": "kafka"})
+        self.transaction_version = transaction_version
+
+    def __enter__(self) -> Pair:
+        try:
+            self.kafka.start()
+            self.barnabas.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """Ends both."""
+        self.kafka.kill()
+        self.barnabas.kill()
+
+    def doors(self) -> list[SocketDoor]:
+        """Where both listen."""
+        return [SocketDoor(self.kafka.port), SocketDoor(self.barnabas.port)]
+
+    async def warm_up(self) -> Versions:
+        """Waits until both serve all APIs at once; the versions that both serve."""
+        lines = [door.line() for door in self.doors()]
+        served = await asyncio.gather(*(self._warm(line) for line in lines))
+        for line in lines:
+            line.close()
+        first, second = served
+        return {
+            key: (max(first[key][0], second[key][0]), min(first[key][1], second[key][1]))
+            for key in first.keys() & second.keys()
+        }
+
+    async def _warm(self, line: Line) -> dict[int, tuple[int, int]]:
+        for kind in (0, 1):
+            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=["warm"])
+            await until(line, request, 4, lambda answer: answer.coordinators[0].error_code == 0)
+        for number in range(COORDINATORS_TRIED):
+            name = f"warm-{number}"
+            group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=name, topics=None)
+            await until(line, OffsetFetchRequest(groups=[group]), 8, lambda a: a.groups[0].error_code == 0)
+            request_id = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
+            await until(line, request_id, 4, lambda answer: answer.error_code == 0)
+        versions: Any = await (await line.send(ApiVersionsRequest(), 0))
+        served = {api.api_key: (api.min_version, api.max_version) for api in versions.api_keys}
+        return {**served, 0: (3, served[0][1])}

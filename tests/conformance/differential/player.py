@@ -1,0 +1,242 @@
+"""Plays a sequence to two brokers, and compares what they answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
+from protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
+from tests.conformance.differential.answers import Noter
+from tests.conformance.differential.exceptions import Difference, Known, known
+from tests.conformance.differential.lines import Answer, Door, Line
+from tests.conformance.differential.names import Names
+from tests.conformance.differential.settling import (
+    PUBLISHED_LATER,
+    Barrier,
+    look_at_topics,
+    transaction_ended,
+)
+from tests.conformance.differential.steps import PREFIX, Step
+
+QUIET_S: Final = 0.12
+"""How long a request that may wait has to stay unanswered by both brokers until it counts as one that waits."""
+
+STILL_S: Final = 0.03
+"""How long after each step what waits is given to be answered."""
+
+LATE_S: Final = 6.0
+"""How much later than the other a broker may answer what waited."""
+
+PATIENCE_S: Final = 30.0
+"""How long any other answer may take."""
+
+
+class Source(Protocol):
+    """Where steps come from: drawn, or kept from an earlier run."""
+
+    def step(self) -> Step | None:
+        """The next one; None at the end."""
+
+    def learn(self, step: Step, answer: Any) -> None:
+        """Is shown what both brokers have answered."""
+
+
+class Kept:
+    """Steps of an earlier run."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._steps = iter(steps)
+
+    def step(self) -> Step | None:
+        return next(self._steps, None)
+
+    def learn(self, step: Step, answer: Any) -> None:
+        pass
+
+
+@dataclass
+class Outcome:
+    """What a run of a sequence came to. `differences` are those at `at`, the step of the last answer compared."""
+
+    steps: list[Step] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+    at: Step | None = None
+    expected: Any = None
+    actual: Any = None
+    known: list[Known] = field(default_factory=list)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the brokers differed in something that no exception covers."""
+        return bool(self.differences)
+
+    @property
+    def signature(self) -> tuple[str, ...]:
+        """By which the same difference is known again: the API and the places, without values."""
+        api = type(self.at.request).__name__ if self.at is not None else ""
+        return (api, *sorted({"".join(c for c in d.path if not c.isdigit()) for d in self.differences}))
+
+
+class Side:
+    """One broker, in one run of a sequence."""
+
+    def __init__(self, door: Door, prefix: str, barrier: Barrier | None) -> None:
+        self._door = door
+        self._lines: dict[int, Line] = {}
+        self._barrier = barrier
+        self.names = Names(prefix)
+        self.noter = Noter(self.names)
+
+    def line(self, number: int) -> Line:
+        """The connection of that number, opened when it is first used."""
+        if number not in self._lines:
+            self._lines[number] = self._door.line()
+        return self._lines[number]
+
+    async def settle(self, step: Step) -> None:
+        """Waits until what the step has set off is done."""
+        request = step.request
+        if isinstance(request, PUBLISHED_LATER) and self._barrier is not None:
+            await self._barrier.passed()
+        if isinstance(request, CreateTopicsRequest) and not request.validate_only:
+            await self._learn_ids([topic.name for topic in request.topics])
+        if isinstance(request, EndTxnRequest | InitProducerIdRequest) and request.transactional_id:
+            theirs = self.names.theirs(request)
+            await transaction_ended(self.line(-1), str(theirs.transactional_id))
+
+    async def _learn_ids(self, names: list[str]) -> None:
+        request, version = look_at_topics(sorted({name for name in names if name}))
+        step = Step(-1, -1, request, version)
+        answer = await (await self.line(-1).send(self.names.theirs(request), version))
+        if not isinstance(answer, str):
+            self.noter.tree(step, answer)
+
+    async def clean_up(self, topics: set[str]) -> None:
+        """Deletes the topics of the sequence, and closes its connections."""
+        theirs = sorted(name.replace(PREFIX, self.names.prefix) for name in topics if PREFIX in name)
+        if theirs:
+            await (await self.line(-1).send(DeleteTopicsRequest(topic_names=theirs, timeout_ms=5_000), 5))
+        for line in self._lines.values():
+            line.close()
+
+
+@dataclass
+class Asked:
+    """A request that both brokers have been sent."""
+
+    step: Step
+    line: int
+    answers: list[asyncio.Future[Answer]]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether both have answered."""
+        return all(answer.done() for answer in self.answers)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether neither has answered."""
+        return not any(answer.done() for answer in self.answers)
+
+
+class Play:
+    """One run of a sequence on two sides, the first of which is right."""
+
+    def __init__(self, source: Source, sides: Sequence[Side], *, pipelined: bool = False) -> None:
+        self._source = source
+        self._sides = sides
+        self._pipelined = pipelined
+        self._waiting: list[Asked] = []
+        self._topics: set[str] = set()
+        self.outcome = Outcome()
+
+    async def run(self) -> Outcome:
+        """Plays it to its end, or to the first difference that it cannot go on behind."""
+        try:
+            while (step := self._source.step()) is not None:
+                self.outcome.steps.append(step)
+                if not await self._take(step):
+                    break
+        finally:
+            await asyncio.gather(*(side.clean_up(self._topics) for side in self._sides))
+        return self.outcome
+
+    async def _take(self, step: Step) -> bool:
+        line = self._free_line(step.line)
+        theirs = [side.names.theirs(step.request) for side in self._sides]
+        if isinstance(step.request, CreateTopicsRequest):
+            self._topics |= {topic.name for topic in step.request.topics}
+        lines = [side.line(line) for side in self._sides]
+        sent = await asyncio.gather(
+            *(one.send(request, step.version) for one, request in zip(lines, theirs, strict=True))
+        )
+        asked = Asked(step, line, list(sent))
+        behind_another = any(other.line == line for other in self._waiting)
+        self._waiting.append(asked)
+        await _answered(asked, quiet_s=QUIET_S if step.may_wait or behind_another else None)
+        for other in self._waiting[:-1]:
+            await _answered(other, quiet_s=STILL_S)
+        if not self._compare_answered():
+            return False
+        await asyncio.gather(*(side.settle(step) for side in self._sides))
+        return True
+
+    def _free_line(self, wanted: int) -> int:
+        """The connection, or the next one on which nothing waits."""
+        busy = {asked.line for asked in self._waiting}
+        while wanted in busy and not self._pipelined:
+            wanted += 1
+        return wanted
+
+    def _compare_answered(self) -> bool:
+        done = [asked for asked in self._waiting if not asked.is_pending]
+        self._waiting = [asked for asked in self._waiting if asked.is_pending]
+        trees = [
+            [self._tree(side, asked, answer) for side, answer in zip(self._sides, asked.answers, strict=True)]
+            for asked in done
+        ]
+        return all(self._agree(asked.step, *pair) for asked, pair in zip(done, trees, strict=True))
+
+    def _tree(self, side: Side, asked: Asked, answer: asyncio.Future[Answer]) -> Any:
+        if not answer.done():
+            return "no answer"
+        result = answer.result()
+        return result if isinstance(result, str) else side.noter.tree(asked.step, result)
+
+    def _agree(self, step: Step, expected: Any, actual: Any) -> bool:
+        found = list(differences(expected, actual))
+        entries = [known(step, difference) for difference in found]
+        self.outcome.known += [entry for entry in entries if entry is not None]
+        new = [difference for difference, entry in zip(found, entries, strict=True) if entry is None]
+        if new:
+            self.outcome.differences, self.outcome.at = new, step
+            self.outcome.expected, self.outcome.actual = expected, actual
+            return False
+        if not all(entry is None or entry.goes_on for entry in entries):
+            return False
+        self._source.learn(step, expected)
+        return True
+
+
+async def _answered(asked: Asked, *, quiet_s: float | None) -> None:
+    """Waits for both answers; for what may wait, only until it is plain that both brokers wait: none for `quiet_s`."""
+    left = [answer for answer in asked.answers if not answer.done()]
+    if left:
+        await asyncio.wait(left, timeout=PATIENCE_S if quiet_s is None else quiet_s)
+    if quiet_s is not None and not asked.is_done and not asked.is_pending:
+        await asyncio.wait([answer for answer in asked.answers if not answer.done()], timeout=LATE_S)
+
+
+def differences(expected: Any, actual: Any, path: str = "") -> Iterator[Difference]:
+    """Each place in which two trees differ."""
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        for key in expected.keys() | actual.keys():
+            yield from differences(expected.get(key), actual.get(key), f"{path}.{key}")
+    elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        for index, (one, other) in enumerate(zip(expected, actual, strict=True)):
+            yield from differences(one, other, f"{path}[{index}]")
+    elif expected != actual:
+        yield Difference(path, expected, actual)

@@ -1,0 +1,123 @@
+"""What is waited for between two steps, as brokers go on after some answers.
+
+Apache Kafka answers administrative requests when the controller has committed the change; its broker publishes it
+later, first the metadata, then to replicas, coordinators, the authorizer and so on, one change after the other. The
+barrier sets a quota of a user that does not exist, and waits until the broker shows it, twice: the second is written
+when the first was visible, and visible when all that came with the first, or before it, was published everywhere. One
+barrier serves all sequences that wait when it begins. Barnabas answers when the change is published, and needs none.
+
+A transaction is ended when its state is no longer prepared: then its markers are written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest
+from protocol.messages.cluster import UpdateFeaturesRequest
+from protocol.messages.configs import AlterConfigsRequest, IncrementalAlterConfigsRequest
+from protocol.messages.metadata import MetadataRequest
+from protocol.messages.producers import DescribeTransactionsRequest
+from protocol.messages.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
+from protocol.messages.security import AlterUserScramCredentialsRequest
+from protocol.messages.topics import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+)
+from protocol.schema import Message
+from tests.conformance.differential.lines import Line
+
+PUBLISHED_LATER: Final = (
+    AlterClientQuotasRequest,
+    AlterConfigsRequest,
+    AlterUserScramCredentialsRequest,
+    CreateAclsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteAclsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+    UpdateFeaturesRequest,
+)
+"""What Kafka's broker hears of after the answer."""
+
+BETWEEN_LOOKS_S: Final = 0.002
+PATIENCE_S: Final = 30.0
+_USER: Final = "barrier-of-the-tester"
+_KEY: Final = "producer_byte_rate"
+
+
+class Barrier:
+    """Waits until one broker has published what it had answered before."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._marks = 1_000_000.0
+        self._waiting: list[asyncio.Future[None]] = []
+        self._work: asyncio.Task[None] | None = None
+
+    async def passed(self) -> None:
+        """Returns when all that was answered before the call is published."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        if self._work is None or self._work.done():
+            self._work = asyncio.create_task(self._serve())
+        await future
+
+    async def _serve(self) -> None:
+        while self._waiting:
+            waiting, self._waiting = self._waiting, []
+            try:
+                await self._mark()
+                await self._mark()
+            except Exception as error:
+                for future in waiting:
+                    future.set_exception(error)
+                raise
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)
+
+    async def _mark(self) -> None:
+        self._marks += 1.0
+        entity = AlterClientQuotasRequest.EntityData(entity_type="user", entity_name=_USER)
+        value = AlterClientQuotasRequest.OpData(key=_KEY, value=self._marks, remove=False)
+        entry = AlterClientQuotasRequest.EntryData(entity=[entity], ops=[value])
+        await (await self._line.send(AlterClientQuotasRequest(entries=[entry]), 1))
+        component = DescribeClientQuotasRequest.ComponentData(entity_type="user", match_type=0, match=_USER)
+        look = DescribeClientQuotasRequest(components=[component], strict=True)
+        await until(self._line, look, 1, self._shows_mark)
+
+    def _shows_mark(self, answer: Any) -> bool:
+        return any(value.value >= self._marks for entry in answer.entries or [] for value in entry.values)
+
+
+async def until(line: Line, request: Message, version: int, is_good: Any) -> Any:
+    """The first good answer. Raises TimeoutError when none comes."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            answer = await (await line.send(request, version))
+            assert not isinstance(answer, str), answer
+            if is_good(answer):
+                return answer
+            await asyncio.sleep(BETWEEN_LOOKS_S)
+
+
+def look_at_topics(names: list[str]) -> tuple[Message, int]:
+    """Asks for topics with their ids."""
+    topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=False), 12
+
+
+async def transaction_ended(line: Line, transactional_id: str) -> None:
+    """Returns when no marker of that id is left to write."""
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    await until(line, request, 0, _is_at_rest)
+
+
+def _is_at_rest(answer: Any) -> bool:
+    return not any(state.transaction_state.startswith("Prepare") for state in answer.transaction_states)

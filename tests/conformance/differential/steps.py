@@ -1,0 +1,70 @@
+"""One step of a sequence, and requests cut down to what their version can carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.groups import JoinGroupRequest, SyncGroupRequest
+from protocol.schema import Field, Message, Struct
+
+PREFIX: Final = "prefix00"
+"""How names begin in steps; each run of a sequence has a prefix of its own instead, of the same length."""
+
+S = TypeVar("S", bound=Struct)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One request; `uid` is its place in the sequence as it was drawn, and stays when other steps are left out."""
+
+    uid: int
+    line: int
+    request: Message
+    version: int
+
+    @property
+    def name(self) -> str:
+        """The API and the version."""
+        return f"{type(self.request).__name__.removesuffix('Request')} v{self.version}"
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether the answer may depend on what others do meanwhile."""
+        if isinstance(self.request, FetchRequest):
+            return self.request.max_wait_ms > 0
+        return isinstance(self.request, JoinGroupRequest | SyncGroupRequest)
+
+    def __str__(self) -> str:
+        return f"[{self.uid}] connection {self.line}: {self.name} {self.request!r}"
+
+
+def fit(message: S, version: int) -> S:
+    """The same as far as the version can carry it: other fields have their defaults, and no null where it has none."""
+    return _fit(type(message), message, version)
+
+
+def _fit(cls: type[S], message: S, version: int) -> S:
+    return cls(
+        **{field.name: _fit_field(field, getattr(message, field.name), version) for field in message.fields}
+    )
+
+
+def _fit_field(field: Field, value: Any, version: int) -> Any:
+    if not field.versions.has(version):
+        return field.make_default()
+    if value is None:
+        return None if field.nullable.has(version) else _without_null(field)
+    if field.is_array:
+        return [fit(item, version) if isinstance(item, Struct) else item for item in value]
+    return value if field.struct is None else _fit(field.struct, value, version)
+
+
+def _without_null(field: Field) -> Any:
+    default = field.make_default()
+    if default is not None:
+        return default
+    if field.is_array:
+        return []
+    return "" if field.type == "string" else b""
