@@ -4,8 +4,8 @@
     python -m tests.conformance.differential --seed 4711 --only 123        sequence 123 of seed 4711 once more
 
 A sequence is some dozens of steps, each one request in one version on one of a few connections. It is drawn from
-`Random("seed/number")`, by the areas (areas/: logs, transactions, groups, consumer_groups, administration), which look at
-what the answers so far have shown (world.py): so requests fit the state, or just miss it. Each sequence has its own
+`Random("seed/number")`, by the areas (logs, transactions, groups, consumer_groups, administration), which look at what
+the answers so far have shown (world.py): so requests fit the state, or just miss it. Each sequence has its own
 prefix for names of topics, groups and transactional ids, and dozens of them run side by side on one pair of brokers.
 
 What a broker makes up (ids of topics, producers, members, fetch sessions) is known under a name that both brokers

@@ -3,7 +3,7 @@
 What is left out, and why:
 
     host, port, cluster_id   each broker has its own
-    error_message and other texts   each broker has its own words; whether there is one is compared where there is no error
+    texts                    each broker has its own words; whether there are any is compared where there is no error
     throttle_time_ms         depends on what else goes on
     times near now           both brokers look at the clock, one after the other
     checksums of batches     a producer id is part of what they are made of; whether they are right is compared

@@ -46,8 +46,7 @@ def plain(data: bytes) -> list[object]:
     """The size, and all that is in each batch but the checksum itself; unreadable ones as bytes."""
     shown: list[object] = [len(data)]
     try:
-        for batch in batches(data):
-            shown.append(_plain(batch) if isinstance(batch, RecordBatch) else repr(batch))
+        shown += [_plain(each) if isinstance(each, RecordBatch) else repr(each) for each in batches(data)]
     except CorruptRecordError as error:
         shown += [type(error).__name__, data.hex()]
     return shown

@@ -144,6 +144,12 @@ class World:
             return self.producers[-1]
         return self.one(self.producers)
 
+    def member(self) -> Member:
+        """A member of some group, the latest more often; or one that is none."""
+        if not self.members or self.chance(0.03):
+            return Member(self.group(), "stranger", 1)
+        return self.members[-1] if self.chance(0.3) else self.one(self.members)
+
     def epoch_of(self, producer: Producer) -> int:
         """Its epoch, or one beside it."""
         return producer.epoch + self.mostly(0, [-1, 1, 2, -2, -3], 0.1)
@@ -160,6 +166,15 @@ class World:
         """A topic is gone."""
         if name in self.topics:
             self.gone.append(self.topics.pop(name))
+
+    def known_member(self, group: str, member_id: str) -> Member:
+        """The member with that id, noted when it is new."""
+        for member in self.members:
+            if (member.group, member.member_id) == (group, member_id):
+                return member
+        self.members.append(Member(group, member_id))
+        del self.members[:-8]
+        return self.members[-1]
 
     def name_of(self, topic_id: bytes) -> str:
         """The name of the topic with that id, or nothing."""

@@ -75,12 +75,8 @@ def topic_configs(world: World, wrong: float = 0.2) -> list[CreateTopicsRequest.
     """Configurations of a new topic, some of them wrong."""
     if world.chance(0.55):
         return []
-    chosen = {
-        key: value
-        for key, value in (
-            world.one(BAD if world.chance(wrong) else GOOD) for _ in range(world.mostly(1, [2]))
-        )
-    }
+    count = world.mostly(1, [2])
+    chosen = dict(world.one(BAD if world.chance(wrong) else GOOD) for _ in range(count))
     return [CreateTopicsRequest.CreatableTopicConfig(name=key, value=value) for key, value in chosen.items()]
 
 
@@ -157,10 +153,8 @@ def create_partitions(world: World) -> Message:
 
 def metadata(world: World) -> Message:
     """Topics by name, by id, or by both."""
-    if world.chance(0.1):
-        topics = None
-    else:
-        topics = [_metadata_topic(world) for _ in range(world.mostly(1, [0, 2, 3], 0.3))]
+    count = world.mostly(1, [0, 2, 3], 0.3)
+    topics = None if world.chance(0.1) else [_metadata_topic(world) for _ in range(count)]
     return MetadataRequest(
         topics=topics,
         allow_auto_topic_creation=False,

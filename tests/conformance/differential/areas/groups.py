@@ -1,15 +1,302 @@
-"""To come."""
+"""Groups of the classic protocol, and the offsets that groups of either commit."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.conformance.differential.areas.logs import fetch
-from tests.conformance.differential.steps import Step
-from tests.conformance.differential.world import World
+from protocol.codec import encode
+from protocol.messages.commits import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
+from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ListGroupsRequest,
+    SyncGroupRequest,
+)
+from protocol.schema import Message
+from tests.conformance.differential.steps import PREFIX, Step
+from tests.conformance.differential.world import Member, World
 
-DRAWS: Final = ((1, fetch),)
+SESSION_MS: Final = 300_000
+"""Longer than any sequence takes: no member is late."""
+
+REBALANCE_MS: Final = 300_000
+
+
+# ---- members
+
+
+def join_group(world: World) -> Message:
+    """A new member, or one that comes again."""
+    member = world.member() if world.chance(0.55) else None
+    instance_id = world.mostly(None, [f"{PREFIX}-i0", f"{PREFIX}-i1", ""], 0.2)
+    member_id, group = "", world.group()
+    if member is not None:
+        member_id, group = member.member_id, world.mostly(member.group, [group], 0.05)
+        instance_id = world.mostly(member.instance_id, [instance_id], 0.05)
+    kind = world.mostly("consumer", ["connect", ""], 0.05)
+    return JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=world.mostly(SESSION_MS, [1, -1, 2**31 - 1], 0.03),
+        rebalance_timeout_ms=REBALANCE_MS,
+        member_id=world.mostly(member_id, ["stranger", ""], 0.05),
+        group_instance_id=instance_id,
+        protocol_type=kind,
+        protocols=_protocols(world),
+        reason=world.mostly(None, ["because"], 0.3),
+    )
+
+
+def _protocols(world: World) -> list[JoinGroupRequest.JoinGroupRequestProtocol]:
+    names = world.mostly(
+        ["range"], [["range", "roundrobin"], ["roundrobin"], ["roundrobin", "range"], []], 0.25
+    )
+    metadata = _subscription(world)
+    return [
+        JoinGroupRequest.JoinGroupRequestProtocol(
+            name=name, metadata=world.mostly(metadata, [b"", b"\0\1not a subscription"], 0.04)
+        )
+        for name in names
+    ]
+
+
+def _subscription(world: World) -> bytes:
+    """What a consumer sends; with user data of its own, so that members can be told apart in answers."""
+    version = world.dice.randint(0, 3)
+    topics = sorted({world.topic().name for _ in range(world.dice.randint(1, 2))})
+    subscription = ConsumerProtocolSubscription(topics=topics, user_data=world.dice.randbytes(4))
+    return version.to_bytes(2, "big") + encode(subscription, version)
+
+
+def _assignment(world: World) -> bytes:
+    topic = world.topic()
+    assigned = ConsumerProtocolAssignment.TopicPartition(
+        topic=topic.name, partitions=[world.partition(topic)]
+    )
+    version = world.dice.randint(0, 3)
+    content = ConsumerProtocolAssignment(assigned_partitions=[assigned])
+    return world.mostly(version.to_bytes(2, "big") + encode(content, version), [b"", b"\0\1", b"any"], 0.1)
+
+
+def sync_group(world: World) -> Message:
+    """The leader's assignments, or what a follower asks."""
+    member = world.member()
+    assignments = []
+    if member.leader == member.member_id or world.chance(0.1):
+        assignments = [
+            SyncGroupRequest.SyncGroupRequestAssignment(member_id=each, assignment=_assignment(world))
+            for each in member.members
+            if world.chance(0.95)
+        ]
+    return SyncGroupRequest(
+        group_id=member.group,
+        generation_id=_generation(world, member),
+        member_id=_member_id(world, member),
+        group_instance_id=_instance_id(world, member),
+        protocol_type=world.mostly("consumer", [None, "connect"], 0.1),
+        protocol_name=world.mostly(member.protocol or "range", [None, "roundrobin"], 0.1),
+        assignments=assignments,
+    )
+
+
+def heartbeat(world: World) -> Message:
+    """A member is there."""
+    member = world.member()
+    return HeartbeatRequest(
+        group_id=member.group,
+        generation_id=_generation(world, member),
+        member_id=_member_id(world, member),
+        group_instance_id=_instance_id(world, member),
+    )
+
+
+def leave_group(world: World) -> Message:
+    """One member goes, or several."""
+    leaving = [world.member() for _ in range(world.mostly(1, [0, 2], 0.15))]
+    first = leaving[0] if leaving else world.member()
+    return LeaveGroupRequest(
+        group_id=first.group,
+        member_id=first.member_id,
+        members=[
+            LeaveGroupRequest.MemberIdentity(
+                member_id=_member_id(world, member),
+                group_instance_id=_instance_id(world, member),
+                reason=world.mostly(None, ["enough"]),
+            )
+            for member in leaving
+        ],
+    )
+
+
+def _generation(world: World, member: Member) -> int:
+    return member.generation + world.mostly(0, [-1, 1, -2], 0.06)
+
+
+def _member_id(world: World, member: Member) -> str:
+    return world.mostly(member.member_id, ["", "stranger"], 0.05)
+
+
+def _instance_id(world: World, member: Member) -> str | None:
+    return world.mostly(member.instance_id, [None, f"{PREFIX}-i0"], 0.05)
+
+
+# ---- offsets
+
+
+def offset_commit(world: World) -> Message:
+    """Offsets of a member, or of a group without members."""
+    group, member_id, generation, instance_id = world.group(), "", -1, None
+    if world.members and world.chance(0.55):
+        member = world.member()
+        group, member_id, generation = member.group, _member_id(world, member), _generation(world, member)
+        instance_id = _instance_id(world, member)
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        group_instance_id=instance_id,
+        retention_time_ms=world.mostly(-1, [3_600_000], 0.1),
+        topics=[
+            OffsetCommitRequest.OffsetCommitRequestTopic(
+                name=topic.name,
+                topic_id=topic.token,
+                partitions=[
+                    OffsetCommitRequest.OffsetCommitRequestPartition(
+                        partition_index=world.partition(topic),
+                        committed_offset=world.dice.randrange(20),
+                        committed_leader_epoch=world.mostly(-1, [0, 1, -2]),
+                        committed_metadata=world.mostly("m", [None, "", "x" * 4097], 0.15),
+                    )
+                    for _ in range(world.mostly(1, [0, 2], 0.2))
+                ],
+            )
+            for topic in world.some_topics(world.mostly(1, [0, 2], 0.15))
+        ],
+    )
+
+
+def offset_fetch(world: World) -> Message:
+    """Offsets of a group or two, for some partitions or all."""
+    names = sorted({world.group() for _ in range(world.mostly(1, [2], 0.15))})
+    groups = [_fetched_group(world, name) for name in names]
+    first = groups[0]
+    topics = None
+    if first.topics is not None:
+        topics = [
+            OffsetFetchRequest.OffsetFetchRequestTopic(
+                name=topic.name, partition_indexes=topic.partition_indexes
+            )
+            for topic in first.topics
+        ]
+    return OffsetFetchRequest(
+        group_id=first.group_id, topics=topics, groups=groups, require_stable=world.chance(0.4)
+    )
+
+
+def _fetched_group(world: World, name: str) -> OffsetFetchRequest.OffsetFetchRequestGroup:
+    member_id, epoch = None, -1
+    if world.members and world.chance(0.2):
+        member = world.member()
+        name, member_id, epoch = member.group, member.member_id, _generation(world, member)
+    topics = None
+    if world.chance(0.75):
+        topics = [
+            OffsetFetchRequest.OffsetFetchRequestTopics(
+                name=topic.name,
+                topic_id=topic.token,
+                partition_indexes=sorted(
+                    {world.partition(topic) for _ in range(world.mostly(1, [0, 2], 0.2))}
+                ),
+            )
+            for topic in world.some_topics(world.mostly(1, [0, 2], 0.2))
+        ]
+    return OffsetFetchRequest.OffsetFetchRequestGroup(
+        group_id=name, member_id=member_id, member_epoch=epoch, topics=topics
+    )
+
+
+def offset_delete(world: World) -> Message:
+    """Offsets that a group needs no more."""
+    return OffsetDeleteRequest(
+        group_id=world.group(),
+        topics=[
+            OffsetDeleteRequest.OffsetDeleteRequestTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=world.partition(topic))
+                ],
+            )
+            for topic in world.some_topics(world.mostly(1, [0, 2], 0.1))
+        ],
+    )
+
+
+# ---- administration
+
+
+def describe_groups(world: World) -> Message:
+    """Groups as the classic protocol sees them."""
+    names = sorted({world.group() for _ in range(world.mostly(1, [0, 2], 0.2))})
+    return DescribeGroupsRequest(groups=names, include_authorized_operations=world.chance(0.1))
+
+
+def list_groups(world: World) -> Message:
+    """The groups of this sequence, since others are left out."""
+    return ListGroupsRequest(
+        states_filter=world.mostly([], [["Stable"], ["Empty", "empty"], ["nonsense"]], 0.3),
+        types_filter=world.mostly([], [["classic"], ["Consumer"], ["nonsense"]], 0.3),
+    )
+
+
+def delete_groups(world: World) -> Message:
+    """Groups, with members or without."""
+    return DeleteGroupsRequest(
+        groups_names=sorted({world.group() for _ in range(world.mostly(1, [0, 2], 0.2))})
+    )
+
+
+def find_coordinator(world: World) -> Message:
+    """Who coordinates: the only broker there is."""
+    return FindCoordinatorRequest(
+        key=world.group(),
+        key_type=world.mostly(world.one([0, 1]), [3, -1], 0.05),
+        coordinator_keys=sorted({world.group() for _ in range(world.mostly(1, [0, 2], 0.2))}),
+    )
+
+
+DRAWS: Final = (
+    (12, join_group),
+    (9, sync_group),
+    (5, heartbeat),
+    (3, leave_group),
+    (6, offset_commit),
+    (6, offset_fetch),
+    (2, offset_delete),
+    (5, describe_groups),
+    (1, list_groups),
+    (1, delete_groups),
+    (1, find_coordinator),
+)
+
+
+# ---- what answers show
 
 
 def learn(world: World, step: Step, answer: Any) -> None:
-    """Nothing yet."""
+    """Members with their generations; who has left stays for a while."""
+    request = step.request
+    if not isinstance(request, JoinGroupRequest):
+        return
+    if answer["member_id"] in ("", request.member_id) and answer["error_code"]:
+        return
+    known = world.known_member(request.group_id, answer["member_id"])
+    known.instance_id = request.group_instance_id
+    if answer["error_code"] == 0:
+        known.generation = answer["generation_id"]
+        known.leader = answer["leader"]
+        known.protocol = answer["protocol_name"] or ""
+        known.members = [member["member_id"] for member in answer["members"]]

@@ -18,6 +18,7 @@ from protocol.records.checksum import crc32c
 from protocol.records.compression import CompressionType
 from protocol.records.layout import CRC_POSITION, CRC_START
 from protocol.schema import Message
+from tests.conformance.differential.areas import producers
 from tests.conformance.differential.steps import Step
 from tests.conformance.differential.world import Producer, Session, Topic, World
 
@@ -130,6 +131,10 @@ def _batch(
     if world.chance(0.01):
         fields["is_control"] = True
     return build_batch(made, compression=codec, **fields)
+
+
+def _key(world: World, at: int) -> bytes | None:
+    return world.mostly(b"k%d" % at, [None, b""])
 
 
 def _damaged(world: World, whole: bytes) -> bytes:
@@ -289,6 +294,7 @@ def describe_producers(world: World) -> Message:
 DRAWS: Final = (
     (10, produce),
     (10, fetch),
+    (2, producers.init_producer_id),
     (5, list_offsets),
     (2, offset_for_leader_epoch),
     (2, delete_records),
@@ -301,6 +307,7 @@ DRAWS: Final = (
 
 def learn(world: World, step: Step, answer: Any) -> None:
     """Log end offsets, sequence numbers of producers, fetch sessions."""
+    producers.learn(world, step, answer)
     request = step.request
     if isinstance(request, ProduceRequest):
         _learn_produced(world, request, answer)
