@@ -8,16 +8,15 @@ What is left out, and why:
     times near now           both brokers look at the clock, one after the other
     checksums of batches     a producer id is part of what they are made of; whether they are right is compared
     what other sequences made   answers that list everything are cut down to what has the prefix of the sequence
-    order                    of the lists in UNORDERED, which Kafka keeps in hash tables
+    order                    of lists of structs, which Kafka has from hash tables, but for those IN_ORDER
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable
 from typing import Any, Final
 
+from protocol.messages.metadata import DescribeTopicPartitionsRequest
 from protocol.schema import Message, Struct
 from tests.conformance.differential.batches import plain
 from tests.conformance.differential.names import MEMBER_IDS, PRODUCER_IDS, Names
@@ -46,37 +45,39 @@ LISTS_ALL: Final = frozenset(
 """Answers in which a request for everything has what others made."""
 
 
-def _by(*keys: str) -> Callable[[Any], str]:
-    return lambda item: repr([item.get(key) for key in keys])
+IN_ORDER: Final = frozenset(
+    {"brokers", "coordinators", "record_errors", "api_keys", "synonyms", "aborted_transactions"}
+)
+"""Lists of structs that have an order; DescribeTopicPartitions has one throughout."""
+
+KEYS: Final = (
+    "name",
+    "topic",
+    "topic_name",
+    "topic_id",
+    "group_id",
+    "transactional_id",
+    "user",
+    "resource_type",
+    "resource_name",
+    "partition_index",
+    "partition",
+    "index",
+    "partition_id",
+    "producer_id",
+    "group_instance_id",
+    "instance_id",
+    "member_id",
+    "entity_type",
+    "key",
+)
+"""By which other lists are sorted, before all else that is in their elements."""
 
 
-def _whole(item: Any) -> str:
-    return json.dumps(item, sort_keys=True, default=repr)
+def place(item: Any) -> str:
+    """Where an element of a list stands, whatever order a broker has."""
+    return repr([item.get(key) for key in KEYS]) + repr(item)
 
-
-UNORDERED: Final[dict[tuple[str, str], Callable[[Any], str]]] = {
-    ("MetadataResponse", "topics"): _by("name", "topic_id", "error_code"),
-    ("MetadataResponseTopic", "partitions"): _by("partition_index"),
-    ("ListGroupsResponse", "groups"): _by("group_id"),
-    ("ListTransactionsResponse", "transaction_states"): _by("transactional_id"),
-    ("DescribeAclsResponse", "resources"): _whole,
-    ("DescribeAclsResource", "acls"): _whole,
-    ("DeleteAclsFilterResult", "matching_acls"): _whole,
-    ("DescribeClientQuotasResponse", "entries"): _whole,
-    ("EntryData", "entity"): _whole,
-    ("EntryData", "values"): _whole,
-    ("DescribeUserScramCredentialsResponse", "results"): _by("user"),
-    ("ListConfigResourcesResponse", "config_resources"): _whole,
-    ("DescribedGroup", "members"): _whole,
-    ("JoinGroupResponse", "members"): _whole,
-    ("PartitionResponse", "active_producers"): _by("producer_id"),
-    ("DescribeConfigsResult", "configs"): _by("name"),
-    ("CreatableTopicResult", "configs"): _by("name"),
-    ("CreateTopicsResponse", "topics"): _by("name", "error_code"),
-    ("DeleteTopicsResponse", "responses"): _by("name", "topic_id", "error_code"),
-    ("CreatePartitionsResponse", "results"): _by("name", "error_code"),
-}
-"""Lists whose order Kafka leaves to its hash tables, and how they are sorted."""
 
 MERGED: Final[dict[str, tuple[str, str, str, str]]] = {
     "FetchResponse": ("responses", "topic", "partitions", "partition_index"),
@@ -106,9 +107,6 @@ class Noter:
                 tree[field.name] = self._field(step, value, field.name, getattr(value, field.name))
         if tree.get("error_code"):
             tree.pop("error_message", None)
-        for (owner, name), key in UNORDERED.items():
-            if owner == kind and isinstance(tree.get(name), list):
-                tree[name] = sorted(tree[name], key=key)
         for owner, name in LISTS_ALL:
             if owner == kind and isinstance(tree[name], list):
                 tree[name] = [item for item in tree[name] if not _is_of_others(item)]
@@ -121,7 +119,8 @@ class Noter:
         if isinstance(value, Struct):
             return self._struct(step, value)
         if isinstance(value, list | tuple):
-            return [self._field(step, owner, name, item) for item in value]
+            items = [self._field(step, owner, name, item) for item in value]
+            return self._in_order(step, name, items)
         if name == "records":
             return plain_times(plain(self._names.records(bytes(value or b""))))
         if name in TEXTS:
@@ -129,6 +128,11 @@ class Noter:
         if name in ITS_OWN and value not in ("", -1, None):
             return name
         return self._leaf(step, owner, name, value)
+
+    def _in_order(self, step: Step, name: str, items: list[Any]) -> list[Any]:
+        if not items or not isinstance(items[0], dict) or name in IN_ORDER:
+            return items
+        return items if isinstance(step.request, DescribeTopicPartitionsRequest) else sorted(items, key=place)
 
     def _leaf(self, step: Step, owner: Struct, name: str, value: Any) -> Any:
         if isinstance(value, str):

@@ -6,11 +6,11 @@ request shows it first; the member that step 7 made is "member 7". So it stays t
 
 from __future__ import annotations
 
+import re
 from hashlib import md5
 from typing import Any, Final, TypeVar
 from zlib import crc32
 
-from protocol.messages.groups import JoinGroupRequest
 from protocol.messages.transactions import InitProducerIdRequest
 from protocol.schema import Field, Struct
 from protocol.wire import ZERO_UUID
@@ -26,6 +26,7 @@ S = TypeVar("S", bound=Struct)
 
 _FIRST_PRODUCER: Final = 10**12
 _FIRST_SESSION: Final = 1_500_000_000
+_ENDS_WITH_UUID: Final = re.compile("-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 _KEPT: Final = frozenset({ZERO_UUID, b"", "", -1, 0})
 
 
@@ -116,8 +117,10 @@ class Names:
 
     def member_id(self, value: str, step: Step) -> str:
         """The name of a member's id; ids that clients chose stay."""
-        if value in self._shared or value in self._theirs or not _is_made_up(value, step):
+        if value in self._shared or value in self._theirs:
             return self.text(value)
+        if not _is_made_up(value, step):
+            return "not known yet" if _ENDS_WITH_UUID.search(value) else self.text(value)
         hint = f"member {step.uid}"
         self._learn(value, f"{hint} {self._next(hint)}")
         return self.text(value)
@@ -142,8 +145,5 @@ class Names:
 
 
 def _is_made_up(member_id: str, step: Step) -> bool:
-    """Whether a broker made that id: it answers a member without one, or ends with a UUID of the broker's."""
-    if isinstance(step.request, JoinGroupRequest):
-        return bool(member_id) and member_id != step.request.member_id
-    given = getattr(step.request, "member_id", None)
-    return bool(member_id) and given == ""
+    """Whether the broker made that id for the member that asks."""
+    return bool(member_id) and getattr(step.request, "member_id", None) == ""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from protocol.messages.groups import JoinGroupResponse
 from protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
 from protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
 from tests.conformance.differential.answers import Noter
@@ -194,6 +195,7 @@ class Play:
     def _compare_answered(self) -> bool:
         done = [asked for asked in self._waiting if not asked.is_pending]
         self._waiting = [asked for asked in self._waiting if asked.is_pending]
+        done.sort(key=_names_others)
         trees = [
             [self._tree(side, asked, answer) for side, answer in zip(self._sides, asked.answers, strict=True)]
             for asked in done
@@ -219,6 +221,12 @@ class Play:
             return False
         self._source.learn(step, expected)
         return True
+
+
+def _names_others(asked: Asked) -> bool:
+    """Whether the answer has ids of members that other answers, which came at the same time, are the first to show."""
+    answers = (answer.result() for answer in asked.answers if answer.done())
+    return any(bool(answer.members) for answer in answers if isinstance(answer, JoinGroupResponse))
 
 
 async def _answered(asked: Asked, *, quiet_s: float | None) -> None:

@@ -51,7 +51,8 @@ def produce_request(
     world: World, producer: Producer | None, *, transactional: bool = False, acks: int = -1
 ) -> ProduceRequest:
     """Records for one or two partitions of one or two topics."""
-    data = [_topic_data(world, producer, transactional) for _ in range(world.mostly(1, [2, 0], 0.1))]
+    topics = world.some_topics(world.mostly(1, [2, 0], 0.1))
+    data = [_topic_data(world, topic, producer, transactional) for topic in topics]
     wanted = producer.transactional_id if transactional and producer else None
     return ProduceRequest(
         transactional_id=world.mostly(wanted, [None, world.transactional_id()], 0.04),
@@ -62,9 +63,8 @@ def produce_request(
 
 
 def _topic_data(
-    world: World, producer: Producer | None, transactional: bool
+    world: World, topic: Topic, producer: Producer | None, transactional: bool
 ) -> ProduceRequest.TopicProduceData:
-    topic = world.topic()
     wanted = {world.partition(topic) for _ in range(world.mostly(1, [2], 0.25))}
     return ProduceRequest.TopicProduceData(
         name=topic.name,
