@@ -16,7 +16,7 @@ from protocol.messages.producers import DescribeProducersRequest
 from protocol.records.builder import build_batch
 from protocol.records.checksum import crc32c
 from protocol.records.compression import CompressionType
-from protocol.records.layout import CRC_POSITION, CRC_START
+from protocol.records.layout import CRC_POSITION, CRC_START, RECORD_BATCH_OVERHEAD
 from protocol.schema import Message
 from tests.conformance.differential.areas import producers
 from tests.conformance.differential.steps import Step
@@ -31,7 +31,7 @@ FAR_MS: Final = 4_000_000_000_000
 TIMESTAMPS: Final = (-1, -2, -3, -4, -5, -6, -7, 0, START_MS, START_MS + 3, START_MS + 50, FAR_MS)
 """What ListOffsets is asked for: the special ones, one that means nothing, and times."""
 
-FRAGMENTS: Final = struct.Struct(">hiqqqhii")
+HEADER_FROM_ATTRIBUTES: Final = struct.Struct(">hiqqqhii")
 
 
 # ---- Produce
@@ -330,7 +330,9 @@ def _learn_produced(world: World, request: ProduceRequest, answer: Any) -> None:
 
 
 def _learn_batch(world: World, topic: Topic, index: int, base_offset: int, data: bytes) -> None:
-    _, delta, _, _, producer_id, epoch, sequence, count = FRAGMENTS.unpack_from(data, 21)
+    if len(data) < RECORD_BATCH_OVERHEAD:
+        return
+    _, delta, _, _, producer_id, epoch, sequence, count = HEADER_FROM_ATTRIBUTES.unpack_from(data, 21)
     topic.ends[index] = max(topic.ends.get(index, 0), base_offset + delta + 1)
     for producer in world.producers:
         if (producer.producer_id, producer.epoch) == (producer_id, epoch):

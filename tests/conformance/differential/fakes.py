@@ -1,0 +1,138 @@
+"""Brokers in memory, which answer a few requests as brokers do, and everything else with nothing.
+
+The tester's own tests look at what it finds in a pair of which one has a fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+from protocol.api_keys import response_type
+from protocol.codec import decode, encode
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from protocol.messages.offsets import DeleteRecordsRequest
+from protocol.messages.produce import ProduceRequest, ProduceResponse
+from protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.schema import Message
+from tests.conformance.differential.lines import Answer
+from tests.conformance.differential.world import Versions
+
+VERSIONS: Final[Versions] = {
+    key: (high, high)
+    for key, high in {
+        0: 12, 1: 12, 2: 11, 3: 12, 8: 9, 9: 9, 10: 6, 11: 9, 12: 4, 13: 5, 14: 5, 15: 6, 16: 5, 19: 7, 20: 5, 21: 2,
+        22: 5, 23: 4, 24: 3, 25: 4, 26: 5, 27: 2, 28: 5, 32: 4, 33: 2, 37: 3, 42: 2, 43: 2, 44: 1, 46: 0, 47: 0, 48: 1,
+        49: 1, 50: 0, 51: 0, 57: 2, 61: 0, 65: 0, 66: 2, 68: 1, 69: 1, 75: 0,
+    }.items()
+}  # fmt: skip
+
+
+class FakeBroker:
+    """A broker with topics that have ids, and partitions that count what is produced."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, bytes] = {}
+        self.ends: dict[tuple[str, int], int] = {}
+
+    def answer(self, request: Message, version: int) -> Message:
+        """What it answers at once."""
+        assert request.api_key is not None
+        if isinstance(request, CreateTopicsRequest):
+            return self.create(request)
+        if isinstance(request, MetadataRequest):
+            return self.describe(request)
+        if isinstance(request, ProduceRequest):
+            return self.produce(request)
+        return response_type(request.api_key)()
+
+    def create(self, request: CreateTopicsRequest) -> Message:
+        results = []
+        for topic in request.topics:
+            new = topic.name not in self.ids
+            topic_id = self.ids.setdefault(topic.name, uuid.uuid4().bytes)
+            result = CreateTopicsResponse.CreatableTopicResult(
+                name=topic.name, topic_id=topic_id, error_code=0 if new else 36
+            )
+            results.append(result)
+        return CreateTopicsResponse(topics=results)
+
+    def describe(self, request: MetadataRequest) -> Message:
+        return MetadataResponse(
+            topics=[
+                MetadataResponse.MetadataResponseTopic(name=topic.name, topic_id=self.ids[topic.name])
+                for topic in request.topics or []
+                if topic.name in self.ids
+            ]
+        )
+
+    def produce(self, request: ProduceRequest) -> Message:
+        return ProduceResponse(
+            responses=[
+                ProduceResponse.TopicProduceResponse(
+                    name=topic.name,
+                    partition_responses=[
+                        ProduceResponse.PartitionProduceResponse(
+                            index=part.index, base_offset=self.append(topic.name, part.index)
+                        )
+                        for part in topic.partition_data
+                    ],
+                )
+                for topic in request.topic_data
+            ]
+        )
+
+    def append(self, name: str, partition: int) -> int:
+        offset = self.ends.get((name, partition), 0)
+        self.ends[name, partition] = offset + 1
+        return offset
+
+
+class FaultyBroker(FakeBroker):
+    """Counts wrong in a partition whose records were deleted before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.deleted: set[tuple[str, int]] = set()
+
+    def answer(self, request: Message, version: int) -> Message:
+        if isinstance(request, DeleteRecordsRequest):
+            self.deleted |= {(t.name, p.partition_index) for t in request.topics for p in t.partitions}
+        return super().answer(request, version)
+
+    def append(self, name: str, partition: int) -> int:
+        return super().append(name, partition) + ((name, partition) in self.deleted)
+
+
+class FakeDoor:
+    """Where a fake broker is asked. `silent_to` says which requests are never answered."""
+
+    def __init__(self, broker: FakeBroker, silent_to: Callable[[Message], bool] = lambda _: False) -> None:
+        self.broker = broker
+        self.silent_to = silent_to
+        self.asked: list[Message] = []
+
+    def line(self) -> FakeLine:
+        return FakeLine(self)
+
+
+class FakeLine:
+    """A connection to it: what goes over it is encoded and decoded, as on a real one."""
+
+    def __init__(self, door: FakeDoor) -> None:
+        self._door = door
+
+    async def send(self, request: Message, version: int) -> asyncio.Future[Answer]:
+        assert request.api_key is not None
+        self._door.asked.append(request)
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        heard = decode(type(request), version, encode(request, version))
+        if not self._door.silent_to(heard):
+            answer = self._door.broker.answer(heard, version)
+            future.set_result(decode(type(answer), version, encode(answer, version)))
+        return future
+
+    def close(self) -> None:
+        pass

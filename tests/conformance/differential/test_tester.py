@@ -1,0 +1,243 @@
+"""The tester itself: what it finds in brokers of which one has a fault, how it shrinks it, and what it leaves out."""
+
+from __future__ import annotations
+
+import struct
+import time
+from typing import Any
+
+import pytest
+
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.groups import JoinGroupRequest, JoinGroupResponse
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest
+from protocol.messages.produce import ProduceRequest
+from protocol.messages.producers import DescribeProducersResponse
+from protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
+from protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
+from protocol.records.batch import RecordBatch
+from protocol.records.builder import build_batch
+from protocol.schema import Message
+from tests.conformance.differential import campaign as campaigns
+from tests.conformance.differential import player
+from tests.conformance.differential.answers import Noter
+from tests.conformance.differential.areas import Script
+from tests.conformance.differential.batches import plain, with_producer_ids
+from tests.conformance.differential.campaign import Campaign, summary, told
+from tests.conformance.differential.exceptions import Difference, Known
+from tests.conformance.differential.fakes import VERSIONS, FakeBroker, FakeDoor, FaultyBroker
+from tests.conformance.differential.names import Names, topic_token
+from tests.conformance.differential.player import Kept, differences
+from tests.conformance.differential.steps import PREFIX, Step, fit
+
+SEQUENCES = range(40)
+NEVER = time.monotonic() + 10**6
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fake brokers answer at once or never."""
+    for name in ("QUIET_S", "STILL_S", "LATE_S"):
+        monkeypatch.setattr(player, name, 0.001)
+
+
+def a_campaign(*doors: FakeDoor, seed: int = 1) -> Campaign:
+    return Campaign(doors, VERSIONS, seed, has_barrier=False)
+
+
+async def test_two_of_a_kind_do_not_differ() -> None:
+    tally = await a_campaign(FakeDoor(FakeBroker()), FakeDoor(FakeBroker())).run(SEQUENCES, NEVER)
+    assert (tally.sequences, tally.findings, tally.vanished) == (len(SEQUENCES), [], 0)
+    assert tally.requests > 20 * len(SEQUENCES)
+    assert "0 new differences" in summary(tally, 1.0)
+
+
+async def test_a_planted_fault_is_found_once_and_shrunk_to_what_it_takes() -> None:
+    tally = await a_campaign(FakeDoor(FakeBroker()), FakeDoor(FaultyBroker())).run(SEQUENCES, NEVER)
+    finding = tally.findings[0]
+    assert {one.outcome.signature for one in tally.findings} == {
+        ("ProduceRequest", ".responses[].partition_responses[].base_offset")
+    }
+    assert len(tally.findings) == 1
+    assert [type(step.request) for step in finding.outcome.steps] == [DeleteRecordsRequest, ProduceRequest]
+    assert "base_offset: Kafka 0, Barnabas 1" in told(finding)
+    assert sum(tally.repeated.values()) > 0
+
+
+async def test_a_sequence_is_the_same_whenever_it_is_drawn() -> None:
+    async def steps() -> list[str]:
+        campaign = a_campaign(FakeDoor(FakeBroker()), FakeDoor(FakeBroker()))
+        outcome = await campaign.play(Script(7, 3, VERSIONS))
+        return [str(step) for step in outcome.steps]
+
+    assert await steps() == await steps()
+
+
+async def test_what_does_not_show_again_does_not_count() -> None:
+    class Once(FakeBroker):
+        left = 1
+
+        def append(self, name: str, partition: int) -> int:
+            wrong, self.left = self.left, 0
+            return super().append(name, partition) + wrong
+
+    tally = await a_campaign(FakeDoor(FakeBroker()), FakeDoor(Once())).run(SEQUENCES, NEVER)
+    assert (tally.findings, tally.vanished) == ([], 1)
+
+
+async def test_what_only_one_broker_answers_is_a_difference() -> None:
+    def waits(request: Message) -> bool:
+        return isinstance(request, FetchRequest) and request.max_wait_ms > 0
+
+    steps = [Step(0, 0, FetchRequest(max_wait_ms=100), 12), Step(1, 0, MetadataRequest(topics=[]), 12)]
+    both = a_campaign(FakeDoor(FakeBroker(), waits), FakeDoor(FakeBroker(), waits))
+    assert not (await both.play(Kept(steps))).is_new
+    one = a_campaign(FakeDoor(FakeBroker()), FakeDoor(FakeBroker(), waits))
+    outcome = await one.play(Kept(steps))
+    assert outcome.at == steps[0]
+    assert outcome.actual == "no answer"
+
+
+async def test_known_differences_end_a_sequence_and_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = Known("Produce", r".*base_offset", "planted")
+    monkeypatch.setattr(player, "known", lambda step, found: entry if entry.covers(step, found) else None)
+    tally = await a_campaign(FakeDoor(FakeBroker()), FakeDoor(FaultyBroker())).run(SEQUENCES, NEVER)
+    assert tally.findings == []
+    assert tally.known["planted"] > 0
+
+
+async def test_topics_of_a_sequence_are_deleted_in_the_end() -> None:
+    door = FakeDoor(FakeBroker())
+    topic = CreateTopicsRequest.CreatableTopic(name=f"{PREFIX}-t", num_partitions=1, replication_factor=1)
+    await a_campaign(door, FakeDoor(FakeBroker())).play(
+        Kept([Step(0, 0, CreateTopicsRequest(topics=[topic]), 7)])
+    )
+    last = door.asked[-1]
+    assert isinstance(last, DeleteTopicsRequest)
+    assert last.topic_names == list(door.broker.ids)
+    assert PREFIX not in last.topic_names[0]
+
+
+def test_an_exception_looks_at_the_api_the_place_and_the_values() -> None:
+    entry = Known("Produce", r"\.a\[\d+\]", "because", lambda _, difference: bool(difference.actual == 2))
+    step = Step(0, 0, ProduceRequest(), 9)
+    assert entry.covers(step, Difference(".a[3]", 1, 2))
+    assert not entry.covers(step, Difference(".a[3]", 1, 3))
+    assert not entry.covers(step, Difference(".a[3].b", 1, 2))
+    assert not entry.covers(Step(0, 0, MetadataRequest(), 9), Difference(".a[3]", 1, 2))
+
+
+def test_differences_name_the_places() -> None:
+    found = differences({"a": [1, {"b": 2}], "c": [1]}, {"a": [1, {"b": 3}], "c": []})
+    assert sorted(str(each) for each in found) == [
+        ".a[1].b: Kafka 2, Barnabas 3",
+        ".c: Kafka [1], Barnabas []",
+    ]
+
+
+# ---- names
+
+
+def test_ids_of_topics_go_out_as_the_brokers_own_and_come_back_as_shared_ones() -> None:
+    names = Names("pabcdef0")
+    theirs = MetadataResponse.MetadataResponseTopic(name="pabcdef0-t", topic_id=b"i" * 16)
+    step = Step(3, 0, MetadataRequest(), 12)
+    tree = Noter(names).tree(step, MetadataResponse(topics=[theirs]))
+    token = topic_token(f"{PREFIX}-t")
+    assert (tree["topics"][0]["name"], tree["topics"][0]["topic_id"]) == (f"{PREFIX}-t", token)
+    request = MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=f"{PREFIX}-t", topic_id=token)]
+    )
+    sent = names.theirs(request)
+    assert (sent.topics[0].name, sent.topics[0].topic_id) == ("pabcdef0-t", b"i" * 16)  # type: ignore[index]
+
+
+def test_the_next_topic_of_a_name_has_another_id() -> None:
+    names = Names("pabcdef0")
+    owner = MetadataResponse.MetadataResponseTopic(name="pabcdef0-t")
+    step = Step(3, 0, MetadataRequest(), 12)
+    assert names.topic_id(b"i" * 16, owner, step) == topic_token(f"{PREFIX}-t")
+    assert names.topic_id(b"j" * 16, owner, step) == topic_token(f"{PREFIX}-t", 1)
+    assert names.topic_id(b"i" * 16, None, step) == topic_token(f"{PREFIX}-t")
+
+
+def test_producer_ids_are_exchanged_inside_batches_too() -> None:
+    names = Names("pabcdef0")
+    step = Step(5, 0, InitProducerIdRequest(transactional_id=None), 4)
+    shared = Noter(names).tree(step, InitProducerIdResponse(producer_id=77, producer_epoch=0))["producer_id"]
+    records = build_batch([(b"k", b"v", 1, ())], producer_id=shared, producer_epoch=0, base_sequence=0)
+    data = ProduceRequest.PartitionProduceData(index=0, records=records)
+    topic = ProduceRequest.TopicProduceData(name="t", partition_data=[data])
+    sent: Any = names.theirs(ProduceRequest(topic_data=[topic])).topic_data[0].partition_data[0].records
+    batch = RecordBatch(sent)
+    assert (batch.producer_id, batch.is_valid_crc()) == (77, True)
+    assert names.records(sent) == records
+
+
+def test_a_wrong_checksum_stays_wrong_and_fragments_stay() -> None:
+    records = bytearray(build_batch([(b"k", b"v", 1, ())], producer_id=5))
+    records[17] ^= 1
+    changed = with_producer_ids(bytes(records), {5: 6})
+    assert (RecordBatch(changed).producer_id, RecordBatch(changed).is_valid_crc()) == (6, False)
+    assert with_producer_ids(bytes(records[:30]), {5: 6}) == bytes(records[:30])
+    struct.pack_into(">i", records, 8, -7)
+    assert len(with_producer_ids(bytes(records), {5: 6})) == len(records)
+
+
+def test_members_have_names_of_the_steps_that_made_them() -> None:
+    theirs = "differential-8b0e2bd6-32a4-4fb7-b06a-d3ae0e6f3a2f"
+    names = Names("pabcdef0")
+    noter = Noter(names)
+    describing = Step(1, 0, MetadataRequest(), 12)
+    assert names.member_id(theirs, describing) == "not known yet"
+    answer = JoinGroupResponse(member_id=theirs, leader=theirs)
+    tree = noter.tree(Step(7, 0, JoinGroupRequest(member_id=""), 9), answer)
+    assert tree["member_id"] == tree["leader"] == "member 7 0"
+    assert names.member_id("mine", describing) == "mine"
+    assert names.theirs(JoinGroupRequest(member_id="member 7 0")).member_id == theirs
+
+
+# ---- masks
+
+
+def test_times_near_now_own_addresses_and_texts_are_left_out() -> None:
+    now = int(time.time() * 1000)
+    broker = MetadataResponse.MetadataResponseBroker(node_id=1, host="h", port=5)
+    tree = Noter(Names("pabcdef0")).tree(
+        Step(0, 0, MetadataRequest(), 12), MetadataResponse(brokers=[broker])
+    )
+    assert tree["brokers"][0] == {"node_id": 1, "host": "host", "port": "port", "rack": None}
+    assert "throttle_time_ms" not in tree
+    batches = plain(build_batch([(None, b"v", now, ()), (None, b"w", 5, ())]))
+    from tests.conformance.differential.answers import plain_times
+
+    shown = plain_times(batches)[1]
+    assert (shown["base_timestamp"], shown["max_timestamp"], shown["records"]) == ("now", "now", 2)
+
+
+def test_lists_are_in_an_order_of_their_own() -> None:
+    partition = DescribeProducersResponse.PartitionResponse
+    topic = DescribeProducersResponse.TopicResponse(
+        name="t", partitions=[partition(partition_index=2), partition(partition_index=1)]
+    )
+    step = Step(0, 0, MetadataRequest(), 12)
+    tree = Noter(Names("pabcdef0")).tree(step, DescribeProducersResponse(topics=[topic]))
+    assert [each["partition_index"] for each in tree["topics"][0]["partitions"]] == [1, 2]
+
+
+def test_requests_are_cut_down_to_their_version() -> None:
+    topic = FetchRequest.FetchTopic(topic="t", topic_id=b"i" * 16)
+    whole = FetchRequest(topics=[topic], session_id=5, rack_id="r")
+    assert fit(whole, 4).session_id == 0
+    assert (fit(whole, 12).topics[0].topic, fit(whole, 13).topics[0].topic) == ("t", "")
+    assert fit(whole, 12).topics[0].topic_id == bytes(16)
+    assert fit(MetadataRequest(topics=None), 0).topics == []
+
+
+def test_steps_say_what_they_are() -> None:
+    step = Step(4, 2, ListOffsetsRequest(), 5)
+    assert str(step).startswith("[4] connection 2: ListOffsets v5 ListOffsetsRequest(")
+    assert not step.may_wait
+    assert Step(0, 0, FetchRequest(max_wait_ms=1), 4).may_wait
+    assert campaigns.SIDE_BY_SIDE > 1
