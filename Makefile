@@ -14,6 +14,8 @@ TWICE := tests/broker/network tests/broker/handlers $(addprefix tests/broker/tes
 # What `make profile` profiles, and for how many seconds: a row of the benchmark (python -m bench.flame --help names them).
 WORKLOAD ?= small
 SECONDS ?= 20
+# How long `make differential` begins new sequences; SEED=... draws those of an earlier run again.
+MINUTES ?= 60
 # What is compiled where there is a C compiler (see setup.py), and all that its types come from.
 COMPILED := $(shell find broker config protocol storage -name '*.py' -o -name '*.pxd')
 
@@ -27,7 +29,7 @@ extra = $(BIN)/python -c 'import sys, tomllib; \
 seed = $(or $(BARNABAS_SEED),$(shell $(BIN)/python -c 'import random; print(random.randrange(10**9))'))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test explore check lint types imports spark conformance bench profile docs interpreted clean
+.PHONY: help run test explore check lint types imports spark conformance differential bench profile docs interpreted clean
 
 help: ## Shows this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -69,6 +71,10 @@ spark: $(VENV)/.spark ## Runs what needs Spark (Java 17; Maven for what is held 
 conformance: $(VENV)/.test ## Holds Barnabas against Apache Kafka itself (needs Java 17 and Maven)
 	$(BIN)/python -m tests.conformance.kafka_jars
 	BARNABAS_SEED=$(seed) $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder --durations=40 --durations-min=5 -m '(slow or conformance) and not spark'
+
+differential: $(VENV)/.test ## Sends random requests to Apache Kafka and to Barnabas and compares (SEED=, MINUTES=60; Java 17 and Maven)
+	$(BIN)/python -m tests.conformance.kafka_jars
+	$(BIN)/python -m tests.conformance.differential $(if $(SEED),--seed $(SEED)) --minutes $(MINUTES)
 
 check: lint types imports ## Lint, types and the import contract
 

@@ -41,6 +41,7 @@ LONG = (
     "faults/test_kill.py",
     "conformance/test_storage_legacy.py",
     "faults/test_kill_compaction.py",
+    "conformance/test_differential.py",
     "conformance/test_storage_kills.py",
     "simulation/test_simulation.py",
     "conformance/test_compaction.py",

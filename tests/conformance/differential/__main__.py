@@ -12,12 +12,11 @@ import random
 import sys
 import tempfile
 import time
+from itertools import count
 from pathlib import Path
 
 from tests.conformance.differential.campaign import SIDE_BY_SIDE, Campaign, summary
-from tests.conformance.differential.pair import Pair
-
-MANY = 10**9
+from tests.conformance.differential.pair import Pair, transaction_version
 
 
 def main(arguments: list[str]) -> int:
@@ -28,13 +27,18 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--from", type=int, default=0, dest="first", help="begin with this sequence")
     parser.add_argument("--side-by-side", type=int, default=SIDE_BY_SIDE)
     parser.add_argument("--pipelined", action="store_true", help="requests behind waiting ones, too")
-    parser.add_argument("--transaction-version", type=int, default=2, choices=(0, 1, 2))
+    parser.add_argument(
+        "--transaction-version", type=int, default=None, choices=(0, 1, 2), help="by the seed by default"
+    )
     options = parser.parse_args(arguments)
     seed = random.randrange(10**9) if options.seed is None else options.seed
-    print(f"seed {seed}", flush=True)
+    version = options.transaction_version
+    if version is None:
+        version = transaction_version(seed)
+    print(f"seed {seed}, transaction version {version}", flush=True)
     with (
         tempfile.TemporaryDirectory(prefix="differential-") as place,
-        Pair(Path(place), transaction_version=options.transaction_version) as pair,
+        Pair(Path(place), transaction_version=version) as pair,
     ):
         return asyncio.run(_run(pair, seed, options))
 
@@ -43,7 +47,7 @@ async def _run(pair: Pair, seed: int, options: argparse.Namespace) -> int:
     versions = await pair.warm_up()
     campaign = Campaign(pair.doors(), versions, seed, pipelined=options.pipelined)
     started = time.monotonic()
-    numbers = range(options.first, MANY) if options.only is None else [options.only]
+    numbers = count(options.first) if options.only is None else [options.only]
     tally = await campaign.run(numbers, started + options.minutes * 60, options.side_by_side)
     print(summary(tally, time.monotonic() - started))
     return 1 if tally.findings else 0

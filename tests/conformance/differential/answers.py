@@ -50,6 +50,9 @@ IN_ORDER: Final = frozenset(
 )
 """Lists of structs that have an order; DescribeTopicPartitions has one throughout."""
 
+SETS: Final = frozenset({"subscribed_topic_names", "state_filters", "unknown_state_filters"})
+"""Lists of strings that have no order."""
+
 KEYS: Final = (
     "name",
     "topic",
@@ -130,6 +133,8 @@ class Noter:
         return self._leaf(step, owner, name, value)
 
     def _in_order(self, step: Step, name: str, items: list[Any]) -> list[Any]:
+        if name in SETS:
+            return sorted(items)
         if not items or not isinstance(items[0], dict) or name in IN_ORDER:
             return items
         return items if isinstance(step.request, DescribeTopicPartitionsRequest) else sorted(items, key=place)

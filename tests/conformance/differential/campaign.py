@@ -7,7 +7,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
@@ -16,6 +16,7 @@ from tests.conformance.differential.areas import Script
 from tests.conformance.differential.lines import Door
 from tests.conformance.differential.player import Kept, Outcome, Play, Side, Source
 from tests.conformance.differential.settling import Barrier
+from tests.conformance.differential.shrinking import shrunk
 from tests.conformance.differential.steps import PREFIX
 from tests.conformance.differential.world import Versions
 
@@ -72,7 +73,7 @@ class Campaign:
         self._seen: set[tuple[str, ...]] = set()
         self.tally = Tally()
 
-    async def run(self, numbers: Sequence[int], until_s: float, side_by_side: int = SIDE_BY_SIDE) -> Tally:
+    async def run(self, numbers: Iterable[int], until_s: float, side_by_side: int = SIDE_BY_SIDE) -> Tally:
         """Plays them in order, `side_by_side` at a time; begins none after `until_s` (of time.monotonic())."""
         left = iter(numbers)
 
@@ -116,14 +117,13 @@ class Campaign:
             again = await self.play(Kept(outcome.steps))
             if again.signature != outcome.signature:
                 self.tally.vanished += 1
-                print(f"vanished: sequence {number} of seed {self.seed}: {outcome.signature}", flush=True)
+                said = f"{outcome.at} {'; '.join(map(str, outcome.differences))}"
+                print(f"did not show again: sequence {number} of seed {self.seed}: {said}", flush=True)
                 return
         if outcome.signature in self._seen:
             return
         self._seen.add(outcome.signature)
         if self._shrinks:
-            from tests.conformance.differential.shrinking import shrunk
-
             outcome = await shrunk(outcome, self.play)
         finding = Finding(self.seed, number, area, outcome)
         self.tally.findings.append(finding)

@@ -104,8 +104,8 @@ class Names:
         return topic_id
 
     def producer_id(self, value: int, step: Step) -> int:
-        """The name of a producer's id."""
-        if value < 0 or value in self._theirs:
+        """The name of a producer's id. 0 is the first that a broker gives, long before: here it stands for none."""
+        if value <= 0 or value in self._theirs:
             return value
         if value not in self._shared:
             request = step.request

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.cluster import UpdateFeaturesRequest
 from protocol.messages.commits import OffsetFetchRequest
 from protocol.messages.groups import FindCoordinatorRequest
 from protocol.messages.transactions import InitProducerIdRequest
@@ -36,7 +37,15 @@ SETTINGS: Final = {
 }
 """What both are told: nothing falls due while a sequence runs, and its old records stay."""
 
+LATEST_TRANSACTIONS: Final = 2
+SAFE_DOWNGRADE: Final = 2
+_TRANSACTIONS: Final = "transaction.version"
 COORDINATORS_TRIED: Final = 40
+
+
+def transaction_version(seed: int) -> int:
+    """Which transaction version both clusters have for that seed: mostly the latest."""
+    return (2, 2, 1)[seed % 3]
 
 
 class Pair:
@@ -95,4 +104,20 @@ class Pair:
             await until(line, request_id, 4, lambda answer: answer.error_code == 0)
         versions: Any = await (await line.send(ApiVersionsRequest(), 0))
         served = {api.api_key: (api.min_version, api.max_version) for api in versions.api_keys}
+        await self._have_transaction_version(line)
         return {**served, 0: (3, served[0][1])}
+
+    async def _have_transaction_version(self, line: Line) -> None:
+        wanted = self.transaction_version
+        update = UpdateFeaturesRequest.FeatureUpdateKey(
+            feature=_TRANSACTIONS, max_version_level=wanted, upgrade_type=SAFE_DOWNGRADE
+        )
+        if wanted < LATEST_TRANSACTIONS:
+            await (await line.send(UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=[update]), 1))
+        look = ApiVersionsRequest(client_software_name="tester", client_software_version="1")
+        await until(line, look, 3, lambda answer: _transaction_level(answer) == wanted)
+
+
+def _transaction_level(answer: Any) -> int:
+    levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
+    return int(levels.get(_TRANSACTIONS, 0))

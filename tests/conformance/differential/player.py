@@ -28,7 +28,7 @@ QUIET_S: Final = 0.12
 STILL_S: Final = 0.03
 """How long after each step what waits is given to be answered."""
 
-LATE_S: Final = 6.0
+LATE_S: Final = 30.0
 """How much later than the other a broker may answer what waited."""
 
 PATIENCE_S: Final = 30.0
@@ -210,7 +210,7 @@ class Play:
 
     def _agree(self, step: Step, expected: Any, actual: Any) -> bool:
         found = list(differences(expected, actual))
-        entries = [known(step, difference) for difference in found]
+        entries = known(step, found)
         self.outcome.known += [entry for entry in entries if entry is not None]
         new = [difference for difference, entry in zip(found, entries, strict=True) if entry is None]
         if new:

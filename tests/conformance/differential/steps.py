@@ -37,7 +37,19 @@ class Step:
         return isinstance(self.request, JoinGroupRequest | SyncGroupRequest)
 
     def __str__(self) -> str:
-        return f"[{self.uid}] connection {self.line}: {self.name} {self.request!r}"
+        return f"[{self.uid}] connection {self.line}: {self.name} {shown(self.request)}"
+
+
+def shown(value: Any) -> str:
+    """A request in short: fields that have their defaults are left out."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(shown, value))}]"
+    if not isinstance(value, Struct):
+        return repr(value)
+    said = {field.name: getattr(value, field.name) for field in value.fields}
+    defaults = {field.name: field.make_default() for field in value.fields}
+    kept = [f"{name}={shown(known)}" for name, known in said.items() if known != defaults[name]]
+    return f"({', '.join(kept)})"
 
 
 def fit(message: S, version: int) -> S:

@@ -26,23 +26,25 @@ JOINING, LEAVING, AWAY = 0, -1, -2
 
 def join(world: World) -> Message:
     """A new member, with a name of its own choice, so that both brokers sort members alike."""
+    group = world.group()
     member_id = f"{PREFIX}-m{world.dice.randrange(4)}"
     return ConsumerGroupHeartbeatRequest(
-        group_id=world.group(),
+        group_id=group,
         member_id=world.mostly(member_id, [""], 0.03),
         member_epoch=JOINING,
         instance_id=world.mostly(None, [f"{PREFIX}-i0", f"{PREFIX}-i1", ""], 0.15),
         rack_id=world.mostly(None, ["r", ""], 0.05),
         rebalance_timeout_ms=world.mostly(300_000, [-1, 0], 0.04),
-        subscribed_topic_names=_subscribed(world),
+        subscribed_topic_names=_subscribed(world, group),
         server_assignor=_assignor(world),
         topic_partitions=world.mostly([], [None], 0.03),
     )
 
 
-def _subscribed(world: World) -> list[str] | None:
-    """One topic: assignors go through several in an order that comes from ids, and those are each broker's own."""
-    return world.mostly([world.topic().name], [[], None, [f"{PREFIX}-none"]], 0.06)
+def _subscribed(world: World, group: str) -> list[str] | None:
+    """One topic for all members of a group: assignors go through several in an order that comes from their ids."""
+    topic = f"{PREFIX}-t{sum(group.encode()) % 2}"
+    return world.mostly([topic], [[], None, [f"{PREFIX}-none", topic]], 0.06)
 
 
 def _assignor(world: World) -> str | None:
@@ -67,7 +69,7 @@ def beat(world: World) -> Message:
         member_epoch=member.generation + world.mostly(0, [-1, 1], 0.07),
         instance_id=member.instance_id if world.chance(0.3) else None,
         rebalance_timeout_ms=world.mostly(-1, [300_000], 0.1),
-        subscribed_topic_names=_subscribed(world) if changes else None,
+        subscribed_topic_names=_subscribed(world, member.group) if changes else None,
         server_assignor=_assignor(world) if changes else None,
         topic_partitions=owned,
     )

@@ -1,0 +1,36 @@
+"""Random sequences of requests come to the same on Apache Kafka and on Barnabas; see tests.conformance.differential.
+
+Each run draws other sequences. BARNABAS_SEED draws those of a run again, which a failure prints;
+BARNABAS_DIFFERENTIAL_MINUTES is how long new ones are begun.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.differential.campaign import Campaign, summary, told
+from tests.conformance.differential.pair import Pair, transaction_version
+from tests.conformance.kafka_jars import require_classpath
+
+pytestmark = [pytest.mark.conformance, pytest.mark.timeout(1800)]
+
+MINUTES = float(os.environ.get("BARNABAS_DIFFERENTIAL_MINUTES") or 2.5)
+
+
+async def test_random_sequences_come_to_the_same(tmp_path: Path) -> None:
+    require_classpath()
+    seed = int(os.environ.get("BARNABAS_SEED") or random.randrange(10**9))
+    print(f"BARNABAS_SEED={seed}")
+    with Pair(tmp_path, transaction_version=transaction_version(seed)) as pair:
+        campaign = Campaign(pair.doors(), await pair.warm_up(), seed)
+        started = time.monotonic()
+        tally = await campaign.run(count(), started + MINUTES * 60)
+    print(summary(tally, time.monotonic() - started))
+    assert not tally.findings, "\n".join(map(told, tally.findings))
+    assert tally.sequences > 0
