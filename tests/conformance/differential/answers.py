@@ -16,6 +16,9 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
+from protocol.codec import decode
+from protocol.errors import ProtocolError
+from protocol.messages.consumer_protocol import ConsumerProtocolAssignment
 from protocol.messages.metadata import DescribeTopicPartitionsRequest
 from protocol.schema import Message, Struct
 from tests.conformance.differential.batches import plain
@@ -52,6 +55,9 @@ IN_ORDER: Final = frozenset(
 
 SETS: Final = frozenset({"subscribed_topic_names", "state_filters", "unknown_state_filters"})
 """Lists of strings that have no order."""
+
+ASSIGNMENTS: Final = frozenset({"assignment", "member_assignment"})
+LATEST_ASSIGNMENT: Final = 3
 
 KEYS: Final = (
     "name",
@@ -142,6 +148,8 @@ class Noter:
     def _leaf(self, step: Step, owner: Struct, name: str, value: Any) -> Any:
         if isinstance(value, str):
             return self._names.member_id(value, step) if name in MEMBER_IDS else self._names.text(value)
+        if isinstance(value, bytes) and name in ASSIGNMENTS:
+            return assignment(self._names.data(value))
         if isinstance(value, bytes):
             return self._names.topic_id(value, owner, step) if name == "topic_id" else self._names.data(value)
         if name in PRODUCER_IDS and isinstance(value, int):
@@ -149,6 +157,17 @@ class Noter:
         if name == "session_id":
             return self._names.session_id(value, step)
         return without_now(value)
+
+
+def assignment(data: bytes) -> Any:
+    """What a consumer is assigned, by topic: Kafka lists topics in any order where it converts an assignment itself."""
+    try:
+        version = int.from_bytes(data[:2], "big", signed=True)
+        decoded = decode(ConsumerProtocolAssignment, min(version, LATEST_ASSIGNMENT), data[2:])
+    except (ProtocolError, ValueError):
+        return data
+    topics = sorted((each.topic, list(each.partitions)) for each in decoded.assigned_partitions)
+    return [version, topics, decoded.user_data]
 
 
 def without_now(value: Any) -> Any:

@@ -3,45 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from tests.conformance.differential.player import Kept, Outcome, Source
 from tests.conformance.differential.steps import Step
 
 Player = Callable[[Source], Awaitable[Outcome]]
 
+PLAYS: Final = 120
+"""How often a sequence is played at most to make it shorter."""
 
-async def shrunk(outcome: Outcome, play: Player) -> Outcome:
-    """The outcome of a sequence from which no single step can be left out.
+
+async def shrunk(outcome: Outcome, play: Player, plays: int = PLAYS) -> Outcome:
+    """The outcome of a sequence from which no single step can be left out, or the shortest after so many `plays`.
 
     Runs of steps are left out first, each half as long as those before. What shows must be at the same API and in the
     same places; in which step does not matter.
     """
-    best = outcome
-    size = max(1, len(best.steps) // 2)
-    while True:
-        shorter = await _without_runs(best, size, play)
-        if shorter is None and size == 1:
-            return best
-        best, size = shorter or best, size if shorter is not None and size == 1 else max(1, size // 2)
+    return await _Shrinking(outcome, play, plays).run()
 
 
-async def _without_runs(best: Outcome, size: int, play: Player) -> Outcome | None:
-    """Shorter by runs of that many steps, from the end to the start; None where none can be left out."""
-    found: Outcome | None = None
-    end = len(best.steps)
-    while end > 0:
-        steps = (found or best).steps
-        tried = await _try([*steps[: max(0, end - size)], *steps[end:]], best, play)
-        if tried is not None:
-            found = tried
-            end = min(end - size, len(tried.steps))
-        else:
+class _Shrinking:
+    def __init__(self, outcome: Outcome, play: Player, plays: int) -> None:
+        self._best = outcome
+        self._play = play
+        self._left = plays
+
+    async def run(self) -> Outcome:
+        size = max(1, len(self._best.steps) // 2)
+        while self._left > 0:
+            has_shrunk = await self._without_runs(size)
+            if size == 1 and not has_shrunk:
+                break
+            size = max(1, size // 2)
+        return self._best
+
+    async def _without_runs(self, size: int) -> bool:
+        """Leaves out runs of that many steps, from the end to the start; whether any could be."""
+        length = len(self._best.steps)
+        end = length
+        while end > 0 and self._left > 0:
+            steps = self._best.steps
+            shorter = [*steps[: max(0, end - size)], *steps[end:]]
             end -= size
-    return found
+            if await self._shows_in(shorter):
+                end = min(end, len(self._best.steps))
+        return len(self._best.steps) < length
 
-
-async def _try(steps: Sequence[Step], best: Outcome, play: Player) -> Outcome | None:
-    if not steps:
-        return None
-    outcome = await play(Kept(steps))
-    return outcome if outcome.signature == best.signature and outcome.is_new else None
+    async def _shows_in(self, steps: Sequence[Step]) -> bool:
+        if not steps:
+            return False
+        self._left -= 1
+        outcome = await self._play(Kept(steps))
+        if outcome.signature != self._best.signature:
+            return False
+        self._best = outcome
+        return True

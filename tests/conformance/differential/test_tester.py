@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from protocol.codec import encode
+from protocol.messages.consumer_protocol import ConsumerProtocolAssignment
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.groups import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -21,7 +23,7 @@ from protocol.records.builder import build_batch
 from protocol.schema import Message
 from tests.conformance.differential import campaign as campaigns
 from tests.conformance.differential import exceptions, player
-from tests.conformance.differential.answers import Noter
+from tests.conformance.differential.answers import Noter, assignment, plain_times
 from tests.conformance.differential.areas import Script
 from tests.conformance.differential.batches import plain, with_producer_ids
 from tests.conformance.differential.campaign import Campaign, summary, told
@@ -218,8 +220,6 @@ def test_times_near_now_own_addresses_and_texts_are_left_out() -> None:
     assert tree["brokers"][0] == {"node_id": 1, "host": "host", "port": "port", "rack": None}
     assert "throttle_time_ms" not in tree
     batches = plain(build_batch([(None, b"v", now, ()), (None, b"w", 5, ())]))
-    from tests.conformance.differential.answers import plain_times
-
     shown = plain_times(batches)[1]
     assert (shown["base_timestamp"], shown["max_timestamp"], shown["records"]) == ("now", "now", 2)
 
@@ -232,6 +232,15 @@ def test_lists_are_in_an_order_of_their_own() -> None:
     step = Step(0, 0, MetadataRequest(), 12)
     tree = Noter(Names("pabcdef0")).tree(step, DescribeProducersResponse(topics=[topic]))
     assert [each["partition_index"] for each in tree["topics"][0]["partitions"]] == [1, 2]
+
+
+def test_assignments_are_compared_by_topic() -> None:
+    kinds = ConsumerProtocolAssignment.TopicPartition
+    topics = [kinds(topic="b", partitions=[1]), kinds(topic="a", partitions=[0, 2])]
+    data = b"\0\1" + encode(ConsumerProtocolAssignment(assigned_partitions=topics), 1)
+    assert assignment(data) == [1, [("a", [0, 2]), ("b", [1])], None]
+    for other in (b"", b"\0", b"\0\1abc", b"\xff\xff"):
+        assert assignment(other) == other
 
 
 def test_requests_are_cut_down_to_their_version() -> None:

@@ -76,6 +76,8 @@ class World:
         self.incarnations: dict[str, int] = {}
         self.producers: list[Producer] = []
         self.members: list[Member] = []
+        self.groups: set[str] = set()
+        """Those that have committed something."""
         self.sessions: list[Session] = []
 
     # ---- dice

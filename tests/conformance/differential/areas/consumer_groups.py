@@ -16,6 +16,7 @@ from tests.conformance.differential.areas.groups import (
     offset_commit,
     offset_delete,
     offset_fetch,
+    subscribed_topic,
     sync_group,
 )
 from tests.conformance.differential.steps import PREFIX, Step
@@ -42,8 +43,7 @@ def join(world: World) -> Message:
 
 
 def _subscribed(world: World, group: str) -> list[str] | None:
-    """One topic for all members of a group: assignors go through several in an order that comes from their ids."""
-    topic = f"{PREFIX}-t{sum(group.encode()) % 2}"
+    topic = subscribed_topic(group)
     return world.mostly([topic], [[], None, [f"{PREFIX}-none", topic]], 0.06)
 
 

@@ -46,16 +46,16 @@ def join_group(world: World) -> Message:
         member_id=world.mostly(member_id, ["stranger", ""], 0.05),
         group_instance_id=instance_id,
         protocol_type=kind,
-        protocols=_protocols(world),
+        protocols=_protocols(world, group),
         reason=world.mostly(None, ["because"], 0.3),
     )
 
 
-def _protocols(world: World) -> list[JoinGroupRequest.JoinGroupRequestProtocol]:
+def _protocols(world: World, group: str) -> list[JoinGroupRequest.JoinGroupRequestProtocol]:
     names = world.mostly(
         ["range"], [["range", "roundrobin"], ["roundrobin"], ["roundrobin", "range"], []], 0.25
     )
-    metadata = _subscription(world)
+    metadata = _subscription(world, group)
     return [
         JoinGroupRequest.JoinGroupRequestProtocol(
             name=name, metadata=world.mostly(metadata, [b"", b"\0\1not a subscription"], 0.04)
@@ -64,10 +64,15 @@ def _protocols(world: World) -> list[JoinGroupRequest.JoinGroupRequestProtocol]:
     ]
 
 
-def _subscription(world: World) -> bytes:
+def subscribed_topic(group: str) -> str:
+    """One topic for all members of a group: assignors go through several in an order that comes from their ids."""
+    return f"{PREFIX}-t{sum(group.encode()) % 2}"
+
+
+def _subscription(world: World, group: str) -> bytes:
     """What a consumer sends; with user data of its own, so that members can be told apart in answers."""
     version = world.dice.randint(0, 3)
-    topics = sorted({world.topic().name for _ in range(world.dice.randint(1, 2))})
+    topics = world.mostly([subscribed_topic(group)], [[], [f"{PREFIX}-none"]], 0.05)
     subscription = ConsumerProtocolSubscription(topics=topics, user_data=world.dice.randbytes(4))
     return version.to_bytes(2, "big") + encode(subscription, version)
 
@@ -149,11 +154,14 @@ def _instance_id(world: World, member: Member) -> str | None:
 
 def offset_commit(world: World) -> Message:
     """Offsets of a member, or of a group without members."""
+    odd: list[str | None] = [None, ""]
     group, member_id, generation, instance_id = world.group(), "", -1, None
     if world.members and world.chance(0.55):
         member = world.member()
         group, member_id, generation = member.group, _member_id(world, member), _generation(world, member)
         instance_id = _instance_id(world, member)
+    if group in world.groups:  # Kafka keeps a group whose first commit it has rejected
+        odd.append("x" * 4097)
     return OffsetCommitRequest(
         group_id=group,
         generation_id_or_member_epoch=generation,
@@ -169,7 +177,7 @@ def offset_commit(world: World) -> Message:
                         partition_index=world.partition(topic),
                         committed_offset=world.dice.randrange(20),
                         committed_leader_epoch=world.mostly(-1, [0, 1, -2]),
-                        committed_metadata=world.mostly("m", [None, "", "x" * 4097], 0.15),
+                        committed_metadata=world.mostly("m", odd, 0.15),
                     )
                     for _ in range(world.mostly(1, [0, 2], 0.2))
                 ],
@@ -289,6 +297,10 @@ DRAWS: Final = (
 def learn(world: World, step: Step, answer: Any) -> None:
     """Members with their generations; who has left stays for a while."""
     request = step.request
+    if isinstance(request, OffsetCommitRequest):
+        codes = [part["error_code"] for topic in answer["topics"] for part in topic["partitions"]]
+        if 0 in codes:
+            world.groups.add(request.group_id)
     if not isinstance(request, JoinGroupRequest):
         return
     if answer["member_id"] in ("", request.member_id) and answer["error_code"]:

@@ -101,6 +101,9 @@ def txn_offset_commit(world: World) -> Message:
         member = world.one(world.members)
         member_id, generation, instance_id = member.member_id, member.generation, member.instance_id
         group = world.mostly(member.group, [group])
+    odd: list[str | None] = [None, ""]
+    if group in world.groups:  # Kafka keeps a group whose first commit it has rejected
+        odd.append("x" * 4097)
     return TxnOffsetCommitRequest(
         transactional_id=_named(world, producer),
         group_id=group,
@@ -117,7 +120,7 @@ def txn_offset_commit(world: World) -> Message:
                         partition_index=index,
                         committed_offset=world.offset(topic, index),
                         committed_leader_epoch=world.mostly(-1, [0, 1, -2]),
-                        committed_metadata=world.mostly("m", [None, "", "x" * 4097], 0.2),
+                        committed_metadata=world.mostly("m", odd, 0.2),
                     )
                     for index in partitions
                 ],
