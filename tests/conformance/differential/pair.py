@@ -21,6 +21,8 @@ from tests.support.broker_process import BrokerProcess
 SETTINGS: Final = {
     "node.id": "1",
     "auto.create.topics.enable": "false",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
     "log.retention.hours": "168",

@@ -33,7 +33,7 @@ from tests.conformance.differential.names import Names, topic_token
 from tests.conformance.differential.player import Kept, differences
 from tests.conformance.differential.steps import PREFIX, Step, fit
 
-SEQUENCES = range(40)
+SEQUENCES = range(25)
 NEVER = time.monotonic() + 10**6
 
 

@@ -1,4 +1,4 @@
-"""Administration: topics, partitions, configurations, quotas, credentials, ACLs, features, and descriptions of all."""
+"""Administration: topics, partitions, configurations, features, and descriptions of all."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
 )
 from protocol.messages.metadata import DescribeTopicPartitionsRequest, MetadataRequest
-from protocol.messages.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
-from protocol.messages.security import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from protocol.messages.topics import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -22,6 +20,7 @@ from protocol.messages.topics import (
 )
 from protocol.schema import Message
 from protocol.wire import ZERO_UUID
+from tests.conformance.differential.areas import access
 from tests.conformance.differential.steps import PREFIX, Step
 from tests.conformance.differential.world import World
 
@@ -297,86 +296,6 @@ def describe_configs(world: World) -> Message:
     )
 
 
-# ---- quotas and credentials
-
-
-def _user(world: World) -> str:
-    return f"{PREFIX}-u{world.dice.randrange(3)}"
-
-
-def alter_client_quotas(world: World) -> Message:
-    """Quotas of users and clients that never connect."""
-    entries = []
-    for _ in range(world.mostly(1, [0, 2], 0.15)):
-        entity = [_entity(world, "user", _user(world))]
-        if world.chance(0.3):
-            entity.append(
-                _entity(world, world.mostly("client-id", ["user", "ip", "group"], 0.2), _user(world))
-            )
-        ops = [
-            AlterClientQuotasRequest.OpData(
-                key=world.mostly(
-                    world.one(["producer_byte_rate", "consumer_byte_rate", "request_percentage"]),
-                    ["nonsense", "", "controller_mutation_rate", "connection_creation_rate"],
-                ),
-                value=world.one([1.0, 1000.0, 0.0, -1.0, 1.5]),
-                remove=world.chance(0.2),
-            )
-            for _ in range(world.mostly(1, [0, 2], 0.15))
-        ]
-        entries.append(AlterClientQuotasRequest.EntryData(entity=entity, ops=ops))
-    return AlterClientQuotasRequest(entries=entries, validate_only=world.chance(0.15))
-
-
-def _entity(world: World, kind: str, name: str) -> AlterClientQuotasRequest.EntityData:
-    return AlterClientQuotasRequest.EntityData(
-        entity_type=world.mostly(kind, ["nonsense", ""], 0.05), entity_name=name
-    )
-
-
-def describe_client_quotas(world: World) -> Message:
-    """What was set of that."""
-    components = [
-        DescribeClientQuotasRequest.ComponentData(
-            entity_type=world.mostly(kind, ["nonsense", "user"], 0.08),
-            match_type=world.mostly(0, [1, 2, 3, -1]),
-            match=world.mostly(_user(world), [None], 0.1),
-        )
-        for kind in world.one([["user"], ["user", "client-id"], ["client-id"], []])
-    ]
-    return DescribeClientQuotasRequest(components=components, strict=world.chance(0.5))
-
-
-def alter_scram(world: World) -> Message:
-    """Credentials, set and deleted."""
-    upsertions = [
-        AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
-            name=world.mostly(_user(world), [""], 0.05),
-            mechanism=world.mostly(world.one([1, 2]), [0, 3]),
-            iterations=world.mostly(4096, [1, 4095, 16384, 16385], 0.2),
-            salt=world.mostly(b"salt", [b""], 0.05),
-            salted_password=b"password",
-        )
-        for _ in range(world.one([0, 1, 1, 2]))
-    ]
-    deletions = [
-        AlterUserScramCredentialsRequest.ScramCredentialDeletion(
-            name=world.mostly(_user(world), [""], 0.05), mechanism=world.mostly(world.one([1, 2]), [0, 3])
-        )
-        for _ in range(world.one([0, 0, 1]))
-    ]
-    return AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
-
-
-def describe_scram(world: World) -> Message:
-    """Credentials of users."""
-    names = None if world.chance(0.1) else [_user(world) for _ in range(world.mostly(1, [2, 0]))]
-    users = None
-    if names is not None:
-        users = [DescribeUserScramCredentialsRequest.UserName(name=name) for name in names]
-    return DescribeUserScramCredentialsRequest(users=users)
-
-
 # ---- features
 
 
@@ -406,11 +325,8 @@ DRAWS: Final = (
     (4, alter_configs),
     (6, incremental_alter_configs),
     (5, describe_configs),
-    (3, alter_client_quotas),
-    (3, describe_client_quotas),
-    (2, alter_scram),
-    (2, describe_scram),
     (1, update_features),
+    *access.DRAWS,
 )
 
 
