@@ -1,8 +1,8 @@
 """New logs: which partitions of an image need one, and whether there is room. ReplicaManager has them made.
 
-A partition whose log cannot be made is one of the MissingLogs. Where the disk was full, or the process had no
-descriptor, housekeeping has it tried again while the broker runs; where the log may lie in a log directory that has
-failed, it waits for the next start.
+A partition whose log cannot be made is one of the MissingLogs. Where the disk was full, the process had no descriptor
+or every log directory was cordoned, housekeeping has it tried again while the broker runs; where the log may lie in a
+log directory that has failed, it waits for the next start.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from broker.metadata.topics import PartitionImage, TopicImage
 from protocol.errors import ApiError, ErrorCode
 from protocol.wire import Uuid
 from storage.checkpoints import TopicPartition
-from storage.errors import DiskFullError, OutOfResourcesError, StorageError
+from storage.errors import AllCordonedError, DiskFullError, OutOfResourcesError, StorageError
 from storage.log_manager import LogManager
 
 
@@ -67,7 +67,7 @@ class MissingLog(NamedTuple):
     @property
     def may_come(self) -> bool:
         """Whether what was in the way may pass while the broker runs."""
-        return isinstance(self.error, DiskFullError | OutOfResourcesError)
+        return isinstance(self.error, DiskFullError | OutOfResourcesError | AllCordonedError)
 
 
 class MissingLogs:

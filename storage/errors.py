@@ -129,6 +129,10 @@ class LogDirError(KafkaStorageError):
         self.log_dir = log_dir
 
 
+class AllCordonedError(KafkaStorageError):
+    """Every log directory that works is cordoned: a new log has no place, until one of them is not any more."""
+
+
 class DiskFullError(KafkaStorageError):
     """There is no room for what was to be written: nothing of it was, and the log goes on when there is."""
 

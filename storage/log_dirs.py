@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from storage.checkpoints import MetaProperties, TopicPartition
 from storage.env import Env
-from storage.errors import InconsistentMetadataError, KafkaStorageError, NoLogDirError
+from storage.errors import (
+    AllCordonedError,
+    InconsistentMetadataError,
+    KafkaStorageError,
+    NoLogDirError,
+)
 from storage.log_dir import LogDir
 
 if TYPE_CHECKING:
@@ -200,16 +205,18 @@ class LogDirs:
     ) -> list[LogDir]:
         """Where so many new logs go: each to the directory that has the fewest then, full ones last.
 
-        `decided` are how many go to each beside those that it has. Cordoned ones get none. Raises KafkaStorageError
-        when there is none.
+        `decided` are how many go to each beside those that it has. Cordoned ones get none. Raises AllCordonedError, and
+        KafkaStorageError when all have failed.
         """
         counts = {
             directory: len(directory.logs) + decided.get(directory, 0)
             for directory in self.dirs
             if directory.path not in self.cordoned
         }
+        if not self.dirs:
+            raise KafkaStorageError("every log directory has failed")
         if not counts:
-            raise KafkaStorageError("every log directory has failed, or is cordoned")
+            raise AllCordonedError("every log directory that works is cordoned")
         chosen = []
         for _ in range(count):
             directory = min(counts, key=lambda candidate: (candidate.space.is_full, counts[candidate]))

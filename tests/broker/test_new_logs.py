@@ -263,6 +263,18 @@ def test_each_waits_for_its_own_directory() -> None:
     assert house.replicas.without_log_count == 1
 
 
+def test_a_directory_that_is_not_cordoned_any_more_takes_it() -> None:
+    """A request may place a partition where all directories are cordoned."""
+    house = House()
+    house.broker.log_manager.cordoned = frozenset({"/disk"})
+    house.create()
+    house.pass_time()
+    assert house.produce() is ErrorCode.KAFKA_STORAGE_ERROR
+    house.broker.log_manager.cordoned = frozenset()
+    house.pass_time()
+    assert house.produce() is ErrorCode.NONE
+
+
 def test_what_may_lie_on_a_disk_that_failed_waits_for_the_next_start() -> None:
     house = House()
     house.disk.inject(lambda _, kind, path: Fault() if kind == "mkdir" and "/u-" in path else None)
