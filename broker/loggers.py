@@ -59,19 +59,30 @@ def _checked(alteration: Alteration, known: dict[str, str]) -> int:
     """The level that is asked for; NOTSET to go by the root's again."""
     name, operation, value = alteration
     if operation not in (AlterOperation.SET, AlterOperation.DELETE):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Levels are set and deleted; {operation} is neither.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, _not_for_levels(operation))
     if name not in known:
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"There is no logger '{name}'.")
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
     if operation == AlterOperation.DELETE:
         if name == ROOT:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Logger '{ROOT}' cannot be without a level.")
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed"
+            )
         return logging.NOTSET
     level = LEVELS.get(value or "")
     if level is None:
         raise ApiError(
-            ErrorCode.INVALID_CONFIG, f"Levels are {', '.join(LEVELS)}; '{value}' for '{name}' is none."
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot set the log level of {name} to {value} as it is not a supported log level. Valid log levels are "
+            f"{', '.join(sorted(LEVELS))}",
         )
     return level
+
+
+def _not_for_levels(operation: int) -> str:
+    try:
+        return f"{AlterOperation(operation).name} operation is not allowed for the BROKER_LOGGER resource"
+    except ValueError:
+        return f"Unknown operations type {operation}"
 
 
 def _ours(name: str) -> str:

@@ -52,6 +52,7 @@ class ClientMetricsConfig(NamedTuple):
                 resources.CLIENT_METRICS_INTERVAL_MS.name,
                 str(interval_ms),
                 f"must be from {SHORTEST_INTERVAL_MS} to {LONGEST_INTERVAL_MS}",
+                phrase=f"Invalid value {interval_ms} for {resources.CLIENT_METRICS_INTERVAL_MS.name}",
             )
         patterns = values[resources.CLIENT_METRICS_MATCH.name]
         return cls(values[resources.CLIENT_METRICS.name], interval_ms, parse_match(patterns))
@@ -68,7 +69,12 @@ def effective_client_metrics_values(settings: Mapping[str, str]) -> dict[str, An
     """Every key's value, by name: the setting, else the default. Raises ConfigError."""
     for name in settings:
         if name not in CLIENT_METRICS_KEYS:
-            raise UnknownClientMetricsKeyError(name, None, "is not a key of client metrics")
+            raise UnknownClientMetricsKeyError(
+                name,
+                None,
+                "is not a key of client metrics",
+                phrase=f"Unknown client metrics configuration: {name}",
+            )
     return {
         name: key.parse(settings[name]) if name in settings else key.default
         for name, key in CLIENT_METRICS_KEYS.items()
@@ -98,5 +104,7 @@ def parse_match(patterns: Sequence[str]) -> dict[str, Pattern[str]]:
 def _bad_pattern(text: str) -> ConfigError:
     names = ", ".join(sorted(MATCH_PARAMETERS))
     return resources.CLIENT_METRICS_MATCH.error(
-        text, f"name=pattern, comma-separated, with a name of {names}"
+        text,
+        f"name=pattern, comma-separated, with a name of {names}",
+        f"Illegal client matching pattern: {text}",
     )

@@ -6,7 +6,7 @@ another version wrote for example, is left out and reported, and the value below
 asked before any is stored. Source: DynamicBrokerConfig and the validateReconfiguration of what it reconfigures.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from config import layers
@@ -128,39 +128,55 @@ def sound_settings(texts: Mapping[str, str], *, per_broker: bool) -> dict[str, s
 
 
 def _check_modes(texts: Mapping[str, str], *, per_broker: bool) -> None:
-    for name, text in texts.items():
-        _check_is_dynamic(name, text)
+    _check_none(
+        texts,
+        _is_read_only,
+        "Cannot update these configs dynamically",
+        "cannot change while the broker runs; it is set where the broker is started",
+    )
+    _check_none(
+        texts,
+        STORE_KEYS.__contains__,
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+        f"is set for one listener, with {LISTENER_PREFIX}<name>. in front of it",
+    )
     for name, text in texts.items():
         key = dynamic_key(name)
         if key is not None:
             key.parse(text)
     if not per_broker:
-        for name, text in texts.items():
-            _check_is_cluster_wide(name, text)
-
-
-def _check_is_dynamic(name: str, text: str) -> None:
-    key = BROKER_KEYS.get(name)
-    if key is not None and key.dynamic is DynamicMode.READ_ONLY:
-        raise _refused(
-            name, text, "cannot change while the broker runs; it is set where the broker is started"
+        _check_none(
+            texts,
+            _is_of_one_broker,
+            "Cannot update these configs at default cluster level, broker id must be specified",
+            "is set for one broker; there is no default of it for the whole cluster",
         )
-    if name in STORE_KEYS:
-        raise _refused(name, text, f"is set for one listener, as {LISTENER_PREFIX}<name>.{name}")
 
 
-def _check_is_cluster_wide(name: str, text: str) -> None:
+def _check_none(texts: Mapping[str, str], is_wrong: Callable[[str], bool], phrase: str, why: str) -> None:
+    """Raises ConfigError where any name is wrong; it is about the first of them, Kafka's phrase about all."""
+    wrong = [name for name in texts if is_wrong(name)]
+    if not wrong:
+        return
+    raise _refused(wrong[0], texts[wrong[0]], why, f"{phrase}: [{', '.join(wrong)}]")
+
+
+def _refused(name: str, text: str, why: str, phrase: str | None = None) -> ConfigError:
+    key = BROKER_KEYS.get(base_name(name))
+    shown = "[hidden]" if key is None or key.sensitive else text
+    return ConfigError(name, shown, why, phrase=phrase)
+
+
+def _is_read_only(name: str) -> bool:
+    key = BROKER_KEYS.get(name)
+    return key is not None and key.dynamic is DynamicMode.READ_ONLY
+
+
+def _is_of_one_broker(name: str) -> bool:
     base = base_name(name)
     of_listener = base != name and base not in _CLUSTER_WIDE_OF_LISTENERS
     key = BROKER_KEYS.get(name)
-    if of_listener or (key is not None and key.dynamic is DynamicMode.PER_BROKER):
-        raise _refused(name, text, "is set for one broker; there is no default of it for the whole cluster")
-
-
-def _refused(name: str, text: str, why: str) -> ConfigError:
-    key = BROKER_KEYS.get(base_name(name))
-    shown = "[hidden]" if key is None or key.sensitive else text
-    return ConfigError(name, shown, why)
+    return of_listener or (key is not None and key.dynamic is DynamicMode.PER_BROKER)
 
 
 def _check_worker_counts(current: BrokerConfig, candidate: BrokerConfig) -> None:

@@ -122,7 +122,9 @@ def group_key(name: str) -> ConfigKey[Any]:
     """The group key of that name; raises ConfigError when there is none."""
     key = GROUP_KEYS.get(name)
     if key is None:
-        raise ConfigError(name, None, "is not a group configuration key")
+        raise ConfigError(
+            name, None, "is not a group configuration key", phrase=f"Unknown group config name: {name}"
+        )
     return key
 
 
@@ -134,13 +136,16 @@ def validate_group_overrides(overrides: Mapping[str, str], broker: BrokerValues)
     for small, great in LESS_THAN:
         if values[small.name] >= values[great.name]:
             limit = f"less than {great.name}, which is {values[great.name]}"
-            raise small.error(str(values[small.name]), limit)
+            phrase = f"{small.name} must be less than {great.name}"
+            raise small.error(str(values[small.name]), limit, phrase)
 
 
 def _check_bounds(key: ConfigKey[int], value: int, broker: BrokerValues, low: Bound, high: Bound) -> None:
     lowest = None if low is None else broker.value_of(low.name)
     highest = None if high is None else broker.value_of(high.name)
     if low is not None and lowest is not None and value < lowest:
-        raise key.error(str(value), f"at least the broker's {low.name}, which is {lowest}")
+        phrase = f"{key.name} must be greater than or equal to {low.name}"
+        raise key.error(str(value), f"at least the broker's {low.name}, which is {lowest}", phrase)
     if high is not None and highest is not None and value > highest:
-        raise key.error(str(value), f"at most the broker's {high.name}, which is {highest}")
+        phrase = f"{key.name} must be less than or equal to {high.name}"
+        raise key.error(str(value), f"at most the broker's {high.name}, which is {highest}", phrase)

@@ -55,20 +55,39 @@ class ConfigError(ValueError):
     """A key has a value that cannot stand.
 
     `key` and `value` are as they were given; `requirement` says what would be right ("must be ..."); `place`
-    says where the value stands ("server.properties line 12"), or is empty.
+    says where the value stands ("server.properties line 12"), or is empty. `phrase` is how Kafka puts it in an answer,
+    where that is not what it says of most values.
     """
 
-    def __init__(self, key: str, value: str | None, requirement: str, place: str = "") -> None:
+    def __init__(
+        self,
+        key: str,
+        value: str | None,
+        requirement: str,
+        place: str = "",
+        *,
+        phrase: str | None = None,
+    ) -> None:
         self.key = key
         self.value = value
         self.requirement = requirement
         self.place = place
+        self.phrase = phrase
         setting = key if value is None else f"{key}={value}"
         super().__init__(f"{place}: {setting} {requirement}" if place else f"{setting} {requirement}")
 
     def at(self, place: str) -> "ConfigError":
         """The same error with the place where the value stands."""
-        return ConfigError(self.key, self.value, self.requirement, place)
+        return ConfigError(self.key, self.value, self.requirement, place, phrase=self.phrase)
+
+    @property
+    def answer(self) -> str:
+        """What a client is told: Kafka's phrase, by which tools know the error, and what would be right."""
+        if self.phrase is not None:
+            return f"{self.phrase} ({self.at('')})"
+        if self.value is None:
+            return str(self)
+        return f"Invalid value {self.value} for configuration {self.key}: {self.requirement}"
 
 
 class Synonym:
@@ -167,11 +186,12 @@ class ConfigKey(Generic[T]):
         """A value as Kafka writes it in DescribeConfigs."""
         return format_value(self.type, value)
 
-    def error(self, text: str | None, requirement: str | None = None) -> ConfigError:
+    def error(
+        self, text: str | None, requirement: str | None = None, phrase: str | None = None
+    ) -> ConfigError:
         """The error for a text that cannot stand; a password's text is not repeated in it."""
-        return ConfigError(
-            self.name, "[hidden]" if self.sensitive else text, f"must be {requirement or self.requirement}"
-        )
+        shown = "[hidden]" if self.sensitive else text
+        return ConfigError(self.name, shown, f"must be {requirement or self.requirement}", phrase=phrase)
 
     def __repr__(self) -> str:
         return f"<ConfigKey {self.name}>"

@@ -58,6 +58,11 @@ class InvalidConfigError(Exception):
         self.errors = errors
         self.messages = messages
 
+    @property
+    def answer(self) -> str:
+        """What a client is told, one line for each error."""
+        return "\n".join(error.answer for error in self.errors)
+
 
 def from_profile(name: str) -> Iterator[Setting]:
     """The settings of a profile, which must exist, and its name as the first of them."""

@@ -182,7 +182,9 @@ def topic_key(name: str) -> ConfigKey[Any]:
     """The topic key of that name; raises ConfigError when there is none."""
     key = TOPIC_KEYS.get(name)
     if key is None:
-        raise ConfigError(name, None, "is not a topic configuration key")
+        raise ConfigError(
+            name, None, "is not a topic configuration key", phrase=f"Unknown topic config name: {name}"
+        )
     return key
 
 
@@ -201,6 +203,12 @@ def validate_topic_overrides(overrides: Mapping[str, str], broker: BrokerValues 
     min_lag, max_lag = effective(t.MIN_COMPACTION_LAG_MS), effective(t.MAX_COMPACTION_LAG_MS)
     if min_lag > max_lag:
         limit = f"at most {t.MAX_COMPACTION_LAG_MS.name}, which is {max_lag}"
-        raise t.MIN_COMPACTION_LAG_MS.error(str(min_lag), limit)
+        phrase = f"conflict topic config setting {t.MIN_COMPACTION_LAG_MS.name} ({min_lag}) > "
+        phrase += f"{t.MAX_COMPACTION_LAG_MS.name} ({max_lag})"
+        raise t.MIN_COMPACTION_LAG_MS.error(str(min_lag), limit, phrase)
     if values.get(t.REMOTE_STORAGE_ENABLE.name):
-        raise t.REMOTE_STORAGE_ENABLE.error("true", "false: tiered storage is not enabled on this broker")
+        raise t.REMOTE_STORAGE_ENABLE.error(
+            "true",
+            "false: tiered storage is not enabled on this broker",
+            "Tiered Storage functionality is disabled in the broker",
+        )

@@ -71,14 +71,14 @@ def check_form(wish: Wish) -> None:
     counts = Counter(alteration.key for alteration in wish.alterations)
     twice = [key for key, count in counts.items() if count > 1]
     if twice:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Named more than once: {', '.join(twice)}.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys: {', '.join(twice)}")
     empty = [
         key
         for key, operation, value in wish.alterations
         if value is None and operation != AlterOperation.DELETE
     ]
     if empty:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Without a value: {', '.join(empty)}.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(empty)}")
 
 
 class ConfigAdmin:
@@ -93,7 +93,7 @@ class ConfigAdmin:
     def decide(self, image: MetadataImage, wishes: Sequence[Wish]) -> list[Outcome]:
         """For each wish the records that grant it, or why it is not granted."""
         repeated = repeated_resources(wish.resource for wish in wishes)
-        twice = ApiError(ErrorCode.INVALID_REQUEST, "Each resource may be named once in a request.")
+        twice = ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         outcomes = [twice if wish.resource in repeated else self._decide(image, wish) for wish in wishes]
         count = sum(len(outcome) for outcome in outcomes if not isinstance(outcome, ApiError))
         if count > MAX_RECORDS_PER_USER_OP:
@@ -131,7 +131,7 @@ class ConfigAdmin:
         if kind not in ALTERABLE_RESOURCES:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST,
-                f"Resources of type {kind} cannot be altered; types are {ALTERABLE_RESOURCES}.",
+                f"Unknown resource type {kind}: those that can be altered are {ALTERABLE_RESOURCES}.",
             )
         if kind == BROKER_RESOURCE and name != CLUSTER_DEFAULT:
             check_broker_id(name, self._node_id)
@@ -150,7 +150,7 @@ class ConfigAdmin:
                 self._config, texts, image.configs.get(other, _NOTHING), per_broker=per_broker
             )
         except (ConfigError, InvalidConfigError) as error:
-            raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error
+            raise ApiError(ErrorCode.INVALID_REQUEST, error.answer) from error
 
     def _check_result(
         self, image: MetadataImage, resource: ConfigResource, settings: Mapping[str, str]
@@ -165,19 +165,19 @@ class ConfigAdmin:
             elif kind == GROUP_RESOURCE:
                 self._check_group(name, settings)
         except ConfigError as error:
-            raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+            raise ApiError(ErrorCode.INVALID_CONFIG, error.answer) from error
 
     def _check_topic(self, image: MetadataImage, name: str, settings: Mapping[str, str]) -> None:
         if not name:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "There is no default of all topics to be altered.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         check_topic_name(name)
         validate_topic_overrides(settings, self._config)
         if name not in image.topics:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
     def _check_group(self, name: str, settings: Mapping[str, str]) -> None:
         if not name:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "There is no default of all groups to be altered.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
         validate_group_overrides(settings, self._config)
 
 
@@ -186,17 +186,19 @@ def check_broker_id(name: str, node_id: int) -> None:
     if name == str(node_id):
         return
     if not name.removeprefix("-").isdecimal():
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"A broker's id is a whole number, and '{name}' is none.")
-    raise ApiError(ErrorCode.INVALID_REQUEST, f"This is broker {node_id}; '{name}' has to be asked itself.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    raise ApiError(
+        ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}"
+    )
 
 
 def _check_client_metrics(name: str, settings: Mapping[str, str]) -> None:
     if not name:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "A subscription to client metrics needs a name.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     try:
         ClientMetricsConfig.of(settings)
     except (UnknownClientMetricsKeyError, IntervalOutOfRangeError) as error:
-        raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error
+        raise ApiError(ErrorCode.INVALID_REQUEST, error.answer) from error
 
 
 def _check_min_isr(resource: ConfigResource, changes: Mapping[str, str | None]) -> None:
@@ -208,12 +210,12 @@ def _check_min_isr(resource: ConfigResource, changes: Mapping[str, str | None]) 
     if kind != BROKER_RESOURCE or MIN_INSYNC_REPLICAS.name not in changes:
         return
     if name != CLUSTER_DEFAULT:
-        what = "cannot be set or removed for one broker"
+        what = f"Broker-level {MIN_INSYNC_REPLICAS.name} cannot be altered"
     elif changes[MIN_INSYNC_REPLICAS.name] is None:
-        what = "cannot be removed from the whole cluster's default"
+        what = f"Cluster-level {MIN_INSYNC_REPLICAS.name} cannot be removed"
     else:
         return
-    raise ApiError(ErrorCode.INVALID_CONFIG, f"{MIN_INSYNC_REPLICAS.name} {what} while {ELR_FEATURE} is on.")
+    raise ApiError(ErrorCode.INVALID_CONFIG, f"{what} while ELR is enabled ({ELR_FEATURE}).")
 
 
 # ---- what a wish changes
@@ -234,15 +236,21 @@ def _new_value(kind: int, alteration: Alteration, current: str | None) -> str | 
     try:
         operation = AlterOperation(alteration.operation)
     except ValueError:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"There is no operation {alteration.operation}.") from None
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {alteration.operation}") from None
     key = _key_of(kind, alteration.key)
     if operation.is_of_lists and (key is None or key.type is not ConfigType.LIST):
-        raise ApiError(
-            ErrorCode.INVALID_CONFIG,
-            f"{operation.name} needs a list, and {alteration.key} is none that is altered so.",
-        )
+        raise ApiError(ErrorCode.INVALID_CONFIG, _no_list(kind, operation, alteration.key, key))
     default = None if key is None else key.format(key.default)
     return altered(operation, current, alteration.value, default)
+
+
+def _no_list(kind: int, operation: AlterOperation, name: str, key: ConfigKey[Any] | None) -> str:
+    """Why a key cannot be altered so: Kafka's broker says it of brokers' keys, its controller of others."""
+    if kind != BROKER_RESOURCE:
+        return f"Can't {operation.name} to key {name} because its type is not LIST."
+    if key is None:
+        return f"Unknown config name: {name}"
+    return f"Config value {operation.name.lower()} is not allowed for config key: {name}"
 
 
 def _key_of(kind: int, name: str) -> ConfigKey[Any] | None:

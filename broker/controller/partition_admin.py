@@ -29,20 +29,29 @@ IsUsable = Callable[[str, PartitionImage, int], bool]
 """Whether a node's replica of a partition (topic's name, partition, node id) could lead now."""
 
 
-def topic_of(image: MetadataImage, name: str) -> TopicImage:
-    """Raises ApiError(UNKNOWN_TOPIC_OR_PARTITION)."""
+def topic_of(image: MetadataImage, name: str, missing: str) -> TopicImage:
+    """Raises ApiError(UNKNOWN_TOPIC_OR_PARTITION) with the message `missing`."""
     topic = image.topics.get(name)
     if topic is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, missing)
     return topic
 
 
-def partition_of(image: MetadataImage, name: str, index: int) -> tuple[TopicImage, PartitionImage]:
-    """Raises ApiError(UNKNOWN_TOPIC_OR_PARTITION)."""
-    topic = topic_of(image, name)
+def partition_to_move(image: MetadataImage, name: str, index: int) -> tuple[TopicImage, PartitionImage]:
+    """Raises ApiError(UNKNOWN_TOPIC_OR_PARTITION), in Kafka's words about reassignments."""
+    topic = topic_of(image, name, f"Unable to find a topic named {name}.")
     partition = topic.partitions.get(index)
     if partition is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' has no partition {index}.")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
+    return topic, partition
+
+
+def partition_to_lead(image: MetadataImage, name: str, index: int) -> tuple[TopicImage, PartitionImage]:
+    """Raises ApiError(UNKNOWN_TOPIC_OR_PARTITION), in Kafka's words about elections."""
+    topic = topic_of(image, name, f"No such topic as {name}")
+    partition = topic.partitions.get(index)
+    if partition is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
     return topic, partition
 
 
@@ -57,12 +66,14 @@ def new_partitions(
     Raises ApiError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT,
     INVALID_REPLICATION_FACTOR.
     """
-    topic = topic_of(image, name)
+    topic = topic_of(image, name, f"This server does not host this topic-partition: {name}")
     first = len(topic.partitions)
-    if count <= first:
+    if count == first:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {first} partition(s).")
+    if count < first:
         raise ApiError(
             ErrorCode.INVALID_PARTITIONS,
-            f"Topic '{name}' has {first} partitions; they can become more, and {count} are not.",
+            f"The topic {name} currently has {first} partition(s); {count} would not be an increase.",
         )
     replication_factor = len(topic.partitions[0].replicas)
     if assignments is None:
@@ -81,16 +92,11 @@ def _check_assigned(
     if len(assignments) != count:
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{count} partitions are to come, and replicas are assigned for {len(assignments)}.",
+            f"Attempted to add {count} additional partition(s), but only {len(assignments)} assignment(s) were "
+            "specified.",
         )
     for number, replicas in enumerate(assignments):
-        check_assignment(first + number, replicas, brokers)
-        if len(replicas) != replication_factor:
-            raise ApiError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Partition {first + number} is assigned {len(replicas)} replicas; the topic's partitions have "
-                f"{replication_factor}.",
-            )
+        check_assignment(replicas, brokers, replication_factor)
         check_can_begin(first + number, replicas, brokers)
 
 
@@ -105,21 +111,30 @@ def elect_leader(
     Raises ApiError: UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE,
     ELIGIBLE_LEADERS_NOT_AVAILABLE.
     """
-    topic, partition = partition_of(image, name, index)
+    topic, partition = partition_to_lead(image, name, index)
     if election is Election.PREFERRED:
         is_led, missing = partition.leader == partition.replicas[0], ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     else:
         is_led, missing = partition.leader != NO_LEADER, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
     if is_led and is_usable(name, partition, partition.leader):
-        raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"{name}-{index} is led by node {partition.leader}.")
+        raise ApiError(
+            ErrorCode.ELECTION_NOT_NEEDED,
+            f"Leader election not needed for topic partition. {name}-{index} is led by node {partition.leader}.",
+        )
     if is_led:  # by name alone: its disk has failed
-        raise ApiError(missing, f"{name}-{index} has no such replica that could lead it.")
+        raise _no_leader(missing, name, index)
     record = partition_change(
         topic.topic_id, partition, Target.of(partition), _can_lead(name, partition, is_usable), election
     )
     if record is None:
-        raise ApiError(missing, f"{name}-{index} has no such replica that could lead it.")
+        raise _no_leader(missing, name, index)
     return record
+
+
+def _no_leader(missing: ErrorCode, name: str, index: int) -> ApiError:
+    preferred = missing is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    what = "The preferred leader was" if preferred else "Eligible topic partition leaders are"
+    return ApiError(missing, f"{what} not available. No such replica could lead {name}-{index}.")
 
 
 def _can_lead(name: str, partition: PartitionImage, is_usable: IsUsable) -> CanLead:
@@ -149,8 +164,8 @@ def reassign(
     Raises ApiError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, and INVALID_REPLICATION_FACTOR for another
     number of replicas unless that `may_change_count`.
     """
-    topic, partition = partition_of(image, name, index)
-    check_assignment(index, replicas, brokers)
+    topic, partition = partition_to_move(image, name, index)
+    check_assignment(replicas, brokers)
     staying = (set(partition.replicas) | set(partition.adding_replicas)) - set(partition.removing_replicas)
     if not may_change_count and len(staying) != len(replicas):
         raise ApiError(
@@ -173,7 +188,7 @@ def cancel_reassignment(
     Raises ApiError: UNKNOWN_TOPIC_OR_PARTITION, NO_REASSIGNMENT_IN_PROGRESS, and INVALID_REPLICA_ASSIGNMENT where only
     replicas that would go are in sync.
     """
-    topic, partition = partition_of(image, name, index)
+    topic, partition = partition_to_move(image, name, index)
     if not is_reassigning(partition):
         raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"No replica of {name}-{index} is on the move.")
     replicas = [node for node in partition.replicas if node not in partition.adding_replicas]

@@ -39,6 +39,7 @@ _LARGEST: Final = {
     ConfigType.INT: float((1 << 31) - 1),
     ConfigType.LONG: float(1 << 63),
 }
+_WORDS: Final = {ConfigType.INT: "an INT", ConfigType.LONG: "a LONG"}
 _FRACTION_LIMIT: Final = 1e-6
 
 
@@ -64,23 +65,27 @@ class QuotaFilter:
             self._add(*component)
         named = self._exact.keys() | self._specified
         if IP in named and len(named) > 1:
-            raise _invalid("A filter for addresses cannot ask for users or client ids as well.")
+            raise _invalid(
+                "Invalid entity filter component combination: a filter for addresses cannot ask for users or client "
+                "ids as well."
+            )
 
     def _add(self, entity_type: str, match_type: int, match: str | None) -> None:
         if not entity_type:
-            raise _invalid("The type of an entity is empty.")
+            raise _invalid("Invalid empty entity type.")
         if entity_type in self._exact or entity_type in self._specified:
-            raise _invalid(f"The filter names entity type {entity_type} more than once.")
+            raise _invalid(f"Entity type {entity_type} cannot appear more than once in the filter.")
         if entity_type not in ENTITY_TYPES:
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"There is no entity type {entity_type}.")
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {entity_type}")
         if match_type == MATCH_EXACT:
             if match is None:
-                raise _invalid("A filter for an exact name has no name.")
+                raise _invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.")
             self._exact[entity_type] = match
         elif match_type not in {MATCH_DEFAULT, MATCH_SPECIFIED}:
-            raise _invalid(f"There is no match type {match_type}.")
+            raise _invalid(f"Unknown match type {match_type}")
         elif match is not None:
-            raise _invalid("Only a filter for an exact name may have a name.")
+            kind = "DEFAULT" if match_type == MATCH_DEFAULT else "SPECIFIED"
+            raise _invalid(f"Request specified MATCH_TYPE_{kind}, but also specified a match string.")
         elif match_type == MATCH_DEFAULT:
             self._exact[entity_type] = None
         else:
@@ -125,7 +130,9 @@ def alter_quotas(
     for alteration in alterations:
         entity = alteration.entity
         if entity in outcomes:
-            outcomes[entity] = _invalid(f"{entity_text(entity)} is in the request more than once.")
+            outcomes[entity] = _invalid(
+                f"Ignoring duplicate entity: {entity_text(entity)} is in the request more than once."
+            )
             continue
         try:
             records += _records_of(quotas.get(entity, {}), alteration, is_host)
@@ -170,34 +177,36 @@ def _keys_for(entity: QuotaEntity, is_host: Callable[[str], bool]) -> Mapping[st
     """The quotas that such an entity can have. Raises ApiError for one that there cannot be."""
     parts = dict(entity)
     if not parts:
-        raise _invalid("An entity has no part.")
+        raise _invalid("Invalid empty client quota entity")
     for entity_type, name in entity:
         if entity_type not in ENTITY_TYPES:
-            raise _invalid(f"There is no entity type '{entity_type}'.")
+            raise _invalid(f"Unhandled client quota entity type: {entity_type}")
         if name == "":
-            raise _invalid(f"The name of a {entity_type} is empty.")
+            raise _invalid(f"Empty {entity_type} not supported")
     if IP not in parts:
         return client_quota_keys.by_name
     if len(parts) > 1:
-        raise _invalid("Quotas of an address cannot be narrowed down to users or client ids.")
+        raise _invalid(
+            "Invalid quota entity combination: quotas of an address cannot be narrowed down to users or client ids."
+        )
     address = parts[IP]
     if address is not None and not is_address(address) and not is_host(address):
-        raise _invalid(f"'{address}' is neither an IP address nor a host that can be resolved.")
+        raise _invalid(f"{address} is not a valid IP or resolvable host.")
     return ip_quota_keys.by_name
 
 
 def _check_value(keys: Mapping[str, ConfigKey[Any]], name: str, value: float) -> None:
     key = keys.get(name)
     if key is None:
-        raise _invalid(f"There is no quota '{name}' for such an entity.")
+        raise _invalid(f"Invalid configuration key {name} for such an entity.")
     if value <= 0:
-        raise _invalid(f"Quota {name} has to be greater than 0.")
+        raise _invalid(f"Quota {name} must be greater than 0")
     if key.type is ConfigType.DOUBLE:
         return
     if value > _LARGEST[key.type]:
-        raise _invalid(f"{value} is too large for quota {name}.")
+        raise _invalid(f"Proposed value for {name} is too large for {_WORDS[key.type]}: {value}")
     if math.isfinite(value) and math.fmod(value, 1.0) > _FRACTION_LIMIT:
-        raise _invalid(f"Quota {name} has to be a whole number.")
+        raise _invalid(f"{name} cannot be a fractional value: {value}")
 
 
 def is_address(name: str) -> bool:

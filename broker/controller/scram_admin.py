@@ -66,10 +66,15 @@ def describe(credentials: Credentials, users: Sequence[str]) -> list[Description
 
 def _describe(user: str, times: int, found: Sequence[tuple[int, int]]) -> Description:
     if times > 1:
-        error = ApiError(ErrorCode.DUPLICATE_RESOURCE, f"User '{user}' is in the request more than once.")
+        error = ApiError(
+            ErrorCode.DUPLICATE_RESOURCE,
+            f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}",
+        )
         return Description(user, (), error)
     if not found:
-        error = ApiError(ErrorCode.RESOURCE_NOT_FOUND, f"User '{user}' has no SCRAM credentials.")
+        error = ApiError(
+            ErrorCode.RESOURCE_NOT_FOUND, f"Attempt to describe a user credential that does not exist: {user}"
+        )
         return Description(user, (), error)
     return Description(user, found, None)
 
@@ -89,7 +94,8 @@ def alter(
         try:
             if accepted.pop(change.user, None) is not None:
                 raise ApiError(
-                    ErrorCode.DUPLICATE_RESOURCE, f"User '{change.user}' is altered twice in one request."
+                    ErrorCode.DUPLICATE_RESOURCE,
+                    "A user credential cannot be altered twice in the same request",
                 )
             _check(credentials, metadata_version, change)
         except ApiError as error:
@@ -104,28 +110,26 @@ def _check(credentials: Credentials, metadata_version: int, change: Change) -> N
     if metadata_version < FIRST_METADATA_VERSION:
         raise ApiError(
             ErrorCode.UNSUPPORTED_VERSION,
-            f"metadata.version is at level {metadata_version}; SCRAM needs {FIRST_METADATA_VERSION} or later.",
+            f"The current metadata.version does not support SCRAM: it is at level {metadata_version}, and SCRAM needs "
+            f"{FIRST_METADATA_VERSION} or later.",
         )
     if not change.user:
-        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The name of the user is empty.")
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     if change.mechanism not in HASH_NAMES:
-        raise ApiError(
-            ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"There is no SCRAM mechanism {change.mechanism}."
-        )
+        raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
     if isinstance(change, Upsertion):
         _check_credential(change)
     elif (change.user, change.mechanism) not in credentials:
         raise ApiError(
-            ErrorCode.RESOURCE_NOT_FOUND, f"User '{change.user}' has no credential of this mechanism."
+            ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
         )
 
 
 def _check_credential(change: Upsertion) -> None:
-    if not MIN_ITERATIONS <= change.iterations <= MAX_ITERATIONS:
-        raise ApiError(
-            ErrorCode.UNACCEPTABLE_CREDENTIAL,
-            f"A credential needs from {MIN_ITERATIONS} to {MAX_ITERATIONS} iterations, not {change.iterations}.",
-        )
+    if change.iterations < MIN_ITERATIONS:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    if change.iterations > MAX_ITERATIONS:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
     if not change.salted_password:  # what Kafka answers when its HMAC refuses the empty key
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "The salted password is empty.")
 

@@ -17,7 +17,6 @@ from broker.controller.topic_placement import (
     Replicas,
     check_assignment,
     check_can_begin,
-    check_same_size,
     new_partition,
     placed,
 )
@@ -104,17 +103,16 @@ class NewTopic:
 def check_topic_name(name: str) -> None:
     """Raises ApiError(INVALID_TOPIC_EXCEPTION) unless `name` may name a topic."""
     if not name:
-        reason = "the name is empty"
+        reason = "the empty string is not allowed"
     elif name in {".", ".."}:
-        reason = f"'{name}' would be a directory of another meaning"
+        reason = f"'{name}' is not allowed"
     elif len(name) > MAX_TOPIC_NAME_LENGTH:
-        reason = f"the name has {len(name)} characters, and at most {MAX_TOPIC_NAME_LENGTH} fit"
+        reason = f"the length of '{name}' is longer than the max allowed length {MAX_TOPIC_NAME_LENGTH}"
     elif not _LEGAL.issuperset(name):
-        wrong = "".join(sorted(set(name) - _LEGAL))
-        reason = f"'{name}' holds {wrong!r}; letters and digits of ASCII, '.', '_' and '-' are allowed"
+        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     else:
         return
-    raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Not a topic name: {reason}.")
+    raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 
 def is_internal(name: str) -> bool:
@@ -197,7 +195,7 @@ def _check_collision(existing: Mapping[str, object], name: str) -> None:
     for other in _names_like(name, existing):
         if other in existing:
             raise ApiError(
-                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with the existing '{other}'."
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
             )
 
 
@@ -221,45 +219,57 @@ def _placed(spec: TopicSpec, defaults: TopicDefaults, brokers: Brokers) -> Seque
     if replication_factor < 1:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"The replication factor is 1 or more, not {replication_factor} (-1: the default).",
+            f"Replication factor must be larger than 0, or -1 to use the default value, not {replication_factor}.",
         )
     if partition_count < 1:
         raise ApiError(
             ErrorCode.INVALID_PARTITIONS,
-            f"A topic has 1 partition or more, not {partition_count} (-1: the default).",
+            f"Number of partitions was set to an invalid non-positive value: {partition_count} (-1 is the default).",
         )
     return placed(0, partition_count, replication_factor, brokers)
 
 
 def _assigned(spec: TopicSpec, brokers: Brokers) -> Sequence[Replicas]:
     """The replicas that the request assigned by hand, checked."""
-    if spec.partition_count != USE_DEFAULT or spec.replication_factor != USE_DEFAULT:
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST,
-            "With replica assignments the partition count and the replication factor have to be -1.",
-        )
-    indexes = sorted(index for index, _ in spec.assignments)
-    if indexes != list(range(len(indexes))):
+    for count, what in (
+        (spec.replication_factor, "replication factor"),
+        (spec.partition_count, "numPartitions"),
+    ):
+        if count != USE_DEFAULT:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {what} was not set to -1.",
+            )
+    seen: set[int] = set()
+    for index, replicas in spec.assignments:
+        if index in seen:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {index}",
+            )
+        seen.add(index)
+        check_assignment(replicas, brokers, len(spec.assignments[0][1]))
+        check_can_begin(index, replicas, brokers)
+    if seen != set(range(len(seen))):
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Partitions have to be numbered from 0 without gaps, not {indexes}.",
+            f"partitions should be a consecutive 0-based integer sequence, not {sorted(seen)}.",
         )
-    for index, replicas in spec.assignments:
-        check_assignment(index, replicas, brokers)
-        check_can_begin(index, replicas, brokers)
-    check_same_size(replicas for _, replicas in spec.assignments)
     return [replicas for _, replicas in sorted(spec.assignments, key=lambda assignment: assignment[0])]
 
 
 def _checked_configs(configs: Mapping[str, str | None], broker: BrokerValues | None) -> dict[str, str]:
-    for name, value in configs.items():
-        if value is None:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"Setting '{name}' has no value.")
+    without_value = [name for name, value in configs.items() if value is None]
+    if without_value:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"Null value not supported for topic configs: {','.join(without_value)}",
+        )
     checked = {name: value for name, value in configs.items() if value is not None}
     try:
         validate_topic_overrides(checked, broker)
     except ConfigError as error:
-        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+        raise ApiError(ErrorCode.INVALID_CONFIG, error.answer) from error
     return checked
 
 
@@ -273,11 +283,17 @@ def removal_record(
     if name is None:
         topic = image.topic_by_id(topic_id)
         if topic is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"No topic has the id {uuid_to_string(topic_id)}.")
+            raise ApiError(
+                ErrorCode.UNKNOWN_TOPIC_ID,
+                f"This server does not host this topic ID: {uuid_to_string(topic_id)}",
+            )
     else:
         topic = image.topics.get(name)
         if topic is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+            raise ApiError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"This server does not host this topic-partition: there is no topic '{name}'.",
+            )
     return topic.name, RemoveTopicRecord(topic_id=topic.topic_id)
 
 

@@ -6,7 +6,7 @@ org.apache.kafka.metadata.placement.StripedReplicaPlacer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from broker.metadata.image import MetadataImage
 from broker.metadata.topics import PartitionImage
@@ -54,14 +54,14 @@ def placed(first: int, count: int, replication_factor: int, brokers: Brokers) ->
     if not brokers.open:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            "No broker is there that could lead a partition, or all log directories are cordoned.",
+            "All brokers are currently fenced, or have all their log directories cordoned.",
         )
     if replication_factor > len(brokers.registered):
         there = len(brokers.registered)
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"A replication factor of {replication_factor} needs as many brokers, and there "
-            f"{'is only 1' if there == 1 else f'are only {there}'}.",
+            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
+            f"{replication_factor} cannot be reached because only {there} broker(s) are registered.",
         )
     leaders = len(brokers.open)
     others = [node for node in brokers.registered if node not in brokers.open]
@@ -71,16 +71,31 @@ def placed(first: int, count: int, replication_factor: int, brokers: Brokers) ->
     return [rounds[index % leaders] for index in range(first, first + count)]
 
 
-def check_assignment(partition: int, replicas: Replicas, brokers: Brokers) -> None:
-    """Raises ApiError(INVALID_REPLICA_ASSIGNMENT) unless each of `replicas` has a broker of its own.
+def check_assignment(replicas: Replicas, brokers: Brokers, replication_factor: int | None = None) -> None:
+    """Raises ApiError(INVALID_REPLICA_ASSIGNMENT) unless each replica has a broker of its own, and there are so many.
 
     Whether one of them is active matters only where a partition is to begin there: see `check_can_begin`.
     """
-    if not replicas or len(set(replicas)) != len(replicas) or not set(replicas) <= set(brokers.registered):
+    fault = next(_faults_of(sorted(replicas), brokers, replication_factor), None)
+    if fault is not None:
         raise ApiError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Partition {partition} is assigned to {list(replicas)}; each replica needs a broker of its own out of "
-            f"{list(brokers.registered)}.",
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {fault}"
+        )
+
+
+def _faults_of(replicas: Replicas, brokers: Brokers, replication_factor: int | None) -> Iterator[str]:
+    """What is wrong with replicas in ascending order, in the order in which Kafka looks for it."""
+    if not replicas:
+        yield "an empty replica list."
+    for node, before in zip(replicas, (None, *replicas), strict=False):
+        if node not in brokers.registered:
+            yield f"broker {node}, but no such broker is registered."
+        if node == before:
+            yield f"the broker {node} more than once."
+    if replication_factor is not None and len(replicas) != replication_factor:
+        yield (
+            f"a partition with {len(replicas)} replica(s), but this is not consistent with previous partitions, which "
+            f"have {replication_factor} replica(s)."
         )
 
 
@@ -89,17 +104,8 @@ def check_can_begin(partition: int, replicas: Replicas, brokers: Brokers) -> Non
     if not any(map(brokers.is_active, replicas)):
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Partition {partition} is assigned to {list(replicas)}, and none of these brokers is there.",
-        )
-
-
-def check_same_size(assignments: Iterable[Replicas]) -> None:
-    """Raises ApiError(INVALID_REPLICA_ASSIGNMENT) unless all partitions have as many replicas."""
-    sizes = {len(replicas) for replicas in assignments}
-    if len(sizes) > 1:
-        raise ApiError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"All partitions need the same number of replicas, not {sorted(sizes)}.",
+            f"All brokers specified in the manual partition assignment for partition {partition} are fenced or in "
+            f"controlled shutdown: {list(replicas)}",
         )
 
 

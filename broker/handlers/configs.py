@@ -61,7 +61,7 @@ def describe_configs(
 ) -> DescribeConfigsResponse:
     if any(resource.resource_type not in RESOURCE_TYPES for resource in request.resources):
         # One resource of a type that nobody knows, and Kafka answers nothing about the others either.
-        unknown = ApiError(ErrorCode.INVALID_REQUEST, f"Types of resources are {RESOURCE_TYPES}.")
+        unknown = ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type: types are {RESOURCE_TYPES}.")
         return DescribeConfigsResponse(
             results=[_refused(resource, unknown) for resource in request.resources]
         )
@@ -135,14 +135,14 @@ def _describe_loggers(broker: Broker, name: str, names: Names) -> Iterable[Entry
 
 def _describe_client_metrics(broker: Broker, name: str, names: Names) -> Iterable[Entry]:
     if not name:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "A subscription to client metrics has a name.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
     settings = broker.image.configs.get((CLIENT_METRICS_RESOURCE, name), {})
     return map(_entry, describe_client_metrics_configs(settings, names))
 
 
 def _describe_group(broker: Broker, name: str, names: Names) -> Iterable[Entry]:
     if not name:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "A group has a name.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
     overrides = broker.image.configs.get((GROUP_RESOURCE, name), {})
     return map(_entry, describe_group_configs(broker.config, overrides, names))
 
@@ -157,11 +157,15 @@ _DESCRIBERS: Final[Mapping[int, Callable[[Broker, str, Names], Iterable[Entry]]]
 
 
 def _check_broker_id(broker: Broker, name: str) -> None:
-    if name != str(broker.node_id):
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST,
-            f"This is broker {broker.node_id}; '{name}' has to be asked about itself.",
-        )
+    if name == str(broker.node_id):
+        return
+    if not name:
+        message = "Broker id must not be empty"
+    elif not name.removeprefix("-").isdecimal():
+        message = f"Broker id must be an integer, but it is: {name}"
+    else:
+        message = f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
+    raise ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
 def _entry(entry: ConfigEntry) -> Entry:

@@ -109,7 +109,9 @@ def _new_partitions(
 
 
 def _named_twice(name: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_REQUEST, f"Topic '{name}' is in the request more than once.")
+    return ApiError(
+        ErrorCode.INVALID_REQUEST, f"Duplicate topic name: '{name}' is in the request more than once."
+    )
 
 
 def _partitions_result(
@@ -133,7 +135,8 @@ def elect_leaders(
         return ElectLeadersResponse()
     election = _ELECTIONS.get(request.election_type)
     if election is None:
-        return _elections_refused(request, ErrorCode.INVALID_REQUEST)
+        unknown = f"Unknown election type {request.election_type}"
+        return _elections_refused(request, ApiError(ErrorCode.INVALID_REQUEST, unknown))
     chosen = election
 
     def decide(image: MetadataImage) -> Decision[ElectLeadersResponse]:
@@ -156,7 +159,7 @@ def elect_leaders(
         return Decision(response, records)
 
     return broker.controller.submit(
-        decide, lambda _: _elections_refused(request, ErrorCode.KAFKA_STORAGE_ERROR)
+        decide, lambda _: _elections_refused(request, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, ""))
     )
 
 
@@ -179,11 +182,10 @@ def _election_result(index: int, error: ApiError | None) -> ElectLeadersResponse
     )
 
 
-def _elections_refused(request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersResponse:
+def _elections_refused(request: ElectLeadersRequest, error: ApiError) -> ElectLeadersResponse:
     """The same for all that are named, and for the whole."""
-    error = ApiError(code, "")
     return ElectLeadersResponse(
-        error_code=code,
+        error_code=error.code,
         replica_election_results=[
             ElectLeadersResponse.ReplicaElectionResult(
                 topic=topic.topic,

@@ -29,7 +29,7 @@ from protocol.messages.topics import (
     DeleteTopicsResponse,
 )
 from protocol.schema import Message
-from protocol.wire import ZERO_UUID, EncodedArray, Uuid, uuid_to_string
+from protocol.wire import ZERO_UUID, EncodedArray, Uuid
 
 if TYPE_CHECKING:
     from broker.services import Broker
@@ -184,7 +184,7 @@ def _deletions(
             name, record = removal_record(image, name=topic[0], topic_id=topic[1])
             if found.pop(record.topic_id, None) is not None:
                 topic = name, record.topic_id  # noqa: PLW2901 (the answer says what both stand for)
-                raise _named_twice(name)
+                raise _twice("The provided topic name maps to an ID that was already supplied.")
         except ApiError as error:
             answers.append(_not_deleted(topic, error))
         else:
@@ -199,13 +199,16 @@ def _deletions(
 def _check_named_once(topic: _Named, count: int) -> None:
     name, topic_id = topic
     if (name is None) == (topic_id == ZERO_UUID):
-        raise ApiError(ErrorCode.INVALID_REQUEST, "A topic is named either by its name or by its id.")
+        message = "Neither topic name nor id were specified."
+        if name is not None:
+            message = "You may not specify both topic name and topic id."
+        raise ApiError(ErrorCode.INVALID_REQUEST, message)
     if count > 1:
-        raise _named_twice(name or uuid_to_string(topic_id))
+        raise _twice("Duplicate topic id." if name is None else "Duplicate topic name.")
 
 
-def _named_twice(topic: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_REQUEST, f"Topic '{topic}' is in the request more than once.")
+def _twice(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
 def _not_deleted(topic: _Named, error: ApiError) -> DeleteTopicsResponse.DeletableTopicResult:

@@ -44,7 +44,7 @@ def refusal(
         (
             "ssl.keystore.location",
             "/x",
-            "is set for one listener, as listener.name.<name>.ssl.keystore.location",
+            "is set for one listener, with listener.name.<name>. in front of it",
         ),
         ("log.cleaner.threads", "x", "must be a whole number"),
         ("log.cleaner.threads", "0", "must be from 1 to 2"),
@@ -69,6 +69,14 @@ def refusal(
 )
 def test_what_cannot_be_set(key: str, text: str, why: str) -> None:
     assert why in refusal(broker(), key, text)
+
+
+def test_all_names_that_cannot_be_set_are_in_kafkas_phrase() -> None:
+    texts = {"num.partitions": "3", "log.cleaner.threads": "x", "advertised.listeners": "A://a:1"}
+    with pytest.raises(ConfigError) as caught:
+        check_dynamic_settings(broker(), texts, {}, per_broker=True)
+    phrase = "Cannot update these configs dynamically: [num.partitions, advertised.listeners]"
+    assert caught.value.answer.startswith(f"{phrase} (num.partitions=3 cannot change")
 
 
 @pytest.mark.parametrize("key", ["listeners", "cordoned.log.dirs", "listener.name.a.ssl.protocol"])

@@ -47,6 +47,16 @@ def test_what_no_group_takes(overrides: dict[str, str], why: str) -> None:
         validate_group_overrides(overrides, BrokerConfig.of(None))
 
 
+def test_bounds_are_told_in_kafkas_words_too() -> None:
+    limit = "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas"
+    with pytest.raises(ConfigError) as caught:
+        validate_group_overrides({"streams.num.standby.replicas": "3"}, BrokerConfig.of(None))
+    assert caught.value.answer == (
+        f"{limit} (streams.num.standby.replicas=3 must be at most the broker's group.streams.max.standby.replicas, "
+        "which is 2)"
+    )
+
+
 def test_heartbeats_come_more_often_than_sessions_end() -> None:
     bounds = (
         "max.heartbeat.interval.ms=50000",

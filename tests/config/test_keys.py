@@ -79,3 +79,11 @@ def test_an_error_can_be_given_its_place() -> None:
     error = ConfigError("a", "1", "must be 2")
     assert str(error.at("file line 3")) == "file line 3: a=1 must be 2"
     assert str(ConfigError("a", None, "is unknown")) == "a is unknown"
+
+
+def test_an_answer_has_kafkas_phrase_and_no_place() -> None:
+    error = ConfigError("a", "1", "must be 2", "the file")
+    assert error.answer == "Invalid value 1 for configuration a: must be 2"
+    assert ConfigError("a", None, "is unknown").answer == "a is unknown"
+    own = ConfigError("a", "1", "must be 2", phrase="a is wrong").at("the file")
+    assert own.answer == "a is wrong (a=1 must be 2)"

@@ -8,7 +8,6 @@ from broker.controller.topic_placement import (
     Brokers,
     check_assignment,
     check_can_begin,
-    check_same_size,
     new_partition,
     placed,
 )
@@ -49,18 +48,33 @@ def test_no_more_replicas_than_brokers() -> None:
 
 @pytest.mark.parametrize("replicas", [[], [1, 1], [2], [-1], [1, 9]])
 def test_each_replica_needs_a_broker_of_its_own(replicas: list[int]) -> None:
-    assert refusal(lambda: check_assignment(0, replicas, ALONE)) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert refusal(lambda: check_assignment(replicas, ALONE)) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 def test_a_new_partition_needs_somebody_to_lead_it() -> None:
-    check_assignment(0, [2], WITH_ONE_AWAY)
+    check_assignment([2], WITH_ONE_AWAY)
     assert refusal(lambda: check_can_begin(0, [2], WITH_ONE_AWAY)) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
     check_can_begin(0, [2, 1], WITH_ONE_AWAY)
 
 
 def test_all_partitions_have_as_many_replicas() -> None:
-    check_same_size([[1, 2], [3, 1]])
-    assert refusal(lambda: check_same_size([[1], [1, 2]])) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    check_assignment([3, 1], THREE, 2)
+    with pytest.raises(ApiError, match=r"with 1 replica\(s\), .* which have 2 replica"):
+        check_assignment([1], THREE, 2)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "phrase"),
+    [
+        ([], "includes an empty replica list"),
+        ([1, 1], "includes the broker 1 more than once"),
+        ([9, 9], "includes broker 9, but no such broker is registered"),
+        ([9, 1, 1], "includes the broker 1 more than once"),
+    ],
+)
+def test_of_several_faults_the_one_of_the_least_broker_is_told(replicas: list[int], phrase: str) -> None:
+    with pytest.raises(ApiError, match=phrase):
+        check_assignment(replicas, ALONE, 1)
 
 
 def test_a_partition_begins_with_who_is_there_in_sync() -> None:

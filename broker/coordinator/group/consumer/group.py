@@ -159,7 +159,7 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if member is None:
             raise ApiError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {self.group_id}."
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
             )
         return member
 

@@ -66,7 +66,8 @@ def static_member(
     if not has_left and not is_classic and not known.uses_classic_protocol:
         raise ApiError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"Member {known.member_id} has the instance id {instance_id} and has not left.",
+            f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id "
+            f"is owned by a member. That is {known.member_id}.",
         )
     logger.info(
         "group %s: member %s of instance %s is %s now",
@@ -98,7 +99,7 @@ def check_not_fenced(member: ConsumerGroupMember, member_id: str, instance_id: s
     if member.member_id != member_id:
         raise ApiError(
             ErrorCode.FENCED_INSTANCE_ID,
-            f"Member {member_id} of instance id {instance_id} was fenced by member {member.member_id}.",
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}.",
         )
 
 
@@ -113,8 +114,9 @@ def check_epoch(member: ConsumerGroupMember, epoch: int, owned: Owned | None) ->
         return
     raise ApiError(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The member is in epoch {member.member_epoch} and says that it is in {epoch}. It gives up its partitions "
-        "and joins again.",
+        f"The consumer group member has a {'greater' if epoch > member.member_epoch else 'smaller'} member epoch "
+        f"({epoch}) than the one known by the group coordinator ({member.member_epoch}). The member must abandon all "
+        "its partitions and rejoin.",
     )
 
 

@@ -89,11 +89,11 @@ class Migration:
 
     def _check_upgrade(self, classic: ClassicGroup) -> None:
         if not self._settings.migration_policy.allows_upgrade:
-            raise _cannot_upgrade(classic, "online upgrade is disabled")
+            raise _cannot_upgrade(classic, "online upgrade is disabled.")
         if not classic.uses_consumer_protocol:
-            raise _cannot_upgrade(classic, "it is no group of consumers")
+            raise _cannot_upgrade(classic, "the group does not use the consumer embedded protocol.")
         if len(classic.members) > self._settings.max_size:
-            raise _cannot_upgrade(classic, "it has more members than a consumer group may have")
+            raise _cannot_upgrade(classic, "the group size exceeds the consumer group maximum size.")
 
     def _consumer_group_of(self, classic: ClassicGroup) -> ConsumerGroup:
         image = self._context.image()
@@ -105,7 +105,9 @@ class Migration:
                 consumer = self._consumer_of(classic, member, partitions)
             except embedded.EmbeddedProtocolError as error:
                 raise _cannot_upgrade(
-                    classic, f"what member {member.member_id} says is malformed: {error}"
+                    classic,
+                    "the embedded consumer protocol is malformed. "
+                    f"What member {member.member_id} says cannot be read: {error}.",
                 ) from error
             group.set_target(consumer.member_id, partitions)
             group.update_member(consumer)
@@ -117,7 +119,11 @@ class Migration:
             return NOTHING
         assignment = embedded.read_assignment(member.owned)
         if assignment.user_data:
-            raise _cannot_upgrade(classic, "its assignor keeps data of its own, which would be lost")
+            raise _cannot_upgrade(
+                classic,
+                "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
+                "assignor before re-attempting the upgrade.",
+            )
         return embedded.by_id(assignment.assigned_partitions, self._context.image())
 
     def _consumer_of(
@@ -185,7 +191,7 @@ class Migration:
         except embedded.EmbeddedProtocolError as error:
             raise ApiError(
                 ErrorCode.GROUP_ID_NOT_FOUND,
-                f"Group {group.group_id} cannot become a classic group: {error}.",
+                f"Cannot downgrade the classic group {group.group_id}: {error}.",
             ) from error
         out += _tombstones(group, leaving, joining)
         out.append(_record_of(classic, rebalances=rebalance_reason is not None))
@@ -253,7 +259,7 @@ def _owned_by(member: ConsumerGroupMember) -> Partitions:
 
 
 def _cannot_upgrade(classic: ClassicGroup, why: str) -> ApiError:
-    message = f"Classic group {classic.group_id} cannot become a consumer group: {why}."
+    message = f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}"
     logger.info("%s", message)
     return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 

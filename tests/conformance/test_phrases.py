@@ -1,0 +1,41 @@
+"""What is rejected is rejected with Apache Kafka's phrase: tools and tests look for it as for an error code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conformance.dialogues import PLAIN
+from tests.conformance.peer import Peer
+from tests.conformance.phrases import PHRASES, Phrase, messages_in
+from tests.conformance.speaker import Speaker
+from tests.conformance.test_dialogues import Pair
+
+pytestmark = pytest.mark.conformance
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    running = Pair(PLAIN, tmp_path_factory)
+    try:
+        running.kafka.start()
+        running.barnabas.start()
+        yield running
+    finally:
+        running.kill()
+
+
+def told(port: int, phrase: Phrase, prefix: str) -> tuple[str, list[str]]:
+    """The phrase with the names that were used, and the messages of the answer."""
+    with Peer("127.0.0.1", port) as peer:
+        client = Speaker(peer, 1, prefix)
+        messages = list(messages_in(phrase.ask(client)))
+        return phrase.words.replace("{t}", client.topic("t")).replace("{g}", client.topic("g")), messages
+
+
+@pytest.mark.parametrize("number", range(len(PHRASES)), ids=[phrase.words[:60] for phrase in PHRASES])
+def test_both_brokers_say_it(number: int, pair: Pair) -> None:
+    for port in (pair.kafka.port, pair.barnabas.port):
+        words, messages = told(port, PHRASES[number], f"phrases-{number}")
+        assert any(words in message for message in messages), messages
