@@ -189,6 +189,12 @@ OPEN: Final[tuple[Known, ...]] = (
         codes(None, TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         whole=True,
     ),
+    Known(
+        "ConsumerGroupHeartbeat",
+        r"\.assignment\.topic_partitions",
+        "open: what a member gave up when it came back with the classic protocol is free at once",
+        lambda _, difference: difference.actual == [],
+    ),
     Known("Metadata", ANYWHERE, "open: Metadata that mixes ids and names", _mixes_ids_and_names),
     Known(
         "Fetch",
@@ -205,8 +211,8 @@ OPEN: Final[tuple[Known, ...]] = (
         whole=True,
     ),
     Known(
-        "Fetch",
-        r".*\.max_timestamp",
+        "Fetch|DescribeProducers",
+        r".*\.(max_timestamp|last_timestamp)",
         "open: the greatest timestamp of records that are all before -1 is -1",
         lambda _, difference: difference.expected == -1 and difference.actual < -1,
         goes_on=True,

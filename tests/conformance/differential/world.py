@@ -78,6 +78,8 @@ class World:
         self.members: list[Member] = []
         self.groups: set[str] = set()
         """Those that have committed something."""
+        self.consumer_groups: set[str] = set()
+        """Those of the newer protocol, now or before."""
         self.sessions: list[Session] = []
 
     # ---- dice
@@ -177,6 +179,12 @@ class World:
         self.members.append(Member(group, member_id))
         del self.members[:-8]
         return self.members[-1]
+
+    def forget(self, group: str, member_ids: set[str]) -> None:
+        """Members have left."""
+        self.members = [
+            member for member in self.members if member.group != group or member.member_id not in member_ids
+        ]
 
     def name_of(self, topic_id: bytes) -> str:
         """The name of the topic with that id, or nothing."""

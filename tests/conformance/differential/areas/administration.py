@@ -246,8 +246,10 @@ def _setting(world: World, kind: int) -> tuple[str, str | None]:
 def alter_configs(world: World) -> Message:
     """All settings of a resource at once."""
     resources = []
-    for _ in range(world.mostly(1, [0, 2], 0.15)):
-        kind, name = _resource(world)
+    wanted = {
+        _resource(world) for _ in range(world.mostly(1, [0, 2], 0.15))
+    }  # Kafka never answers what names one twice
+    for kind, name in sorted(wanted):
         settings = dict(_setting(world, kind) for _ in range(world.mostly(1, [0, 2, 3], 0.4)))
         configs = [
             AlterConfigsRequest.AlterableConfig(name=key, value=value) for key, value in settings.items()

@@ -20,7 +20,7 @@ from tests.conformance.differential.areas.groups import (
     sync_group,
 )
 from tests.conformance.differential.steps import PREFIX, Step
-from tests.conformance.differential.world import Member, World
+from tests.conformance.differential.world import World
 
 JOINING, LEAVING, AWAY = 0, -1, -2
 
@@ -118,8 +118,9 @@ def learn(world: World, step: Step, answer: Any) -> None:
     if not isinstance(request, ConsumerGroupHeartbeatRequest) or answer["error_code"]:
         return
     if request.member_epoch < 0:
-        world.members = [member for member in world.members if not _is(member, request)]
+        world.forget(request.group_id, {request.member_id})
         return
+    world.consumer_groups.add(request.group_id)
     known = world.known_member(request.group_id, answer["member_id"] or request.member_id)
     known.generation = answer["member_epoch"]
     known.instance_id = request.instance_id or known.instance_id
@@ -127,7 +128,3 @@ def learn(world: World, step: Step, answer: Any) -> None:
         known.assigned = [
             (each["topic_id"], each["partitions"]) for each in answer["assignment"]["topic_partitions"]
         ]
-
-
-def _is(member: Member, request: ConsumerGroupHeartbeatRequest) -> bool:
-    return (member.group, member.member_id) == (request.group_id, request.member_id)

@@ -43,12 +43,17 @@ def join_group(world: World) -> Message:
         group_id=group,
         session_timeout_ms=world.mostly(SESSION_MS, [1, -1, 2**31 - 1], 0.03),
         rebalance_timeout_ms=REBALANCE_MS,
-        member_id=world.mostly(member_id, ["stranger", ""], 0.05),
+        member_id=world.mostly(member_id, _not_members(world, group), 0.05),
         group_instance_id=instance_id,
         protocol_type=kind,
         protocols=_protocols(world, group),
         reason=world.mostly(None, ["because"], 0.3),
     )
+
+
+def _not_members(world: World, group: str) -> list[str]:
+    """None for consumer groups: Kafka forgets an empty one when an unknown member joins with the classic protocol."""
+    return [""] if group in world.consumer_groups else ["stranger", ""]
 
 
 def _protocols(world: World, group: str) -> list[JoinGroupRequest.JoinGroupRequestProtocol]:
@@ -301,6 +306,10 @@ def learn(world: World, step: Step, answer: Any) -> None:
         codes = [part["error_code"] for topic in answer["topics"] for part in topic["partitions"]]
         if 0 in codes:
             world.groups.add(request.group_id)
+    if isinstance(request, LeaveGroupRequest) and answer["error_code"] == 0:
+        left = {member["member_id"] for member in answer["members"]} | {request.member_id}
+        if request.group_id in world.consumer_groups:
+            world.forget(request.group_id, left)
     if not isinstance(request, JoinGroupRequest):
         return
     if answer["member_id"] in ("", request.member_id) and answer["error_code"]:
