@@ -7,9 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from protocol.messages.groups import JoinGroupResponse
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.groups import (
+    DescribeGroupsRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    SyncGroupRequest,
+)
 from protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
 from protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
+from protocol.schema import Message
 from tests.conformance.differential.answers import Noter
 from tests.conformance.differential.exceptions import Difference, Known, known
 from tests.conformance.differential.lines import Answer, Door, Line
@@ -22,8 +29,9 @@ from tests.conformance.differential.settling import (
 )
 from tests.conformance.differential.steps import PREFIX, Step
 
-QUIET_S: Final = 0.12
-"""How long a request that may wait has to stay unanswered by both brokers until it counts as one that waits."""
+QUIET_S: Final = 0.05
+FENCES: Final = 2
+"""A request that may wait counts as one that waits when it is not answered within this time, after as many fences."""
 
 STILL_S: Final = 0.03
 """How long after each step what waits is given to be answered."""
@@ -108,6 +116,16 @@ class Side:
             theirs = self.names.theirs(request)
             await transaction_ended(self.line(-1), str(theirs.transactional_id))
 
+    async def fence(self, step: Step) -> None:
+        """Returns when the broker has looked at that step, whether it has answered or not.
+
+        A group is asked about what goes through the same queue; anything else by a request that is quickly done.
+        """
+        request: Message = ApiVersionsRequest()
+        if isinstance(step.request, JoinGroupRequest | SyncGroupRequest):
+            request = DescribeGroupsRequest(groups=[step.request.group_id])
+        await (await self.line(-1).send(self.names.theirs(request), 0))
+
     async def _learn_ids(self, names: list[str]) -> None:
         request, version = look_at_topics(sorted({name for name in names if name}))
         step = Step(-1, -1, request, version)
@@ -177,13 +195,36 @@ class Play:
         asked = Asked(step, line, list(sent))
         behind_another = any(other.line == line for other in self._waiting)
         self._waiting.append(asked)
-        await _answered(asked, quiet_s=QUIET_S if step.may_wait or behind_another else None)
-        for other in self._waiting[:-1]:
-            await _answered(other, quiet_s=STILL_S)
+        if step.may_wait or behind_another:
+            await self._quiet(asked)
+        else:
+            await asyncio.wait(asked.answers, timeout=PATIENCE_S)
+        await self._even()
         if not self._compare_answered():
             return False
         await asyncio.gather(*(side.settle(step) for side in self._sides))
         return True
+
+    async def _quiet(self, asked: Asked) -> None:
+        """Waits until a request that may wait is answered, or it is plain that it does wait."""
+        for _ in range(FENCES):
+            await asyncio.wait(asked.answers, timeout=QUIET_S)
+            if asked.is_done:
+                return
+            await asyncio.gather(*(side.fence(asked.step) for side in self._sides))
+
+    async def _even(self) -> None:
+        """Gives what waits some time, and waits for a broker that has not answered yet what the other has."""
+        waiting = [answer for asked in self._waiting for answer in asked.answers if not answer.done()]
+        if waiting:
+            await asyncio.wait(waiting, timeout=STILL_S)
+        deadline = asyncio.get_running_loop().time() + LATE_S
+        while (left := deadline - asyncio.get_running_loop().time()) > 0:
+            late = [asked for asked in self._waiting if not asked.is_done and not asked.is_pending]
+            if not late:
+                return
+            answers = [answer for asked in late for answer in asked.answers if not answer.done()]
+            await asyncio.wait(answers, timeout=left, return_when=asyncio.FIRST_COMPLETED)
 
     def _free_line(self, wanted: int) -> int:
         """The connection, or the next one on which nothing waits."""
@@ -227,15 +268,6 @@ def _names_others(asked: Asked) -> bool:
     """Whether the answer has ids of members that other answers, which came at the same time, are the first to show."""
     answers = (answer.result() for answer in asked.answers if answer.done())
     return any(bool(answer.members) for answer in answers if isinstance(answer, JoinGroupResponse))
-
-
-async def _answered(asked: Asked, *, quiet_s: float | None) -> None:
-    """Waits for both answers; for what may wait, only until it is plain that both brokers wait: none for `quiet_s`."""
-    left = [answer for answer in asked.answers if not answer.done()]
-    if left:
-        await asyncio.wait(left, timeout=PATIENCE_S if quiet_s is None else quiet_s)
-    if quiet_s is not None and not asked.is_done and not asked.is_pending:
-        await asyncio.wait([answer for answer in asked.answers if not answer.done()], timeout=LATE_S)
 
 
 def differences(expected: Any, actual: Any, path: str = "") -> Iterator[Difference]:
