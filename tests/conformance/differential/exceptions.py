@@ -92,6 +92,12 @@ KNOWN: Final[tuple[Known, ...]] = (
         whole=True,
     ),
     Known(
+        "EndTxn|InitProducerId",
+        "",
+        "Kafka leaves a transaction open whose partition has heard of a later epoch, or whose marker cannot be written",
+        lambda _, difference: difference.expected == "a transaction does not end",
+    ),
+    Known(
         "ConsumerGroupDescribe|ConsumerGroupHeartbeat",
         ERRORS,
         "Kafka forgets an empty consumer group when an unknown member of the classic protocol tries to join it",

@@ -105,8 +105,8 @@ class Side:
             self._lines[number] = self._door.line()
         return self._lines[number]
 
-    async def settle(self, step: Step) -> None:
-        """Waits until what the step has set off is done."""
+    async def settle(self, step: Step) -> str:
+        """Waits until what the step has set off is done; whether it is."""
         request = step.request
         if isinstance(request, PUBLISHED_LATER) and self._barrier is not None:
             await self._barrier.passed()
@@ -114,7 +114,11 @@ class Side:
             await self._learn_ids([topic.name for topic in request.topics])
         if isinstance(request, EndTxnRequest | InitProducerIdRequest) and request.transactional_id:
             theirs = self.names.theirs(request)
-            await transaction_ended(self.line(-1), str(theirs.transactional_id))
+            try:
+                await transaction_ended(self.line(-1), str(theirs.transactional_id))
+            except TimeoutError:
+                return "a transaction does not end"
+        return "all is done"
 
     async def fence(self, step: Step) -> None:
         """Returns when the broker has looked at that step, whether it has answered or not.
@@ -202,8 +206,7 @@ class Play:
         await self._even()
         if not self._compare_answered():
             return False
-        await asyncio.gather(*(side.settle(step) for side in self._sides))
-        return True
+        return self._agree(step, *await asyncio.gather(*(side.settle(step) for side in self._sides)))
 
     async def _quiet(self, asked: Asked) -> None:
         """Waits until a request that may wait is answered, or it is plain that it does wait."""
@@ -250,6 +253,7 @@ class Play:
         return result if isinstance(result, str) else side.noter.tree(asked.step, result)
 
     def _agree(self, step: Step, expected: Any, actual: Any) -> bool:
+        """Whether both say the same, or differ in nothing that the sequence cannot go on behind."""
         found = list(differences(expected, actual))
         entries = known(step, found)
         self.outcome.known += [entry for entry in entries if entry is not None]

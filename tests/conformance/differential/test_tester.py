@@ -15,14 +15,18 @@ from protocol.messages.groups import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest
 from protocol.messages.produce import ProduceRequest
-from protocol.messages.producers import DescribeProducersResponse
+from protocol.messages.producers import (
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
 from protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
-from protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
+from protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest, InitProducerIdResponse
 from protocol.records.batch import RecordBatch
 from protocol.records.builder import build_batch
 from protocol.schema import Message
 from tests.conformance.differential import campaign as campaigns
-from tests.conformance.differential import exceptions, player
+from tests.conformance.differential import exceptions, player, settling
 from tests.conformance.differential.answers import Noter, assignment, plain_times
 from tests.conformance.differential.areas import Script
 from tests.conformance.differential.batches import plain, with_producer_ids
@@ -99,6 +103,25 @@ async def test_what_only_one_broker_answers_is_a_difference() -> None:
     outcome = await one.play(Kept(steps))
     assert outcome.at == steps[0]
     assert outcome.actual == "no answer"
+
+
+async def test_a_transaction_that_ends_on_one_broker_only_is_a_difference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Prepared(FakeBroker):
+        def answer(self, request: Message, version: int) -> Message:
+            if isinstance(request, DescribeTransactionsRequest):
+                state = DescribeTransactionsResponse.TransactionState(transaction_state="PrepareCommit")
+                return DescribeTransactionsResponse(transaction_states=[state])
+            return super().answer(request, version)
+
+    monkeypatch.setattr(settling, "PATIENCE_S", 0.01)
+    steps = [Step(0, 0, EndTxnRequest(transactional_id="x", producer_id=1, producer_epoch=0), 3)]
+    outcome = await a_campaign(FakeDoor(FakeBroker()), FakeDoor(Prepared())).play(Kept(steps))
+    assert (outcome.expected, outcome.actual) == ("all is done", "a transaction does not end")
+    again = await a_campaign(FakeDoor(Prepared()), FakeDoor(FakeBroker())).play(Kept(steps))
+    assert not again.is_new
+    assert again.known
 
 
 async def test_known_differences_end_a_sequence_and_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
