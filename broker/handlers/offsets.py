@@ -52,12 +52,14 @@ class FoundOffset(NamedTuple):
 
 @api(ApiKey.LIST_OFFSETS, versions=(1, 11))
 def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    seen: set[tuple[str, int]] = set()
+    asked: dict[str, dict[int, ListOffsetsRequest.ListOffsetsPartition]] = {}
     doubled: set[tuple[str, int]] = set()
     for topic in request.topics:
+        partitions = asked.setdefault(topic.name, {})
         for wanted in topic.partitions:
-            key = (topic.name, wanted.partition_index)
-            (doubled if key in seen else seen).add(key)
+            if wanted.partition_index in partitions:
+                doubled.add((topic.name, wanted.partition_index))
+            partitions[wanted.partition_index] = wanted
 
     def answer(
         name: str, wanted: ListOffsetsRequest.ListOffsetsPartition
@@ -81,14 +83,9 @@ def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRe
     return ListOffsetsResponse(
         topics=[
             ListOffsetsResponse.ListOffsetsTopicResponse(
-                name=topic.name,
-                # What is asked for twice is answered once.
-                partitions=[
-                    answer(topic.name, wanted)
-                    for wanted in {wanted.partition_index: wanted for wanted in topic.partitions}.values()
-                ],
+                name=name, partitions=[answer(name, wanted) for wanted in partitions.values()]
             )
-            for topic in request.topics
+            for name, partitions in asked.items()
         ]
     )
 

@@ -110,6 +110,9 @@ def the_same_partition_twice(client: Speaker) -> None:
     name = filled(client)
     client.ask(list_offsets(name, 0, 0))
     client.ask(list_offsets(name, 0, 5, 0, 5))
+    named_twice = list_offsets(name, 0)
+    named_twice.topics = [*named_twice.topics, *list_offsets(name, 5, 0).topics]
+    client.ask(named_twice)
 
 
 @dialogue(ApiKey.LIST_OFFSETS, EPOCHS, LAST)
