@@ -197,8 +197,14 @@ def _end_of_batch(records: Records, position: int) -> int | None:
 
 
 def _is_transactional(records: Records) -> bool:
+    """Whether the first batch says so, if it is there as a whole: one that is cut short says nothing."""
+    try:
+        is_whole = _end_of_batch(records, 0) is not None
+    except CorruptRecordError:
+        return False
     return (
-        len(records) > _ATTRIBUTES_LOW
+        is_whole
+        and len(records) > _ATTRIBUTES_LOW
         and records[_MAGIC] == MAGIC_V2
         and records[_ATTRIBUTES_LOW] & TRANSACTIONAL_MASK != 0
     )

@@ -264,6 +264,13 @@ def test_a_transactional_batch_without_a_transactional_id_spoils_the_request(bro
     assert end_offset(broker, 0) == 0
 
 
+def test_a_transactional_batch_that_is_cut_short_says_nothing_of_a_transaction(
+    broker: InProcessBroker,
+) -> None:
+    request = produce("t", txn_batch("a")[:-1])
+    assert broker.client(BY_NAME) >> request << answered(refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+
+
 BAD_BATCHES: dict[str, tuple[Callable[[], bytes | None], ErrorCode]] = {
     "none": (lambda: None, ErrorCode.INVALID_RECORD),
     "empty": (lambda: b"", ErrorCode.INVALID_RECORD),

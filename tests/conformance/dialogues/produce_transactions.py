@@ -125,6 +125,18 @@ def something_wrong_beside_it(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def a_batch_that_is_cut_short(client: Speaker) -> None:
+    producer = Transactor(client)
+    producer.begin(0)
+    whole = producer.batch(b"a", sequence=0)
+    for transactional_id in (producer.transactional_id, None):
+        for size in (11, 16, 22, len(whole) - 1):
+            request = producer.request(whole[:size])
+            request.transactional_id = transactional_id
+            client.ask(request, noting=outcomes)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
 def transactional_without_a_producer(client: Speaker) -> None:
     producer = Transactor(client)
     producer.begin(0)
