@@ -31,7 +31,7 @@ class OffsetOutOfRangeError(StorageError):
 
 
 class RecordTooLargeError(StorageError):
-    """A batch is larger than max.message.bytes."""
+    """A batch is larger than max.message.bytes, or unpacks to more than the broker takes."""
 
 
 class RecordBatchTooLargeError(StorageError):

@@ -16,6 +16,7 @@ from protocol.records.batch import (
     MAGIC_V2,
     TIMESTAMP_TYPE_MASK,
     CompressionType,
+    DecompressedTooLargeError,
     InvalidRecordError,
     RecordBatch,
     TimestampType,
@@ -55,7 +56,8 @@ _CLIENT: Final = (
 
 def most_unpacked_bytes(max_message_bytes: int) -> int:
     """How much a compressed batch may unpack to: a multiple of max.message.bytes, or the floor, and never more than
-    who reads the log takes (compaction, searches by time). Kafka knows no such bound.
+    who reads the log takes (compaction, searches by time). Kafka knows no such bound. What unpacks to more is
+    RecordTooLargeError: on MESSAGE_TOO_LARGE producers give up at once, or split the batch (Java, kafka-python).
     """
     bound = max(max_message_bytes * UNPACKED_RATIO, UNPACKED_BYTES_FLOOR)
     return min(bound, DEFAULT_MAX_DECOMPRESSED_BYTES)
@@ -175,16 +177,19 @@ class LogValidator:
         InvalidTimestampError, RecordTooLargeError and UnsupportedCompressionError; then nothing is to be written.
         """
         result = ValidatedRecords(next_offset, now_ms if self._log_append_time else NO_TIMESTAMP)
-        if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] == MAGIC_V2:
-            # One batch and nothing else, as nearly every append is.
-            batch = RecordBatch(records)
-            if batch.size_in_bytes == len(records):
-                if origin is _CLIENT and batch.base_offset != 0:
-                    self._refuse_base_offset(batch)
+        try:
+            if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] == MAGIC_V2:
+                # One batch and nothing else, as nearly every append is.
+                batch = RecordBatch(records)
+                if batch.size_in_bytes == len(records):
+                    if origin is _CLIENT and batch.base_offset != 0:
+                        self._refuse_base_offset(batch)
+                    self._take(batch, result, leader_epoch, origin, now_ms)
+                    return result
+            for batch in self._split(records, origin, result):
                 self._take(batch, result, leader_epoch, origin, now_ms)
-                return result
-        for batch in self._split(records, origin, result):
-            self._take(batch, result, leader_epoch, origin, now_ms)
+        except DecompressedTooLargeError as error:  # on CORRUPT_MESSAGE producers would send it again
+            raise RecordTooLargeError(f"a record batch for {self._name}: {error}") from error
         return result
 
     def _take(

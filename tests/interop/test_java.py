@@ -7,9 +7,11 @@ import re
 import subprocess
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from storage.log_validator import UNPACKED_BYTES_FLOOR
 from tests.conformance.kafka_jars import require_classpath, require_compiled
 from tests.interop.clients.confluent import AdminClient, ConfluentKafka
 from tests.interop.clients.java import SOURCE, JavaClients
@@ -22,7 +24,7 @@ pytestmark = [pytest.mark.clients, pytest.mark.conformance, pytest.mark.timeout(
 TOTAL_RECORDS = int(os.environ.get("BARNABAS_TEST_RECORDS", "1000000"))
 FULL = tuple((codec, partitions) for codec in CODECS for partitions in (1, 200))
 TOOL_LIMIT_S = 300
-JAVA = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1"]
+JAVA = ["java", "-XX:TieredStopAtLevel=1"]
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +72,9 @@ def test_the_admin_client_creates_a_topic_once(java: JavaClients) -> None:
         java.create(name, 3)
 
 
-def tool(name: str, *words: str, text: str = "") -> str:
+def tool(name: str, *words: str, text: str = "", heap: str = "512m") -> str:
     """Runs one of Kafka's command-line tools; its output."""
-    command = [*JAVA, "-cp", require_classpath(), name, *words]
+    command = [*JAVA, f"-Xmx{heap}", "-cp", require_classpath(), name, *words]
     done = subprocess.run(
         command, input=text, capture_output=True, text=True, timeout=TOOL_LIMIT_S, check=False
     )
@@ -117,6 +119,33 @@ def test_the_performance_tool_gets_every_record_acknowledged(bootstrap: str, top
     assert f"{count} records sent" in printed.splitlines()[-1], printed
     offsets = tool("org.apache.kafka.tools.GetOffsetShell", "--bootstrap-server", bootstrap, "--topic", name)
     assert sum(int(line.rpartition(":")[2]) for line in offsets.splitlines()) == count
+
+
+@pytest.mark.skipif("BARNABAS_TEST_BOOTSTRAP" in os.environ, reason="Apache Kafka takes such a batch")
+def test_a_batch_that_unpacks_to_too_much_is_split(
+    bootstrap: str, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """And nothing of it is lost."""
+    name, payload = topic(), tmp_path / "payload"
+    payload.write_bytes(b"x" * (UNPACKED_BYTES_FLOOR // 128))
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "compression.type": "zstd",
+        "batch.size": str(80_000_000),
+        "buffer.memory": str(200_000_000),
+        "linger.ms": "5000",
+    }
+    printed = tool(
+        "org.apache.kafka.tools.ProducerPerformance",
+        *("--topic", name, "--num-records", "140", "--throughput", "-1", "--payload-file", str(payload)),
+        *("--print-metrics", "--command-property"),
+        *(f"{key}={value}" for key, value in settings.items()),
+        heap="1500m",
+    )
+    assert "140 records sent" in printed, printed
+    assert re.search(r"batch-split-total\S* *: [1-9]", printed), printed
+    offsets = tool("org.apache.kafka.tools.GetOffsetShell", "--bootstrap-server", bootstrap, "--topic", name)
+    assert offsets.split() == [f"{name}:0:140"]
 
 
 def test_the_topic_tool_creates_describes_lists_and_deletes(bootstrap: str) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import time
 import uuid
+from typing import Any
 
+import aiokafka.errors
 import pytest
+from aiokafka import AIOKafkaProducer
 from confluent_kafka import (
     OFFSET_BEGINNING,
     TIMESTAMP_CREATE_TIME,
@@ -17,13 +22,16 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from storage.log_validator import most_unpacked_bytes
 from tests.interop.clients.confluent import AdminClient
-from tests.interop.clients.kafka_python import KafkaProducer
+from tests.interop.clients.kafka_python import KafkaProducer, MessageSizeTooLargeError
 from tests.interop.conftest import TopicFactory
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(120)]
 
 LIMIT_S = 30.0
+TOO_MUCH = most_unpacked_bytes(1_048_588) + 1
+"""What no batch may unpack to, with the max.message.bytes that topics have."""
 
 
 class Outbox:
@@ -118,6 +126,83 @@ def test_a_batch_of_exactly_the_largest_size_is_taken(bootstrap: str, topic: Top
         outbox.flush()
     assert len(outbox.delivered) == 1
     assert outbox.codes() == [KafkaError.MSG_SIZE_TOO_LARGE]
+
+
+@pytest.fixture
+def bounded(topic: TopicFactory) -> str:
+    """A topic of a broker that bounds what a batch unpacks to, as Apache Kafka does not."""
+    if os.environ.get("BARNABAS_TEST_BOOTSTRAP"):
+        pytest.skip("Apache Kafka takes such a batch")
+    return topic()
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_librdkafka_does_not_send_again_what_unpacks_to_too_much(
+    bootstrap: str, bounded: str, idempotent: bool
+) -> None:
+    outbox = Outbox(
+        bootstrap,
+        enable_idempotence=idempotent,
+        compression_type="zstd",
+        message_max_bytes=2 * TOO_MUCH,
+    )
+    outbox.send(bounded, bytes(TOO_MUCH))
+    outbox.flush()
+    assert outbox.codes() == [KafkaError.MSG_SIZE_TOO_LARGE]
+    outbox.send(bounded, b"after")
+    assert [message.offset() for message in outbox.flush().delivered] == [0]
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_aiokafka_does_not_send_again_what_unpacks_to_too_much(
+    bootstrap: str, bounded: str, idempotent: bool
+) -> None:
+    producer = AIOKafkaProducer(
+        bootstrap_servers=bootstrap,
+        enable_idempotence=idempotent,
+        compression_type="zstd",
+        max_request_size=2 * TOO_MUCH,
+    )
+    await producer.start()
+    try:
+        with pytest.raises(aiokafka.errors.MessageSizeTooLargeError):
+            await asyncio.wait_for(producer.send_and_wait(bounded, bytes(TOO_MUCH)), LIMIT_S)
+        assert (await producer.send_and_wait(bounded, b"after")).offset == 0
+    finally:
+        await producer.stop()
+
+
+def packing_kafka_python(bootstrap: str, **config: Any) -> KafkaProducer:
+    return KafkaProducer(
+        bootstrap_servers=bootstrap,
+        compression_type="zstd",
+        max_request_size=2 * TOO_MUCH,
+        batch_size=2 * TOO_MUCH,
+        **config,
+    )
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_kafka_python_does_not_send_again_what_unpacks_to_too_much(
+    bootstrap: str, bounded: str, idempotent: bool
+) -> None:
+    producer = packing_kafka_python(bootstrap, enable_idempotence=idempotent)
+    try:
+        with pytest.raises(MessageSizeTooLargeError):
+            producer.send(bounded, bytes(TOO_MUCH)).get(timeout=LIMIT_S)
+    finally:
+        producer.close()
+
+
+def test_kafka_python_splits_what_unpacks_to_too_much(bootstrap: str, bounded: str) -> None:
+    """As the Java producer does; so nothing is lost."""
+    producer = packing_kafka_python(bootstrap, linger_ms=1000)
+    value = bytes(TOO_MUCH // 16)
+    try:
+        sent = [producer.send(bounded, value, partition=0) for _ in range(17)]
+        assert [future.get(timeout=LIMIT_S).offset for future in sent] == list(range(17))
+    finally:
+        producer.close()
 
 
 def test_a_topic_comes_into_being_when_it_is_first_written_to(bootstrap: str, admin: AdminClient) -> None:

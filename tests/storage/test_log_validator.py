@@ -183,7 +183,7 @@ def test_control_batches_are_for_coordinators() -> None:
 def test_a_bomb_is_refused() -> None:
     data = make_batch(bytes(70 * 1024 * 1024), compression=CompressionType.ZSTD)
     assert len(data) < 100_000
-    with pytest.raises(CorruptRecordError):
+    with pytest.raises(RecordTooLargeError, match="unpacks to more than"):
         validate(data)
 
 

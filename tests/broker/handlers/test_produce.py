@@ -16,6 +16,7 @@ from protocol.messages.topics import CreateTopicsRequest
 from protocol.records.builder import build_batch
 from protocol.records.compression import CompressionType
 from protocol.wire import Uuid
+from storage.log_validator import most_unpacked_bytes
 from tests.broker.broker_fixture import CLOSED, SILENCE, WAITS, Client, InProcessBroker, Wait
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import START_MS, batch
@@ -348,6 +349,17 @@ def test_too_large_a_batch(broker: InProcessBroker) -> None:
         >> produce("t", batch(b"x" * 100))
         << answered({**refused(ErrorCode.MESSAGE_TOO_LARGE), "log_start_offset": -1})
     )
+
+
+def test_a_batch_that_unpacks_to_too_much_is_too_large(broker: InProcessBroker) -> None:
+    """On CORRUPT_MESSAGE producers would send it again and again."""
+    broker.create_topic("t")
+    packed = build_batch(
+        [(None, bytes(most_unpacked_bytes(1_048_588)), START_MS, ())], compression=CompressionType.ZSTD
+    )
+    refusal = answered(refused(ErrorCode.MESSAGE_TOO_LARGE))
+    assert broker.client(BY_NAME) >> produce("t", packed) << refusal
+    assert end_offset(broker) == 0
 
 
 # ---- topics of the broker's own

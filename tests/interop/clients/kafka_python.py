@@ -11,8 +11,16 @@ with warnings.catch_warnings():
     # It loads its message definitions with a deprecated function of the standard library.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka.errors import MessageSizeTooLargeError
 
-__all__ = ["KafkaAdminClient", "KafkaConsumer", "KafkaProducer", "KafkaPython", "TopicPartition"]
+__all__ = [
+    "KafkaAdminClient",
+    "KafkaConsumer",
+    "KafkaProducer",
+    "KafkaPython",
+    "MessageSizeTooLargeError",
+    "TopicPartition",
+]
 
 
 class KafkaPython(StockClient):
