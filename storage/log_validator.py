@@ -305,28 +305,41 @@ class LogValidator:
         """Names each record that has no key and needs one, or else a time that it may not have.
 
         A batch that claims the time of its append is put right where the topic has CreateTime and it says a time;
-        otherwise every record of it is at fault. Where times are, the error is about them, as Kafka has it.
+        otherwise every record of it is at fault. Where times are, the error is about them, as Kafka has it; and so are
+        the words by which tools know it.
         """
         lacking: list[tuple[int, str]] = []
         untimely: list[tuple[int, str]] = []
         for index, record in enumerate(batch.records(self._max_unpacked_bytes)):
             if self._is_compacted and record.key is None:
-                lacking.append((index, f"{self._name} is compacted and takes no record without a key"))
+                lacking.append(
+                    (
+                        index,
+                        f"Compacted topic cannot accept message without key in topic partition {self._name}",
+                    )
+                )
             elif not self._log_append_time and record.timestamp != NO_TIMESTAMP:
                 if not oldest <= record.timestamp <= youngest:
-                    untimely.append(
-                        (index, f"timestamp {record.timestamp} is not within {oldest}..{youngest}")
-                    )
+                    message = f"Timestamp {record.timestamp} of message with offset {index} is out of range."
+                    limits = f"The timestamp should be within [{oldest}, {youngest}]"
+                    untimely.append((index, f"{message} {limits}"))
             elif batch.attributes & TIMESTAMP_TYPE_MASK:
-                untimely.append((index, "only a broker can know the time of the append"))
+                untimely.append(
+                    (
+                        index,
+                        f"Invalid timestamp type in message {index}: only a broker can know the time of the append",
+                    )
+                )
         errors = sorted(lacking + untimely)
         if untimely:
-            message = (
-                f"{len(untimely)} records of a batch for {self._name} have a time that they may not have: "
+            raise InvalidTimestampError(
+                "One or more records have been rejected due to invalid timestamp", errors
             )
-            raise InvalidTimestampError(message + untimely[0][1], errors)
         if lacking:
-            raise MissingKeyError(lacking[0][1], errors)
+            count = f"{len(lacking)} record errors in total"
+            raise MissingKeyError(
+                f"One or more records have been rejected due to {count}: {lacking[0][1]}", errors
+            )
 
     # -- batches that are not written as they came --
 

@@ -29,9 +29,10 @@ from tests.conformance.dialogues.alter_configs import (
 from tests.conformance.dialogues.consumers import Consumer
 from tests.conformance.dialogues.members import Member, a_group
 from tests.conformance.dialogues.partitions import creating, electing, more, moving
-from tests.conformance.speaker import NO_ID, Speaker
+from tests.conformance.dialogues.words import produce
+from tests.conformance.speaker import NO_ID, START_MS, Speaker, batch
 
-TEXTS: Final = frozenset({"error_message", "topic_error_message"})
+TEXTS: Final = frozenset({"error_message", "batch_index_error_message"})
 
 
 class Phrase(NamedTuple):
@@ -475,4 +476,28 @@ GROUPS: Final = (
     ),
 )
 
-PHRASES: Final = (*QUOTAS, *USERS, *TOPICS, *CONFIGS, *GROUPS)
+# ---- records
+
+
+def _produced(words: str, configs: Mapping[str, str], timestamp: int = START_MS) -> Phrase:
+    """A record without a key, for the topic {t}."""
+
+    def request(client: Speaker) -> Message:
+        return produce(client.create("t", 1, configs), batch(b"x", timestamp=timestamp))
+
+    return Phrase(words, _asking(12, request))
+
+
+BEFORE: Final = {"message.timestamp.before.max.ms": "1000"}
+COMPACTED: Final = {"cleanup.policy": "compact"}
+
+RECORDS: Final = (
+    _produced("One or more records have been rejected due to invalid timestamp", BEFORE, 5),
+    _produced(
+        "Timestamp 5 of message with offset 0 is out of range. The timestamp should be within [", BEFORE, 5
+    ),
+    _produced("One or more records have been rejected due to 1 record errors in total", COMPACTED),
+    _produced("Compacted topic cannot accept message without key in topic partition {t}-0", COMPACTED),
+)
+
+PHRASES: Final = (*QUOTAS, *USERS, *TOPICS, *CONFIGS, *GROUPS, *RECORDS)
