@@ -17,6 +17,7 @@ known to differ beside that is in exceptions.py, one entry for each, with a reas
 
 Apache Kafka does some things after its answer. The player waits for them before the next step (settling.py), so that no
 mask is needed for them. Requests that wait for others (JoinGroup, SyncGroup, Fetch) are compared when they are
-answered: both brokers have to answer them after the same step. A difference counts when it shows again in full replays
+answered: both brokers have to answer them after the same step. Behind a request that waits nothing else is sent on the
+same connection, unless `--pipelined` is given. A difference counts when it shows again in full replays
 of the sequence under fresh names.
 """

@@ -22,6 +22,7 @@ from protocol.messages.producers import DescribeTransactionsRequest
 from protocol.messages.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
 from protocol.messages.security import AlterUserScramCredentialsRequest
 from protocol.messages.topics import (
+    AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
@@ -31,6 +32,7 @@ from protocol.schema import Message
 from tests.conformance.differential.lines import Line
 
 PUBLISHED_LATER: Final = (
+    AlterPartitionReassignmentsRequest,
     AlterClientQuotasRequest,
     AlterConfigsRequest,
     AlterUserScramCredentialsRequest,

@@ -9,9 +9,15 @@ from protocol.messages.configs import (
     AlterConfigsRequest,
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
+    ListConfigResourcesRequest,
 )
-from protocol.messages.metadata import DescribeTopicPartitionsRequest, MetadataRequest
+from protocol.messages.metadata import (
+    DescribeClusterRequest,
+    DescribeTopicPartitionsRequest,
+    MetadataRequest,
+)
 from protocol.messages.topics import (
+    AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
@@ -202,6 +208,26 @@ def list_reassignments(world: World) -> Message:
     return ListPartitionReassignmentsRequest(topics=[wanted], timeout_ms=10_000)
 
 
+def alter_reassignments(world: World) -> Message:
+    """Moves to where partitions are, or to brokers that there are not."""
+    topic = world.topic(may_miss=0.1)
+    replicas: list[int] | None = world.mostly([1], [None, [], [2], [1, 2], [1, 1], [-1]], 0.6)
+    partition = AlterPartitionReassignmentsRequest.ReassignablePartition(
+        partition_index=world.partition(topic), replicas=replicas
+    )
+    wanted = AlterPartitionReassignmentsRequest.ReassignableTopic(name=topic.name, partitions=[partition])
+    return AlterPartitionReassignmentsRequest(topics=[wanted], timeout_ms=10_000)
+
+
+def describe_cluster(world: World) -> Message:
+    """The only broker there is."""
+    return DescribeClusterRequest(
+        include_cluster_authorized_operations=world.chance(0.5),
+        endpoint_type=world.mostly(1, [2, 0, 9], 0.1),
+        include_fenced_brokers=world.chance(0.3),
+    )
+
+
 # ---- configurations
 
 
@@ -298,6 +324,13 @@ def describe_configs(world: World) -> Message:
     )
 
 
+def list_config_resources(world: World) -> Message:
+    """The resources of this sequence that have settings."""
+    return ListConfigResourcesRequest(
+        resource_types=[world.one([TOPIC, BROKER, METRICS, GROUP, 99]) for _ in range(world.one([0, 1, 2]))]
+    )
+
+
 # ---- features
 
 
@@ -324,6 +357,9 @@ DRAWS: Final = (
     (5, describe_topic_partitions),
     (2, elect_leaders),
     (1, list_reassignments),
+    (1, alter_reassignments),
+    (1, describe_cluster),
+    (1, list_config_resources),
     (4, alter_configs),
     (6, incremental_alter_configs),
     (5, describe_configs),
