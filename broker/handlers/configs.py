@@ -82,7 +82,7 @@ def _describe(
     if not request.include_synonyms:
         for entry in entries:
             entry.synonyms = []
-    if not request.include_documentation:
+    if not request.include_documentation and resource.resource_type != BROKER_LOGGER_RESOURCE:
         for entry in entries:
             entry.documentation = None
     return Result(
@@ -126,7 +126,7 @@ def _describe_loggers(broker: Broker, name: str, names: Names) -> Iterable[Entry
             name=logger,
             value=level,
             config_source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
-            documentation=None,
+            documentation="",  # empty and not null, asked for or not, as Apache Kafka has it
         )
         for logger, level in logger_levels().items()
         if names is None or logger in names

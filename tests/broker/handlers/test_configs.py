@@ -133,6 +133,15 @@ def test_the_levels_of_loggers(broker: InProcessBroker) -> None:
     assert entries(broker, one).keys() == {"root"}
 
 
+@pytest.mark.parametrize("is_asked_for", [False, True])
+def test_the_documentation_of_a_logger_is_empty_and_not_null(
+    broker: InProcessBroker, is_asked_for: bool
+) -> None:
+    request = asking(resource(BROKER_LOGGER_RESOURCE, str(NODE_ID), ["root"]))
+    request.include_documentation = is_asked_for
+    assert entries(broker, request)["root"].documentation == ""
+
+
 def test_groups_and_subscriptions_are_described_whether_they_are_there_or_not(
     broker: InProcessBroker,
 ) -> None:
