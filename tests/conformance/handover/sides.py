@@ -18,10 +18,12 @@ Broker = ApacheKafka | BrokerProcess
 class Directory:
     """A log directory, and the ports that all who work in it listen on: a node keeps its addresses."""
 
-    def __init__(self, place: Path, more: Mapping[str, str] | None = None) -> None:
-        """`more`: settings that all of them get beside those of every history."""
+    def __init__(
+        self, place: Path, more: Mapping[str, str] | None = None, *, base: Mapping[str, str] = OVERRIDES
+    ) -> None:
+        """`more`: settings that all of them get beside the `base`, which is that of every history."""
         self.place = place
-        self._settings = {**OVERRIDES, **(more or {})}
+        self._settings = {**base, **(more or {})}
         self.data = place / "data"
         self.ports = held_ports(2)
         self.brokers: dict[str, Broker] = {}

@@ -12,6 +12,10 @@ from tests.conformance.handover.cluster_view import unlike
 from tests.conformance.parity.transcript import Tree
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "differences.md"
+HISTORY = "# Where Barnabas answers otherwise than Apache Kafka"
+FIRST_ANSWERS = "## What a client sees first"
+"""The headings over the two tables of the document, of which each has a test of its own."""
+
 _ROW = re.compile(r"^\| `([^`]+)` \|(.*)\|(.*)\|(.*)\|$")
 _WHAT = re.compile(r": (?:expected|not expected|not there)")
 _CLIENTS_WORDS = re.compile(r"^(\[Error \d+\] \w+): .*")
@@ -26,9 +30,12 @@ class Known(NamedTuple):
     reason: str
 
 
-def known_differences() -> list[Known]:
-    """The rows, in order."""
-    rows = [match for line in DOCUMENT.read_text().splitlines() if (match := _ROW.match(line))]
+def known_differences(heading: str) -> list[Known]:
+    """The rows under a heading, in order."""
+    _, found, rest = f"\n{DOCUMENT.read_text()}".partition(f"\n{heading}\n")
+    assert found, f"{DOCUMENT.name} has no {heading}"
+    section = rest.partition("\n#")[0]
+    rows = [match for line in section.splitlines() if (match := _ROW.match(line))]
     return [Known(match[1], match[2].strip(), match[3].strip(), match[4].strip()) for match in rows]
 
 

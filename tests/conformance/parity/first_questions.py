@@ -1,0 +1,453 @@
+"""What clients ask a broker that has just been set up: each round is for a fresh pair of brokers.
+
+A round has to ask for what there is before it does anything that changes it. What comes into being a little later on
+Apache Kafka is noted twice, at first and in the end, where its first answer does not depend on the moment.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from protocol.messages.acls import DescribeAclsRequest
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.commits import OffsetCommitRequest, OffsetDeleteRequest
+from protocol.messages.configs import ListConfigResourcesRequest
+from protocol.messages.consumer_groups import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
+from protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ListGroupsRequest,
+    SyncGroupRequest,
+)
+from protocol.messages.log_dirs import DescribeLogDirsRequest
+from protocol.messages.metadata import (
+    DescribeClusterRequest,
+    DescribeTopicPartitionsRequest,
+    MetadataRequest,
+)
+from protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
+from protocol.messages.producers import (
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+)
+from protocol.messages.quorum import DescribeQuorumRequest
+from protocol.messages.quotas import DescribeClientQuotasRequest
+from protocol.messages.security import DescribeUserScramCredentialsRequest
+from protocol.messages.topics import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
+from protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+)
+from protocol.wire import Uuid
+from tests.conformance.dialogues.members import MEMBER_ID_REQUIRED
+from tests.conformance.parity.requests import (
+    MEMBER,
+    NO_SUCH_ID,
+    adding,
+    committing,
+    describing,
+    fetch,
+    fetching,
+    finding,
+    heartbeat,
+    joining,
+    produce,
+    txn_committing,
+)
+from tests.conformance.parity.wire import Asker, Round, message, versions_of
+from tests.conformance.speaker import batch
+
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP_CONFIG = 2, 4, 8, 16, 32
+NODE: Final = "1"
+QUORUM_NUMBERS: Final = frozenset({"leader_epoch", "high_watermark", "log_end_offset"})
+"""Of the metadata log: how far it is depends on how a broker writes it."""
+
+SESSION: Final = frozenset({"session_id"})
+
+
+def untouched(ask: Asker) -> None:
+    """Nothing is there: what clients and tools ask first, and what they should not ask yet."""
+    everything(ask, "untouched")
+    about_settings(ask, "untouched")
+    without_a_topic(ask)
+    without_a_coordinator(ask)
+    everything(ask, "still untouched")
+
+
+def topics(ask: Asker) -> None:
+    """A topic that comes by being asked for, and one that is created; then everything about it."""
+    for version in versions_of(MetadataRequest()):
+        wanted = message(MetadataRequest, topics=[{"name": f"auto-{version}"}])
+        ask.first_and_settled("Metadata of a topic that comes by itself", wanted, version)
+    for version in versions_of(CreateTopicsRequest()):
+        about_creation(ask, version)
+    topic_id = id_of(ask, "auto-0")
+    about_a_topic(ask, "auto-0", topic_id)
+    everything(ask, "with topics", "auto-0")
+    removals(ask)
+
+
+def groups(ask: Asker) -> None:
+    """From the first FindCoordinator to groups of both protocols that have joined and committed."""
+    topic_id = a_topic(ask, "t")
+    find = finding("g", GROUP)
+    ask.first_and_settled("FindCoordinator of a group", find, 3)
+    ask.every("FindCoordinator of a group", find)
+    for version in versions_of(JoinGroupRequest()):
+        classic_member(ask, f"classic-{version}", version)
+    for version in versions_of(ConsumerGroupHeartbeatRequest()):
+        consumer_member(ask, f"consumer-{version}", version, topic_id)
+    for version in versions_of(OffsetCommitRequest()):
+        group = f"simple-{version}"
+        ask.every(f"OffsetFetch of {group} before a commit", fetching(group, "t", topic_id))
+        ask.one(f"OffsetCommit, v{version}", committing(group, "t", topic_id), version)
+        ask.every(f"OffsetFetch of {group}", fetching(group, "t", topic_id))
+    names = ["classic-0", "classic-9", "consumer-0", "consumer-1", "simple-2", "nothing"]
+    about_groups(ask, "joined", names)
+    everything(ask, "with groups", "__consumer_offsets")
+
+
+def producers(ask: Asker) -> None:
+    """The first producer ids, with and without a transaction, and a first transaction from its begin to its end."""
+    topic_id = a_topic(ask, "t")
+    idempotent = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+    ask.first_and_settled("InitProducerId without a transaction", idempotent, 4)
+    ask.first_and_settled("FindCoordinator of a transaction", finding("x", TRANSACTION), 3)
+    ask.every("FindCoordinator of a transaction", finding("x", TRANSACTION), since=1)
+    ask.quietly(finding("g", GROUP), 3)
+    for version in versions_of(InitProducerIdRequest()):
+        init = InitProducerIdRequest(transactional_id=f"x-{version}", transaction_timeout_ms=60_000)
+        ask.settled("InitProducerId of a transaction, first", init, version)
+        transaction(ask, f"x-{version}", version, topic_id)
+    about_transactions(ask, "ended")
+    everything(ask, "with transactions", "__transaction_state")
+
+
+def in_a_hurry(ask: Asker) -> None:
+    """Clients that ask for nothing before they act: coordinators are asked before their topics are there."""
+    ask.one("JoinGroup before all else", joining("g"), 9)
+    ask.one("InitProducerId before all else", InitProducerIdRequest(transactional_id="x"), 5)
+    ask.first_and_settled("FindCoordinator of many", finding("a", GROUP, "b", "c"), 6)
+    ask.first_and_settled("FindCoordinator of many transactions", finding("a", TRANSACTION, "b", "c"), 6)
+    ask.settled("ConsumerGroupHeartbeat of a topic that is not there", heartbeat("c", "none"), 1)
+    names = ["several-1", "several-2", "no name"]
+    several = message(MetadataRequest, topics=[{"name": name} for name in names])
+    ask.first_and_settled("Metadata of several that come by themselves", several, 13)
+    own = message(MetadataRequest, topics=[{"name": "__share_group_state"}])
+    ask.first_and_settled("Metadata of a topic of the brokers' own", own, 13)
+    ask.first_and_settled(
+        "FindCoordinator of a share partition", finding("g:AAAAAAAAAAAAAAAAAAAAAQ:0", SHARE), 6
+    )
+    everything(ask, "in a hurry")
+
+
+def secured(ask: Asker) -> None:
+    """What an authorizer makes of it, and what comes into being where topics do not by themselves."""
+    everything(ask, "secured")
+    about_settings(ask, "secured")
+    ask.every(
+        "secured: Metadata of a topic that is not there", message(MetadataRequest, topics=[{"name": "none"}])
+    )
+    ask.first_and_settled("secured: FindCoordinator of a group", finding("g", GROUP), 3)
+
+
+ROUNDS: Final[dict[str, Round]] = {
+    "untouched": untouched,
+    "topics": topics,
+    "groups": groups,
+    "producers": producers,
+    "in a hurry": in_a_hurry,
+    "secured": secured,
+}
+
+FRESH: Final = {
+    "broker.rack": "r1",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "2",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "2",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "barnabas.http.port": "0",
+}
+"""What both brokers are told: as little as a single node does with, and little to wait for."""
+
+SECURED: Final = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "auto.create.topics.enable": "false",
+}
+"""What they are told beside that in the round of that name."""
+
+
+# ---- everything that can be described
+
+
+def everything(ask: Asker, when: str, *names: str) -> None:
+    """The cluster, the broker and all that it lists; `names` are topics to describe."""
+    ask.every(
+        f"{when}: ApiVersions", ApiVersionsRequest(client_software_name="parity", client_software_version="1")
+    )
+    about_the_cluster(ask, when)
+    about_groups(ask, when, ["none"])
+    about_transactions(ask, when)
+    about_access(ask, when)
+    for name in names:
+        ask.every(f"{when}: Metadata of {name}", message(MetadataRequest, topics=[{"name": name}]))
+        ask.every(f"{when}: DescribeConfigs of {name}", describing(TOPIC, name))
+
+
+def about_the_cluster(ask: Asker, when: str) -> None:
+    ask.every(f"{when}: Metadata of all", MetadataRequest(topics=None))
+    ask.every(f"{when}: Metadata of none", MetadataRequest(topics=[]), since=1)
+    allowed = MetadataRequest(
+        topics=None, include_cluster_authorized_operations=True, include_topic_authorized_operations=True
+    )
+    ask.every(f"{when}: Metadata with what is allowed", allowed, since=8)
+    for kind in (1, 2):
+        cluster = DescribeClusterRequest(
+            include_cluster_authorized_operations=True, endpoint_type=kind, include_fenced_brokers=True
+        )
+        ask.every(f"{when}: DescribeCluster {kind}", cluster)
+    quorum = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
+    ask.every(f"{when}: DescribeQuorum", message(DescribeQuorumRequest, topics=quorum), sizes=QUORUM_NUMBERS)
+    ask.every(
+        f"{when}: DescribeLogDirs", DescribeLogDirsRequest(topics=None), sizes=frozenset({"partition_size"})
+    )
+    ask.every(f"{when}: ListPartitionReassignments", ListPartitionReassignmentsRequest(topics=None))
+    ask.every(f"{when}: ElectLeaders", ElectLeadersRequest(topic_partitions=None, timeout_ms=10_000))
+    ask.every(f"{when}: DescribeTopicPartitions", DescribeTopicPartitionsRequest())
+
+
+def about_settings(ask: Asker, when: str) -> None:
+    """Settings of the broker, and of each other kind of resource without any."""
+    resources = {"broker": (BROKER, NODE), "all brokers": (BROKER, ""), "no topic": (TOPIC, "none")}
+    resources |= {"no client metrics": (CLIENT_METRICS, "none"), "no group": (GROUP_CONFIG, "none")}
+    for what, (kind, name) in resources.items():
+        ask.every(f"{when}: DescribeConfigs of {what}", describing(kind, name, documented=True))
+    ask.every(f"{when}: DescribeConfigs of a logger", describing(BROKER_LOGGER, NODE, "root"))
+    ask.every(f"{when}: ListConfigResources", ListConfigResourcesRequest(resource_types=[]))
+
+
+def about_groups(ask: Asker, when: str, names: list[str]) -> None:
+    ask.every(f"{when}: ListGroups", ListGroupsRequest())
+    ask.every(
+        f"{when}: DescribeGroups", DescribeGroupsRequest(groups=names, include_authorized_operations=True)
+    )
+    described = ConsumerGroupDescribeRequest(group_ids=names, include_authorized_operations=True)
+    ask.every(f"{when}: ConsumerGroupDescribe", described)
+
+
+def about_transactions(ask: Asker, when: str) -> None:
+    ask.every(f"{when}: ListTransactions", ListTransactionsRequest())
+    ask.every(
+        f"{when}: DescribeTransactions", DescribeTransactionsRequest(transactional_ids=["x-0", "x-5", "none"])
+    )
+    partitions = [{"name": "t", "partition_indexes": [0]}, {"name": "none", "partition_indexes": [0]}]
+    ask.every(f"{when}: DescribeProducers", message(DescribeProducersRequest, topics=partitions))
+
+
+def about_access(ask: Asker, when: str) -> None:
+    any_acl = DescribeAclsRequest(
+        resource_type_filter=1,
+        resource_name_filter=None,
+        pattern_type_filter=1,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    ask.every(f"{when}: DescribeAcls", any_acl)
+    ask.every(f"{when}: DescribeClientQuotas", DescribeClientQuotasRequest())
+    ask.every(f"{when}: DescribeUserScramCredentials of all", DescribeUserScramCredentialsRequest(users=None))
+    one = message(DescribeUserScramCredentialsRequest, users=[{"name": "none"}])
+    ask.every(f"{when}: DescribeUserScramCredentials of one", one)
+
+
+# ---- what is not there
+
+
+def without_a_topic(ask: Asker) -> None:
+    """A topic that is not there, and is not to come by itself."""
+    named = message(MetadataRequest, topics=[{"name": "none"}], allow_auto_topic_creation=False)
+    ask.every("no topic: Metadata", named, since=4)
+    by_id = message(MetadataRequest, topics=[{"name": None, "topic_id": NO_SUCH_ID}])
+    ask.every("no topic: Metadata by id", by_id, since=12)
+    about_a_topic(ask, "none", NO_SUCH_ID)
+
+
+def without_a_coordinator(ask: Asker) -> None:
+    """Groups and transactions before their topics are there."""
+    requests: dict[str, Any] = {
+        "JoinGroup": joining("g"),
+        "SyncGroup": SyncGroupRequest(
+            group_id="g", generation_id=1, member_id="m", protocol_type="consumer", protocol_name="range"
+        ),
+        "Heartbeat": HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
+        "LeaveGroup": message(LeaveGroupRequest, group_id="g", member_id="m", members=[{"member_id": "m"}]),
+        "ConsumerGroupHeartbeat": heartbeat("g"),
+        "OffsetCommit": committing("g", "none", NO_SUCH_ID),
+        "OffsetFetch": fetching("g", "none", NO_SUCH_ID),
+        "OffsetFetch of all": fetching("g"),
+        "OffsetDelete": message(
+            OffsetDeleteRequest,
+            group_id="g",
+            topics=[{"name": "none", "partitions": [{"partition_index": 0}]}],
+        ),
+        "DeleteGroups": DeleteGroupsRequest(groups_names=["g"]),
+        "AddOffsetsToTxn": AddOffsetsToTxnRequest(
+            transactional_id="x", producer_id=1, producer_epoch=0, group_id="g"
+        ),
+        "EndTxn": EndTxnRequest(transactional_id="x", producer_id=1, producer_epoch=0, committed=True),
+        "TxnOffsetCommit": txn_committing("x", 1, 0, "none"),
+    }
+    for name, request in requests.items():
+        ask.every(f"no coordinator: {name}", request)
+    for version in range(4):
+        ask.one(f"no coordinator: AddPartitionsToTxn, v{version}", adding("x", 1, 0, "none"), version)
+    for version in versions_of(InitProducerIdRequest()):
+        init = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
+        ask.one(f"no coordinator: InitProducerId, v{version}", init, version)
+
+
+# ---- topics
+
+
+def about_a_topic(ask: Asker, name: str, topic_id: Uuid) -> None:
+    """All that can be asked of the first partition, written to once in each version."""
+    ask.every(
+        f"{name}: DescribeTopicPartitions", message(DescribeTopicPartitionsRequest, topics=[{"name": name}])
+    )
+    for timestamp in (-1, -2, -3, -4, -5):
+        wanted = [{"name": name, "partitions": [{"partition_index": 0, "timestamp": timestamp}]}]
+        request = message(ListOffsetsRequest, replica_id=-1, topics=wanted, timeout_ms=10_000)
+        ask.every(
+            f"{name}: ListOffsets {timestamp}", request, since={-1: 1, -2: 1, -3: 7, -4: 8, -5: 9}[timestamp]
+        )
+    epochs = [{"topic": name, "partitions": [{"partition": 0, "leader_epoch": 0}]}]
+    ask.every(
+        f"{name}: OffsetForLeaderEpoch", message(OffsetForLeaderEpochRequest, topics=epochs, replica_id=-1)
+    )
+    ask.every(f"{name}: Fetch", fetch(name, topic_id))
+    ask.every(f"{name}: Produce", produce(name, topic_id))
+    ask.every(f"{name}: Fetch what is there", fetch(name, topic_id))
+    ask.every(f"{name}: Fetch with a session", fetch(name, topic_id, session_epoch=0), sizes=SESSION)
+    deleted = [{"name": name, "partitions": [{"partition_index": 0, "offset": 1}]}]
+    ask.every(f"{name}: DeleteRecords", message(DeleteRecordsRequest, topics=deleted, timeout_ms=10_000))
+    placed = [{"topic": name, "partitions": [0, 1]}]
+    ask.every(f"{name}: DescribeLogDirs", message(DescribeLogDirsRequest, topics=placed))
+
+
+def about_creation(ask: Asker, version: int) -> None:
+    """A topic of each version: tried, made, made again."""
+    wanted = {"name": f"made-{version}", "num_partitions": 2, "replication_factor": 1}
+    tried = message(CreateTopicsRequest, topics=[wanted], timeout_ms=30_000, validate_only=True)
+    ask.one(f"CreateTopics that is only tried, v{version}", tried, version)
+    made = message(CreateTopicsRequest, topics=[wanted], timeout_ms=30_000)
+    ask.one(f"CreateTopics, v{version}", made, version)
+    ask.one(f"CreateTopics once more, v{version}", made, version)
+
+
+def removals(ask: Asker) -> None:
+    """More partitions, and then none."""
+    for version in versions_of(CreatePartitionsRequest()):
+        more = [{"name": "auto-1", "count": version + 2, "assignments": None}]
+        request = message(CreatePartitionsRequest, topics=more, timeout_ms=30_000)
+        ask.one(f"CreatePartitions, v{version}", request, version)
+    for version in versions_of(DeleteTopicsRequest()):
+        name = f"auto-{version}"
+        request = message(DeleteTopicsRequest, topics=[{"name": name}], topic_names=[name], timeout_ms=30_000)
+        ask.one(f"DeleteTopics, v{version}", request, version)
+        ask.one(f"DeleteTopics once more, v{version}", request, version)
+
+
+def a_topic(ask: Asker, name: str) -> Uuid:
+    """Makes a topic that can be written to; nothing is noted. Returns its id."""
+    wanted = [{"name": name, "num_partitions": 1, "replication_factor": 1}]
+    made = message(CreateTopicsRequest, topics=wanted, timeout_ms=30_000)
+    answer = ask.quietly(made, 7)
+    ask.quietly(message(MetadataRequest, topics=[{"name": name}]), 12)
+    topic_id: Uuid = answer.topics[0].topic_id
+    return topic_id
+
+
+def id_of(ask: Asker, name: str) -> Uuid:
+    answer = ask.quietly(message(MetadataRequest, topics=[{"name": name}]), 12)
+    topic_id: Uuid = answer.topics[0].topic_id
+    return topic_id
+
+
+# ---- groups
+
+
+def classic_member(ask: Asker, group: str, version: int) -> None:
+    """The only member of a group: joins, is assigned something, stays and commits."""
+    step = f"classic member {version}"
+    joined = ask.settled(f"{step}: JoinGroup", joining(group), version)
+    if joined.error_code == MEMBER_ID_REQUIRED:
+        joined = ask.one(f"{step}: JoinGroup with its id", joining(group, joined.member_id), version)
+    who = {"group_id": group, "generation_id": joined.generation_id, "member_id": joined.member_id}
+    assigned = [{"member_id": joined.member_id, "assignment": b"all"}]
+    sync = message(
+        SyncGroupRequest, **who, protocol_type="consumer", protocol_name="range", assignments=assigned
+    )
+    ask.one(f"{step}: SyncGroup", sync, min(version, 5))
+    ask.one(f"{step}: Heartbeat", HeartbeatRequest(**who), min(version, 4))
+    about_groups(ask, step, [group])
+
+
+def consumer_member(ask: Asker, group: str, version: int, topic_id: Uuid) -> None:
+    """The only member of a group: joins, owns what it is assigned, commits and leaves."""
+    step = f"consumer member {version}"
+    joined = ask.settled(f"{step}: ConsumerGroupHeartbeat", heartbeat(group), version)
+    who = {"group_id": group, "member_id": MEMBER}
+    owned = [{"topic_id": topic_id, "partitions": [0]}]
+    owning = message(
+        ConsumerGroupHeartbeatRequest, **who, member_epoch=joined.member_epoch, topic_partitions=owned
+    )
+    ask.one(f"{step}: ConsumerGroupHeartbeat that owns", owning, version)
+    about_groups(ask, step, [group])
+    commit = committing(group, "t", topic_id)
+    commit.member_id, commit.generation_id_or_member_epoch = MEMBER, joined.member_epoch
+    ask.one(f"{step}: OffsetCommit", commit, 9 + version)
+    leaving = message(ConsumerGroupHeartbeatRequest, **who, member_epoch=-1)
+    ask.one(f"{step}: ConsumerGroupHeartbeat that leaves", leaving, version)
+
+
+# ---- transactions
+
+
+def transaction(ask: Asker, name: str, version: int, topic_id: Uuid) -> None:
+    """The first transaction of an id, by requests of about the same age."""
+    known = ask.quietly(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 5)
+    who = known.producer_id, known.producer_epoch
+    step = f"first transaction {version}"
+    ask.one(f"{step}: AddPartitionsToTxn", adding(name, *who, "t"), min(version, 3))
+    records = batch(
+        b"value", producer_id=who[0], producer_epoch=who[1], base_sequence=0, is_transactional=True
+    )
+    ask.one(f"{step}: Produce", produce("t", topic_id, transactional_id=name, records=records), 11)
+    offsets = AddOffsetsToTxnRequest(
+        transactional_id=name, producer_id=who[0], producer_epoch=who[1], group_id="g"
+    )
+    ask.settled(f"{step}: AddOffsetsToTxn", offsets, min(version, 4))
+    ask.settled(f"{step}: TxnOffsetCommit", txn_committing(name, *who, "t"), min(version, 4))
+    about_transactions(ask, step)
+    end = EndTxnRequest(transactional_id=name, producer_id=who[0], producer_epoch=who[1], committed=True)
+    ask.one(f"{step}: EndTxn", end, min(version, 4))
+    ask.settled(f"{step}: EndTxn once more", end, min(version, 4))

@@ -1,0 +1,63 @@
+"""A fresh client is told the same by a fresh Apache Kafka and a fresh Barnabas, field by field, in every version.
+
+What stays different is a row of docs/differences.md, with its reason; a row that nothing needs any more must go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.handover.sides import KAFKA, OURS, Directory
+from tests.conformance.parity.differences import FIRST_ANSWERS, differences, known_differences, unexplained
+from tests.conformance.parity.first_questions import FRESH, ROUNDS, SECURED
+from tests.conformance.parity.transcript import Place, Transcript, Tree
+from tests.conformance.parity.wire import Asker
+from tests.conformance.peer import Peer
+
+pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str]]:
+    """The differences of a round, which is played once."""
+
+    @cache
+    def found(name: str) -> list[str]:
+        place = tmp_path_factory.mktemp("first-answers")
+        kafka, ours = (answers(place / side, side, name) for side in (KAFKA, OURS))
+        assert list(kafka) == list(ours)
+        return list(differences(kafka, ours))
+
+    return found
+
+
+def answers(place: Path, side: str, name: str) -> dict[str, Tree]:
+    """One round with a fresh broker of that side."""
+    place.mkdir(parents=True)
+    directory = Directory(place, base=FRESH | (SECURED if name == "secured" else {}))
+    try:
+        broker = directory.broker(side)
+        broker.start()
+        where = Place(broker.bootstrap, str(directory.data), str(place), str(directory.ports[1]), "")
+        transcript = Transcript(where)
+        with Peer("127.0.0.1", broker.port) as peer:
+            ROUNDS[name](Asker(peer, transcript))
+        return transcript.answers
+    finally:
+        directory.end()
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_a_fresh_client_is_told_the_same(name: str, played: Callable[[str], list[str]]) -> None:
+    left, _ = unexplained(played(name), known_differences(FIRST_ANSWERS))
+    assert not left, "\n".join(left)
+
+
+def test_no_row_is_left_over(played: Callable[[str], list[str]]) -> None:
+    found = [line for name in ROUNDS for line in played(name)]
+    _, superfluous = unexplained(found, known_differences(FIRST_ANSWERS))
+    assert not superfluous, f"differences that are gone: {superfluous}"
