@@ -212,7 +212,7 @@ class LogValidator:
         summary = batch.validate_records(self._max_unpacked_bytes)
         if summary.offset_gap_index >= 0:
             self._refuse_gap(summary.offset_gap_index)
-        newest_timestamp = summary.max_timestamp
+        newest_timestamp = max(summary.max_timestamp, NO_TIMESTAMP)  # Kafka's search for it begins there
         lacks_key = self._is_compacted and summary.null_key_index >= 0
         claims_time = attributes & TIMESTAMP_TYPE_MASK
         if self._log_append_time:
@@ -221,7 +221,8 @@ class LogValidator:
         else:
             youngest, first_timestamp = now_ms + self._after_max_ms, summary.min_timestamp
             if claims_time:  # it says that all of its records have this one
-                newest_timestamp = first_timestamp = max_timestamp
+                first_timestamp = max_timestamp
+                newest_timestamp = max(max_timestamp, NO_TIMESTAMP)
             is_out = newest_timestamp > youngest or (
                 (self._has_oldest or first_timestamp < 0) and first_timestamp < now_ms - self._before_max_ms
             )

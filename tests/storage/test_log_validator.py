@@ -283,6 +283,14 @@ def test_a_wrong_max_timestamp_is_put_right() -> None:
     assert (batch.timestamp_type, batch.max_timestamp) == (TimestampType.CREATE_TIME, 7)
 
 
+@pytest.mark.parametrize("timestamp", [-1, -2, -(2**40)])
+def test_no_batch_has_a_max_timestamp_below_minus_one(timestamp: int) -> None:
+    """The records keep theirs."""
+    batch = written(validate(make_batch(b"a", b"b", timestamp=timestamp)))
+    assert (batch.base_timestamp, batch.max_timestamp) == (timestamp, -1)
+    assert batch.is_valid_crc()
+
+
 def test_the_time_of_the_append_is_not_the_producers_to_give() -> None:
     data = bytearray(make_batch(b"a", b"b", timestamp=7))
     stamp_max_timestamp(data, 0, TimestampType.LOG_APPEND_TIME, 99)

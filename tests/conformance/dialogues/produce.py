@@ -435,6 +435,7 @@ def times_before_all_times(client: Speaker) -> None:
     name = client.create("a")
     for timestamp in (-1, 0, -2, 2**62):
         client.ask(produce(to(client, name), batch(b"a", timestamp=timestamp)))
+    note_contents(client, name)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
