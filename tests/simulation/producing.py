@@ -164,9 +164,14 @@ class TransactionalProducer:
         except AbortableError:
             self._must_raise_epoch = True  # nobody knows whether it was written
             raise
-        self._check_produced(answer.responses[0].partition_responses[0].error_code)
+        self._check_produced(partition, answer.responses[0].partition_responses[0].error_code)
 
-    def _check_produced(self, code: int) -> None:
+    def _check_produced(self, partition: TopicPartition, code: int) -> None:
+        """Where each transaction has an epoch of its own, nothing that others sent puts it out of order."""
+        is_kept = partition[0] not in self._world.transient_topics
+        assert not (self._bumps and is_kept and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (
+            f"{self._node} is out of order in {partition}, and sends one batch at a time"
+        )
         if code in _ABORTABLE_IN_PRODUCE:
             self._must_raise_epoch = True
             raise AbortableError(ErrorCode(code).name)

@@ -10,18 +10,20 @@ from typing import Any
 
 import pytest
 
+from broker import transactional_appends
 from broker.coordinator.group.classic.group import ClassicGroup
 from broker.coordinator.group.consumer.reconciliation import Reconciliation
 from broker.coordinator.group.offsets.manager import OffsetManager
 from broker.coordinator.group.offsets.store import CommittedOffset, OffsetStore, PendingOffsets
 from broker.coordinator.record_queue import RecordQueue
 from broker.coordinator.transaction.metadata import TransactionMetadata
-from broker.coordinator.txn import TransactionMarker
+from broker.coordinator.txn import TopicPartition, TransactionMarker
 from broker.housekeeping import Housekeeping
 from broker.txn_markers import TxnMarkerWriter
 from protocol.errors import ErrorCode
 from storage.cleaned_transactions import CleanedTransactions
 from storage.txn_index import TransactionIndex
+from storage.verification import VerificationGuard
 from tests.simulation import scenario
 from tests.simulation.scenario import LONG, Scenario
 
@@ -78,6 +80,30 @@ def test_a_marker_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_log_that_is_not_made_when_there_is_room_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Housekeeping, "open_missing_logs", lambda self: None)
     assert "no log" in found(["eager"], "run_out_of_inodes")
+
+
+def test_a_fenced_producer_whose_batch_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = transactional_appends._guards
+
+    def guards(
+        attempt: transactional_appends._Attempt,
+    ) -> tuple[dict[TopicPartition, VerificationGuard], dict[TopicPartition, ErrorCode]]:
+        found, errors = original(attempt)
+        producer = attempt.producer
+        for key, (partition, sequence) in attempt.first_sequences.items():
+            if errors.get(key) is ErrorCode.INVALID_PRODUCER_EPOCH:
+                del errors[key]
+                found[key] = partition.log.producer_state_manager.verifications.start(
+                    producer.producer_id,
+                    sequence,
+                    producer.producer_epoch,
+                    supports_epoch_bump=producer.supports_epoch_bump,
+                    now_ms=0,
+                )
+        return found, errors
+
+    monkeypatch.setattr(transactional_appends, "_guards", guards)
+    assert "out of order" in found(["transactions"], "replace_writer")
 
 
 @pytest.mark.slow
