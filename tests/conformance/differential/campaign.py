@@ -17,7 +17,7 @@ from tests.conformance.differential.lines import Door
 from tests.conformance.differential.player import Kept, Outcome, Play, Side, Source
 from tests.conformance.differential.settling import Barrier
 from tests.conformance.differential.shrinking import shrunk
-from tests.conformance.differential.steps import PREFIX
+from tests.conformance.differential.steps import PREFIX, prefix_of
 from tests.conformance.differential.world import Versions
 
 SIDE_BY_SIDE: Final = 24
@@ -88,7 +88,7 @@ class Campaign:
 
     async def play(self, source: Source) -> Outcome:
         """One run of a sequence, under a prefix of its own."""
-        prefix = f"p{next(self._runs):0{len(PREFIX) - 1}x}"
+        prefix = prefix_of(next(self._runs))
         sides = [
             Side(door, prefix, barrier) for door, barrier in zip(self._doors, self._barriers, strict=True)
         ]
@@ -142,7 +142,7 @@ def told(finding: Finding) -> str:
         f"  Kafka:    {outcome.expected}",
         f"  Barnabas: {outcome.actual}",
     ]
-    return "\n".join(lines)
+    return "\n".join(lines).replace(PREFIX, "prefix")
 
 
 def summary(tally: Tally, seconds: float) -> str:

@@ -92,6 +92,13 @@ KNOWN: Final[tuple[Known, ...]] = (
         whole=True,
     ),
     Known(
+        "IncrementalAlterConfigs|AlterConfigs",
+        ERRORS,
+        "of several faults in the settings of a resource Kafka reports the first in a hash table",
+        lambda _, difference: 0 not in (difference.expected, difference.actual),
+        goes_on=True,
+    ),
+    Known(
         "EndTxn|InitProducerId",
         "",
         "Kafka leaves a transaction open whose partition has heard of a later epoch, or whose marker cannot be written",

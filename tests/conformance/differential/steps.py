@@ -9,8 +9,23 @@ from protocol.messages.fetch import FetchRequest
 from protocol.messages.groups import JoinGroupRequest, SyncGroupRequest
 from protocol.schema import Field, Message, Struct
 
-PREFIX: Final = "prefix00"
+BLOCKS: Final = ("aw", "bX", "c9")
+PREFIX: Final = "prefix-of-one-sequence-only-"
 """How names begin in steps; each run of a sequence has a prefix of its own instead, of the same length."""
+
+
+def prefix_of(run: int) -> str:
+    """The prefix of that run. All have the same hash code in Java, so that Kafka's hash tables have names in one order.
+
+    Otherwise what hangs on that order (who is assigned what) would differ from run to run. 31 * a + b is the same for
+    the characters a and b of each block.
+    """
+    digits = []
+    for _ in range(len(PREFIX) // 2):
+        run, digit = divmod(run, len(BLOCKS))
+        digits.append(BLOCKS[digit])
+    return "".join(reversed(digits))
+
 
 S = TypeVar("S", bound=Struct)
 

@@ -35,9 +35,10 @@ from tests.conformance.differential.exceptions import Difference, Known
 from tests.conformance.differential.fakes import VERSIONS, FakeBroker, FakeDoor, FaultyBroker
 from tests.conformance.differential.names import Names, topic_token
 from tests.conformance.differential.player import Kept, differences
-from tests.conformance.differential.steps import PREFIX, Step, fit
+from tests.conformance.differential.steps import PREFIX, Step, fit, prefix_of
 
 SEQUENCES = range(25)
+OWN = prefix_of(7)
 NEVER = time.monotonic() + 10**6
 
 
@@ -172,9 +173,17 @@ def test_differences_name_the_places() -> None:
 # ---- names
 
 
+def test_prefixes_differ_and_have_one_hash_code() -> None:
+    prefixes = {prefix_of(run) for run in range(2000)}
+    assert len(prefixes) == 2000
+    assert {len(prefix) for prefix in prefixes} == {len(PREFIX)}
+    codes = {sum(ord(c) * 31**at for at, c in enumerate(reversed(prefix))) % 2**32 for prefix in prefixes}
+    assert len(codes) == 1
+
+
 def test_ids_of_topics_go_out_as_the_brokers_own_and_come_back_as_shared_ones() -> None:
-    names = Names("pabcdef0")
-    theirs = MetadataResponse.MetadataResponseTopic(name="pabcdef0-t", topic_id=b"i" * 16)
+    names = Names(OWN)
+    theirs = MetadataResponse.MetadataResponseTopic(name=OWN + "-t", topic_id=b"i" * 16)
     step = Step(3, 0, MetadataRequest(), 12)
     tree = Noter(names).tree(step, MetadataResponse(topics=[theirs]))
     token = topic_token(f"{PREFIX}-t")
@@ -183,12 +192,12 @@ def test_ids_of_topics_go_out_as_the_brokers_own_and_come_back_as_shared_ones() 
         topics=[MetadataRequest.MetadataRequestTopic(name=f"{PREFIX}-t", topic_id=token)]
     )
     sent = names.theirs(request)
-    assert (sent.topics[0].name, sent.topics[0].topic_id) == ("pabcdef0-t", b"i" * 16)  # type: ignore[index]
+    assert (sent.topics[0].name, sent.topics[0].topic_id) == (OWN + "-t", b"i" * 16)  # type: ignore[index]
 
 
 def test_the_next_topic_of_a_name_has_another_id() -> None:
-    names = Names("pabcdef0")
-    owner = MetadataResponse.MetadataResponseTopic(name="pabcdef0-t")
+    names = Names(OWN)
+    owner = MetadataResponse.MetadataResponseTopic(name=OWN + "-t")
     step = Step(3, 0, MetadataRequest(), 12)
     assert names.topic_id(b"i" * 16, owner, step) == topic_token(f"{PREFIX}-t")
     assert names.topic_id(b"j" * 16, owner, step) == topic_token(f"{PREFIX}-t", 1)
@@ -196,7 +205,7 @@ def test_the_next_topic_of_a_name_has_another_id() -> None:
 
 
 def test_producer_ids_are_exchanged_inside_batches_too() -> None:
-    names = Names("pabcdef0")
+    names = Names(OWN)
     step = Step(5, 0, InitProducerIdRequest(transactional_id=None), 4)
     shared = Noter(names).tree(step, InitProducerIdResponse(producer_id=77, producer_epoch=0))["producer_id"]
     records = build_batch([(b"k", b"v", 1, ())], producer_id=shared, producer_epoch=0, base_sequence=0)
@@ -220,7 +229,7 @@ def test_a_wrong_checksum_stays_wrong_and_fragments_stay() -> None:
 
 def test_members_have_names_of_the_steps_that_made_them() -> None:
     theirs = "differential-8b0e2bd6-32a4-4fb7-b06a-d3ae0e6f3a2f"
-    names = Names("pabcdef0")
+    names = Names(OWN)
     noter = Noter(names)
     describing = Step(1, 0, MetadataRequest(), 12)
     assert names.member_id(theirs, describing) == "not known yet"
@@ -237,9 +246,7 @@ def test_members_have_names_of_the_steps_that_made_them() -> None:
 def test_times_near_now_own_addresses_and_texts_are_left_out() -> None:
     now = int(time.time() * 1000)
     broker = MetadataResponse.MetadataResponseBroker(node_id=1, host="h", port=5)
-    tree = Noter(Names("pabcdef0")).tree(
-        Step(0, 0, MetadataRequest(), 12), MetadataResponse(brokers=[broker])
-    )
+    tree = Noter(Names(OWN)).tree(Step(0, 0, MetadataRequest(), 12), MetadataResponse(brokers=[broker]))
     assert tree["brokers"][0] == {"node_id": 1, "host": "host", "port": "port", "rack": None}
     assert "throttle_time_ms" not in tree
     batches = plain(build_batch([(None, b"v", now, ()), (None, b"w", 5, ())]))
@@ -253,7 +260,7 @@ def test_lists_are_in_an_order_of_their_own() -> None:
         name="t", partitions=[partition(partition_index=2), partition(partition_index=1)]
     )
     step = Step(0, 0, MetadataRequest(), 12)
-    tree = Noter(Names("pabcdef0")).tree(step, DescribeProducersResponse(topics=[topic]))
+    tree = Noter(Names(OWN)).tree(step, DescribeProducersResponse(topics=[topic]))
     assert [each["partition_index"] for each in tree["topics"][0]["partitions"]] == [1, 2]
 
 

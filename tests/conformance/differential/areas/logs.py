@@ -120,7 +120,9 @@ def _batch(
         fields = {
             "producer_id": producer.producer_id,
             "producer_epoch": world.epoch_of(producer),
-            "base_sequence": max(-1, sequence + world.mostly(0, [-1, 1, -2, 5], 0.08)),
+            "base_sequence": max(
+                0 if transactional else -1, sequence + world.mostly(0, [-1, 1, -2, 5], 0.08)
+            ),
         }
     elif world.chance(0.02):
         fields = {"producer_epoch": world.one([0, -2]), "base_sequence": world.one([-1, 0])}

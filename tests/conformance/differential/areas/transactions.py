@@ -21,7 +21,7 @@ from tests.conformance.differential.areas.logs import (
     produce_request,
 )
 from tests.conformance.differential.areas.producers import init_producer_id
-from tests.conformance.differential.steps import Step
+from tests.conformance.differential.steps import PREFIX, Step
 from tests.conformance.differential.world import Producer, Topic, World
 
 
@@ -177,7 +177,7 @@ def list_transactions(world: World) -> Message:
         state_filters=world.mostly([], [["Ongoing"], ["Empty", "CompleteCommit"], ["Nonsense"]], 0.5),
         producer_id_filters=[] if world.chance(0.5) else [world.producer().producer_id],
         duration_filter=world.mostly(-1, [0, 3_600_000], 0.2),
-        transactional_id_pattern=world.mostly(None, ["", "prefix00-x[01]", ".*-x2", "["], 0.3),
+        transactional_id_pattern=world.mostly(None, ["", f"{PREFIX}-x[01]", ".*-x2", "["], 0.3),
     )
 
 
