@@ -117,7 +117,7 @@ class Campaign:
             again = await self.play(Kept(outcome.steps))
             if again.signature != outcome.signature:
                 self.tally.vanished += 1
-                said = f"{outcome.at} {'; '.join(map(str, outcome.differences))}"
+                said = f"{outcome.at} {'; '.join(map(str, outcome.differences))}".replace(PREFIX, "prefix")
                 print(f"did not show again: sequence {number} of seed {self.seed}: {said}", flush=True)
                 return
         if outcome.signature in self._seen:

@@ -14,6 +14,7 @@ UNKNOWN_MEMBER_ID, INVALID_CONFIG = 25, 40
 OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH = 45, 47
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 GROUP_ID_NOT_FOUND, UNSUPPORTED_COMPRESSION_TYPE = 69, 76
+INVALID_TXN_STATE, TRANSACTION_ABORTABLE = 48, 120
 UNKNOWN_SERVER_ERROR = -1
 LOG_APPEND_TIME = 0x08
 
@@ -96,6 +97,15 @@ KNOWN: Final[tuple[Known, ...]] = (
         ERRORS,
         "of several faults in the settings of a resource Kafka reports the first in a hash table",
         lambda _, difference: 0 not in (difference.expected, difference.actual),
+        goes_on=True,
+    ),
+    Known(
+        "Produce|TxnOffsetCommit",
+        ERRORS,
+        "Kafka verifies for several clients at once, with the error that the version of one of them has",
+        lambda _, difference: (
+            {difference.expected, difference.actual} == {INVALID_TXN_STATE, TRANSACTION_ABORTABLE}
+        ),
         goes_on=True,
     ),
     Known(
