@@ -49,7 +49,8 @@ class TimeBounds:
     """Which timestamps are wanted: from `first_ms` on and below `end_ms`.
 
     `disorder_ms`: how much older than the youngest before it a record may be. Only where that is known does an upper
-    bound say where the log need not be read any more.
+    bound say where the log need not be read any more. The markers of transactions count, with the broker's time, and
+    so do records that have been deleted: time indexes have them all.
     """
 
     first_ms: int = MIN_TIMESTAMP

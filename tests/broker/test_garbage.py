@@ -38,6 +38,7 @@ Talk = Callable[[RawConnection], None]
 def no_garbage() -> Iterator[None]:
     """AssertionError, with what it is, when something is left that refers to itself."""
     gc.collect()
+    gc.freeze()  # what tests before have left, which threads of theirs may let go of now
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)
     try:
@@ -47,6 +48,7 @@ def no_garbage() -> Iterator[None]:
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
+        gc.unfreeze()
         gc.enable()
     assert not left, left.most_common()
 
