@@ -115,7 +115,8 @@ class LogModel:
         if producer.epoch != epoch:
             producer.epoch = epoch
             producer.batches.clear()
-        producer.last_timestamp = max(record.timestamp for record in batch.records)
+        # The least: a replay goes by the youngest record of the batch that compaction has left.
+        producer.last_timestamp = min(record.timestamp for record in batch.records)
         if batch.commit is not None:
             if producer.open_batches:
                 self.decided.append((producer.open_batches[0].base_offset, batch.base_offset))
