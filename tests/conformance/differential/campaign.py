@@ -16,11 +16,14 @@ from tests.conformance.differential.areas import Script
 from tests.conformance.differential.lines import Door
 from tests.conformance.differential.player import Kept, Outcome, Play, Side, Source
 from tests.conformance.differential.settling import Barrier
-from tests.conformance.differential.shrinking import shrunk
+from tests.conformance.differential.shrinking import PLAYS, shrunk
 from tests.conformance.differential.steps import PREFIX, prefix_of
 from tests.conformance.differential.world import Versions
 
 SIDE_BY_SIDE: Final = 24
+PLAYS_OF_SILENCE: Final = 10
+"""How often a sequence in which one broker does not answer is played at most: each time that is waited for."""
+
 REPLAYS: Final = 2
 """How often a difference has to show again until it counts."""
 
@@ -124,7 +127,8 @@ class Campaign:
             return
         self._seen.add(outcome.signature)
         if self._shrinks:
-            outcome = await shrunk(outcome, self.play)
+            is_slow = "no answer" in (outcome.expected, outcome.actual)
+            outcome = await shrunk(outcome, self.play, PLAYS_OF_SILENCE if is_slow else PLAYS)
         finding = Finding(self.seed, number, area, outcome)
         self.tally.findings.append(finding)
         print(told(finding), flush=True)

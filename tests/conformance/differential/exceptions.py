@@ -10,7 +10,7 @@ from typing import Any, Final
 from protocol.messages.produce import ProduceRequest
 from tests.conformance.differential.steps import Step
 
-UNKNOWN_MEMBER_ID, INVALID_CONFIG = 25, 40
+CORRUPT_MESSAGE, UNKNOWN_MEMBER_ID, INVALID_CONFIG = 2, 25, 40
 OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH = 45, 47
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 GROUP_ID_NOT_FOUND, UNSUPPORTED_COMPRESSION_TYPE = 69, 76
@@ -115,7 +115,7 @@ KNOWN: Final[tuple[Known, ...]] = (
         lambda _, difference: difference.expected == "a transaction does not end",
     ),
     Known(
-        "ConsumerGroupDescribe|ConsumerGroupHeartbeat",
+        "ConsumerGroupDescribe|ConsumerGroupHeartbeat|OffsetDelete",
         ERRORS,
         "Kafka forgets an empty consumer group when an unknown member of the classic protocol tries to join it",
         lambda _, difference: (
@@ -217,6 +217,13 @@ OPEN: Final[tuple[Known, ...]] = (
         r"\.assignment\.topic_partitions",
         "open: what a member gave up when it came back with the classic protocol is free at once",
         lambda _, difference: difference.actual == [],
+    ),
+    Known(
+        "Produce",
+        ERRORS,
+        "open: a batch of a format that there is not makes all of the request CORRUPT_MESSAGE",
+        lambda _, difference: difference.expected == CORRUPT_MESSAGE and difference.actual != 0,
+        whole=True,
     ),
     Known("Metadata", ANYWHERE, "open: Metadata that mixes ids and names", _mixes_ids_and_names),
     Known(

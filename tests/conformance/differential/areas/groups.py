@@ -43,7 +43,7 @@ def join_group(world: World) -> Message:
         group_id=group,
         session_timeout_ms=world.mostly(SESSION_MS, [1, -1, 2**31 - 1], 0.03),
         rebalance_timeout_ms=REBALANCE_MS,
-        member_id=world.mostly(member_id, _not_members(world, group), 0.05),
+        member_id=_joining_id(world, group, world.mostly(member_id, ["stranger", ""], 0.05)),
         group_instance_id=instance_id,
         protocol_type=kind,
         protocols=_protocols(world, group),
@@ -51,9 +51,10 @@ def join_group(world: World) -> Message:
     )
 
 
-def _not_members(world: World, group: str) -> list[str]:
-    """None for consumer groups: Kafka forgets an empty one when an unknown member joins with the classic protocol."""
-    return [""] if group in world.consumer_groups else ["stranger", ""]
+def _joining_id(world: World, group: str, member_id: str) -> str:
+    """The id, but for strangers in consumer groups: Kafka forgets an empty one when such a member asks to join."""
+    known = {member.member_id for member in world.members if member.group == group}
+    return "" if group in world.consumer_groups and member_id not in known else member_id
 
 
 def _protocols(world: World, group: str) -> list[JoinGroupRequest.JoinGroupRequestProtocol]:
@@ -61,12 +62,7 @@ def _protocols(world: World, group: str) -> list[JoinGroupRequest.JoinGroupReque
         ["range"], [["range", "roundrobin"], ["roundrobin"], ["roundrobin", "range"], []], 0.25
     )
     metadata = _subscription(world, group)
-    return [
-        JoinGroupRequest.JoinGroupRequestProtocol(
-            name=name, metadata=world.mostly(metadata, [b"", b"\0\1not a subscription"], 0.04)
-        )
-        for name in names
-    ]
+    return [JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=metadata) for name in names]
 
 
 def subscribed_topic(group: str) -> str:
@@ -75,7 +71,10 @@ def subscribed_topic(group: str) -> str:
 
 
 def _subscription(world: World, group: str) -> bytes:
-    """What a consumer sends; with user data of its own, so that members can be told apart in answers."""
+    """What a consumer sends, with user data of its own, so that members can be told apart in answers.
+
+    Kafka never answers where it cannot be read.
+    """
     version = world.dice.randint(0, 3)
     topics = world.mostly([subscribed_topic(group)], [[], [f"{PREFIX}-none"]], 0.05)
     subscription = ConsumerProtocolSubscription(topics=topics, user_data=world.dice.randbytes(4))

@@ -213,7 +213,7 @@ def _fetch_topic(world: World) -> FetchRequest.FetchTopic:
                 fetch_offset=world.offset(topic, index),
                 last_fetched_epoch=world.mostly(-1, [0, 1, -2], 0.1),
                 log_start_offset=world.mostly(-1, [0, 3], 0.1),
-                partition_max_bytes=world.mostly(1_000_000, [0, 1, 75, 200, -1], 0.15),
+                partition_max_bytes=world.mostly(1_000_000, [0, 1, 75, 200], 0.15),
             )
             for index in sorted(wanted)
         ],
