@@ -93,6 +93,12 @@ KNOWN: Final[tuple[Known, ...]] = (
         whole=True,
     ),
     Known(
+        "JoinGroup|SyncGroup",
+        "",
+        "Kafka answers neither the first of two such requests of a member, nor a SyncGroup whose member leaves",
+        lambda _, difference: difference.expected == "no answer",
+    ),
+    Known(
         "IncrementalAlterConfigs|AlterConfigs",
         ERRORS,
         "of several faults in the settings of a resource Kafka reports the first in a hash table",
