@@ -72,13 +72,13 @@ def refusal_of(
         return first
     if first == 0 or records[MAGIC] != 2:
         return ErrorCode.INVALID_RECORD
+    if version < 7 and records[ATTRIBUTES] & 7 == 4:
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     second = size(first)
     if second:
         return second if isinstance(second, ErrorCode) else ErrorCode.INVALID_RECORD
     if acks not in (-1, 0, 1):
         return ErrorCode.INVALID_REQUIRED_ACKS
-    if version < 7 and records[ATTRIBUTES] & 7 == 4:
-        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     if topic == "__consumer_offsets" and client_id != "__admin_client":
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     return None
