@@ -50,7 +50,10 @@ _unpack_header: Final = struct.Struct(">8xi4xB5xB38x").unpack_from
 def produce(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Pending[ProduceResponse | NoResponse] | NoResponse:
-    entries, is_transactional = entries_of(broker, context, request)
+    try:
+        entries, is_transactional = entries_of(broker, context, request)
+    except CorruptRecordError as error:
+        return _refused(request, ErrorCode.CORRUPT_MESSAGE, str(error))
     if is_transactional:
         try:
             results = _append_transactional(broker, context, request, entries)
@@ -114,7 +117,8 @@ def entries_of(
     """One entry for each partition of the request, in its order, and whether any has records of a transaction.
 
     What a producer's batch nearly always is (one whole batch of format v2, by its header) is told from one look at
-    it; `_fault_of` has the rules.
+    it; `_fault_of` has the rules. Raises CorruptRecordError, for the request as a whole, where a batch cannot be looked
+    at before any is transactional. Source: RequestUtils.hasTransactionalRecords.
     """
     by_id = context.api_version >= _BY_ID_SINCE
     names = broker.image.topic_names if by_id else {}
@@ -135,7 +139,8 @@ def entries_of(
             if magic == MAGIC_V2 and length == len(records) - LOG_OVERHEAD and takes_whole_batches:
                 transactional |= attributes & TRANSACTIONAL_MASK
             else:
-                transactional |= _is_transactional(records)
+                if not transactional and _is_transactional(records):
+                    transactional = TRANSACTIONAL_MASK
                 fault = _fault_of(name, records, context, request.acks)
             entries.append((name, data.index, topic_id, records, fault))
     return entries, transactional != 0
@@ -197,13 +202,12 @@ def _end_of_batch(records: Records, position: int) -> int | None:
 
 
 def _is_transactional(records: Records) -> bool:
-    """Whether the first batch says so, if it is there as a whole: one that is cut short says nothing."""
-    try:
-        is_whole = _end_of_batch(records, 0) is not None
-    except CorruptRecordError:
-        return False
+    """Whether the first batch says so, if it is there as a whole: one that is cut short says nothing.
+
+    Raises CorruptRecordError.
+    """
     return (
-        is_whole
+        _end_of_batch(records, 0) is not None
         and len(records) > _ATTRIBUTES_LOW
         and records[_MAGIC] == MAGIC_V2
         and records[_ATTRIBUTES_LOW] & TRANSACTIONAL_MASK != 0
@@ -224,11 +228,13 @@ def _error(index: int, error: AppendError) -> ProduceResponse.PartitionProduceRe
     )
 
 
-def _refused(request: ProduceRequest, code: ErrorCode) -> ProduceResponse | NoResponse:
+def _refused(
+    request: ProduceRequest, code: ErrorCode, message: str | None = None
+) -> ProduceResponse | NoResponse:
     """The same error for every partition."""
     if request.acks == 0:
         return CLOSE_CONNECTION
-    error = AppendError(code, None)
+    error = AppendError(code, message)
     return ProduceResponse(
         responses=[
             ProduceResponse.TopicProduceResponse(

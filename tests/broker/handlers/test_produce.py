@@ -272,6 +272,18 @@ def test_a_transactional_batch_that_is_cut_short_says_nothing_of_a_transaction(
     assert broker.client(BY_NAME) >> request << answered(refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
 
+def test_a_batch_of_no_format_spoils_the_request(broker: InProcessBroker) -> None:
+    """Unless a transactional batch is in front: Kafka looks for one before it looks for topics."""
+    broker.create_topic("t", partitions=2)
+    code = ErrorCode.CORRUPT_MESSAGE
+    no_format = patched(16, ">b", 3)
+    client = broker.client(BY_NAME)
+    assert client >> produce("t", batch("a"), no_format) << answered(refused(code), refused(code, index=1))
+    assert client >> produce("nowhere", no_format) << answered(refused(code))
+    assert client >> produce("t", no_format, acks=0) << CLOSED
+    assert end_offset(broker, 0) == 0
+
+
 BAD_BATCHES: dict[str, tuple[Callable[[], bytes | None], ErrorCode]] = {
     "none": (lambda: None, ErrorCode.INVALID_RECORD),
     "empty": (lambda: b"", ErrorCode.INVALID_RECORD),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from types import SimpleNamespace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +18,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest
 from protocol.records.builder import build_batch
 from protocol.records.compression import CompressionType
+from protocol.records.errors import CorruptRecordError
 from tests.broker.logs import START_MS, batch
 from tests.broker.txn_fakes import txn_batch
 
@@ -50,31 +53,42 @@ def batches(draw: st.DrawFn) -> bytes | memoryview | None:
     return draw(st.sampled_from((records, memoryview(records), None)))
 
 
+def size_at(records: bytes, at: int) -> int | ErrorCode:
+    """Bytes of the whole batch at that place, of whatever format; 0 where there is none."""
+    if len(records) - at < 12:
+        return 0
+    (length,) = struct.unpack_from(">i", records, at + LENGTH)
+    if length < 14:
+        return ErrorCode.CORRUPT_MESSAGE
+    if len(records) - at > MAGIC and records[at + MAGIC] > 2:
+        return ErrorCode.CORRUPT_MESSAGE
+    fits = len(records) - at > MAGIC and at + 12 + length <= len(records)
+    return 12 + length if fits else 0
+
+
+def finds_transaction(partitions: Sequence[bytes]) -> bool | ErrorCode:
+    """Whether one of the partitions has a transactional batch; the error where the search does not get there."""
+    for records in partitions:
+        size = size_at(records, 0)
+        if isinstance(size, ErrorCode):
+            return size
+        if size > ATTRIBUTES and records[MAGIC] == 2 and records[ATTRIBUTES] & 0x10:
+            return True
+    return False
+
+
 def refusal_of(
     records: bytes, topic: str, version: int, acks: int, client_id: str | None
 ) -> ErrorCode | None:
     """What a partition is told, if its log is not asked."""
-
-    def size(at: int) -> int | ErrorCode:
-        """Of the whole batch at that place, of whatever format; 0 where there is none."""
-        if len(records) - at < 12:
-            return 0
-        (length,) = struct.unpack_from(">i", records, at + LENGTH)
-        if length < 14:
-            return ErrorCode.CORRUPT_MESSAGE
-        if len(records) - at > MAGIC and records[at + MAGIC] > 2:
-            return ErrorCode.CORRUPT_MESSAGE
-        fits = len(records) - at > MAGIC and at + 12 + length <= len(records)
-        return 12 + length if fits else 0
-
-    first = size(0)
+    first = size_at(records, 0)
     if isinstance(first, ErrorCode):
         return first
     if first == 0 or records[MAGIC] != 2:
         return ErrorCode.INVALID_RECORD
     if version < 7 and records[ATTRIBUTES] & 7 == 4:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    second = size(first)
+    second = size_at(records, first)
     if second:
         return second if isinstance(second, ErrorCode) else ErrorCode.INVALID_RECORD
     if acks not in (-1, 0, 1):
@@ -105,10 +119,13 @@ def test_what_is_refused_is_what_the_rules_say(
         topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=partitions)],
     )
     context = RequestContext(CONNECTION, ApiKey.PRODUCE, version, client_id)
-    entries, is_transactional = entries_of(broker, context, request)  # type: ignore[arg-type]
     plain = [bytes(data or b"") for data in records]
+    expected = finds_transaction(plain)
+    if isinstance(expected, ErrorCode):
+        with pytest.raises(CorruptRecordError):
+            entries_of(broker, context, request)  # type: ignore[arg-type]
+        return
+    entries, is_transactional = entries_of(broker, context, request)  # type: ignore[arg-type]
     told = [None if entry[4] is None else error_code_of(entry[4]) for entry in entries]
     assert told == [refusal_of(data, topic, version, acks, client_id) for data in plain]
-    assert is_transactional == any(
-        len(data) > ATTRIBUTES and data[MAGIC] == 2 and data[ATTRIBUTES] & 0x10 for data in plain
-    )
+    assert is_transactional == expected

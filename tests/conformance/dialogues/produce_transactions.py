@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from protocol.api_keys import ApiKey
 from protocol.messages.transactions import WriteTxnMarkersRequest
+from protocol.wire import Uuid
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.in_transactions import (
     ADDS_IMPLICITLY,
@@ -15,7 +16,8 @@ from tests.conformance.dialogues.in_transactions import (
     note_producers,
     outcomes,
 )
-from tests.conformance.speaker import Speaker, batch
+from tests.conformance.dialogues.words import IDS_IN_PRODUCE, produce
+from tests.conformance.speaker import NO_ID, Speaker, batch
 
 FIRST, LAST = 3, 13
 
@@ -134,6 +136,28 @@ def a_batch_that_is_cut_short(client: Speaker) -> None:
             request = producer.request(whole[:size])
             request.transactional_id = transactional_id
             client.ask(request, noting=outcomes)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def a_batch_of_no_format_beside_others(client: Speaker) -> None:
+    """It spoils the request, unless a transactional batch is in front of it."""
+    name = client.create("a", 3)
+    topic: str | Uuid = client.id_of(name) if client.version >= IDS_IN_PRODUCE else name
+    nowhere: str | Uuid = NO_ID if client.version >= IDS_IN_PRODUCE else client.topic("nowhere")
+    good, no_format, too_small = batch(b"x"), bytearray(batch(b"x")), bytearray(batch(b"x"))
+    no_format[16] = 3
+    too_small[8:12] = (13).to_bytes(4, "big")
+    for bad in (bytes(no_format), bytes(too_small)):
+        client.ask(produce(topic, good, bad), noting=outcomes)
+        client.ask(produce(nowhere, bad), noting=outcomes)
+        client.ask(produce(topic, bad, acks=1), noting=outcomes)
+        client.ask(produce(topic, good[:40], bad, acks=7), noting=outcomes)
+    producer = Transactor(client)
+    producer.begin(0)
+    transactional = producer.batch(b"a", sequence=0)
+    client.ask(producer.request(transactional, bytes(no_format)), noting=outcomes)
+    client.ask(producer.request(bytes(no_format), transactional), noting=outcomes)
+    note_log(client, name)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)

@@ -47,6 +47,13 @@ def read(client: Speaker, name: str, offset: int = 0, *, isolation: int = COMMIT
     note_batches(client, bytes(answer.responses[0].partitions[0].records or b""))
 
 
+def delete_of(name: str, offset: int) -> DeleteRecordsRequest:
+    """Of the first partition, up to `offset` (exclusive)."""
+    first = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)
+    topic = DeleteRecordsRequest.DeleteRecordsTopic(name=name, partitions=[first])
+    return DeleteRecordsRequest(topics=[topic], timeout_ms=10_000)
+
+
 def history(client: Speaker, *, bumps: bool) -> tuple[str, Transactor]:
     """Committed, aborted and plain records by turns, and in the end a transaction that stays open."""
     producer = Transactor(client, bumps=bumps)
@@ -134,10 +141,7 @@ def committed_from_every_offset(client: Speaker) -> None:
 def a_transaction_that_was_deleted(client: Speaker) -> None:
     """What DeleteRecords took cannot be unstable."""
     name, producer = history(client, bumps=True)
-    topic = DeleteRecordsRequest.DeleteRecordsTopic(
-        name=name, partitions=[DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=-1)]
-    )
-    client.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=10_000), 2)
+    client.ask(delete_of(name, -1), 2)
     client.write(name, batch(b"later"))
     note_producers(client, name)
     for isolation in (UNCOMMITTED, COMMITTED):
@@ -214,3 +218,43 @@ def producers_of_what_is_not_there(client: Speaker) -> None:
     ]
     client.ask(DescribeProducersRequest(topics=wanted))
     client.ask(DescribeProducersRequest())
+
+
+@dialogue(
+    ApiKey.LIST_OFFSETS,
+    7,
+    8,
+    differs="Kafka searches only the first segment that is young enough, also where the log starts behind its records",
+)
+def times_behind_the_start_of_the_log(client: Speaker) -> None:
+    """The marker is so much younger than the records that it has a segment of its own."""
+    producer = Transactor(client, bumps=False)
+    client.write(producer.name, batch(b"plain"))
+    producer.begin(0)
+    producer.write(b"a", b"b")
+    producer.end(commit=True)
+    for start in (1, 2, 3):
+        client.ask(delete_of(producer.name, start), 2)
+        for timestamp in (0, 1, START_MS):
+            client.ask(list_offsets(producer.name, 0, timestamp=timestamp))
+
+
+@dialogue(
+    ApiKey.FETCH,
+    12,
+    13,
+    differs="Kafka's last stable offset is the first of the batch in which the log starts, below its start",
+)
+def the_log_starts_within_a_batch_of_an_open_transaction(client: Speaker) -> None:
+    producer = Transactor(client, bumps=client.version >= IDS_IN_FETCH)
+    client.write(producer.name, batch(b"plain"))
+    producer.begin(0)
+    producer.write(b"a", b"b", b"c")
+    client.write(producer.name, batch(b"plain"))
+    for offset in (1, 2, 3):
+        client.ask(delete_of(producer.name, offset), 2)
+        for isolation in (UNCOMMITTED, COMMITTED):
+            read(client, producer.name, offset, isolation=isolation)
+            client.ask(list_offsets(producer.name, 0, isolation_level=isolation), 7)
+    producer.end(commit=True)
+    read(client, producer.name, 3)
