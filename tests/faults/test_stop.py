@@ -20,7 +20,8 @@ from tests.support.raw import FETCH, METADATA, RawConnection, frame, header_v1, 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(120)]
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-PROMPT_S = 5.0
+PROMPT_S = 30.0
+"""Half of how long the fetch of these tests would wait."""
 TOPIC = "kept"
 
 
