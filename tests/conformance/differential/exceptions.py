@@ -10,7 +10,7 @@ from typing import Any, Final
 from protocol.messages.produce import ProduceRequest
 from tests.conformance.differential.steps import Step
 
-CORRUPT_MESSAGE, UNKNOWN_MEMBER_ID, INVALID_CONFIG = 2, 25, 40
+CORRUPT_MESSAGE, UNKNOWN_MEMBER_ID, INVALID_CONFIG, INVALID_REQUEST = 2, 25, 40, 42
 OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH = 45, 47
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 GROUP_ID_NOT_FOUND, UNSUPPORTED_COMPRESSION_TYPE = 69, 76
@@ -192,6 +192,27 @@ OPEN: Final[tuple[Known, ...]] = (
         ANYWHERE,
         "open: a special timestamp that ListOffsets' version lacks, and the greatest timestamp -1",
         _has_special_timestamp,
+    ),
+    Known(
+        "ListOffsets",
+        r".*\.(offset|timestamp|leader_epoch)",
+        "open: Kafka finds nothing by time where the log starts between transactional records and their marker",
+        lambda _, difference: difference.expected == -1,
+        goes_on=True,
+    ),
+    Known(
+        "Fetch",
+        r".*\.last_stable_offset",
+        "open: the last stable offset where the log starts inside a batch of an open transaction",
+        lambda _, difference: 0 <= difference.expected < difference.actual,
+        goes_on=True,
+    ),
+    Known(
+        "TxnOffsetCommit",
+        ERRORS,
+        "open: an empty transactional id is looked at before the epoch",
+        codes(INVALID_PRODUCER_EPOCH, INVALID_REQUEST),
+        goes_on=True,
     ),
     Known(
         "Produce",
