@@ -274,13 +274,13 @@ def _names_others(asked: Asked) -> bool:
     return any(bool(answer.members) for answer in answers if isinstance(answer, JoinGroupResponse))
 
 
-def differences(expected: Any, actual: Any, path: str = "") -> Iterator[Difference]:
+def differences(expected: Any, actual: Any, path: str = "", beside: Any = None) -> Iterator[Difference]:
     """Each place in which two trees differ."""
     if isinstance(expected, dict) and isinstance(actual, dict):
-        for key in expected.keys() | actual.keys():
-            yield from differences(expected.get(key), actual.get(key), f"{path}.{key}")
+        for key in sorted(expected.keys() | actual.keys()):
+            yield from differences(expected.get(key), actual.get(key), f"{path}.{key}", expected)
     elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
         for index, (one, other) in enumerate(zip(expected, actual, strict=True)):
-            yield from differences(one, other, f"{path}[{index}]")
+            yield from differences(one, other, f"{path}[{index}]", beside)
     elif expected != actual:
-        yield Difference(path, expected, actual)
+        yield Difference(path, expected, actual, beside)

@@ -162,6 +162,15 @@ def test_where_kafka_stumbles_all_of_the_answer_is_known() -> None:
     assert exceptions.known(step, [other]) == [None]
 
 
+def test_an_exception_sees_what_stands_beside() -> None:
+    step = Step(0, 0, FetchRequest(), 12)
+    fetched = {"log_start_offset": 8, "last_stable_offset": 7}
+    (found,) = differences({"a": [fetched]}, {"a": [{**fetched, "last_stable_offset": 8}]})
+    assert exceptions.known(step, [found]) != [None]
+    (found,) = differences({"a": [fetched]}, {"a": [{**fetched, "last_stable_offset": 9}]})
+    assert exceptions.known(step, [found]) == [None]
+
+
 def test_differences_name_the_places() -> None:
     found = differences({"a": [1, {"b": 2}], "c": [1]}, {"a": [1, {"b": 3}], "c": []})
     assert sorted(str(each) for each in found) == [
