@@ -205,3 +205,22 @@ def groups_without_members_change_over(client: Speaker) -> None:
         old.id = ""
         old.join()
         classic.described(client, group)
+
+
+@dialogue(
+    HEARTBEAT,
+    1,
+    1,
+    differs="Kafka gives away what a classic member owns when its group becomes classic and a consumer group again",
+)
+def a_classic_member_owns_more_than_its_target(client: Speaker) -> None:
+    """Its group changes to and fro before the member has heard of any of it."""
+    topic, group = client.create("t", 3), a_group(client, "g")
+    with a_classic_member(client, group, topic, (0, 1, 2)) as old:
+        new = Consumer(client, group, "new")
+        new.join(topic)
+        new.leave()
+        newer = Consumer(client, group, "newer")
+        newer.join(topic)
+        described(client, group)
+        old.heartbeat()
