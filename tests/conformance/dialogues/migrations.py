@@ -224,3 +224,40 @@ def a_classic_member_owns_more_than_its_target(client: Speaker) -> None:
         newer.join(topic)
         described(client, group)
         old.heartbeat()
+
+
+@dialogue(
+    HEARTBEAT,
+    1,
+    1,
+    differs="in Kafka a group becomes stable whose members lack their assignment, and they do not hear of it",
+)
+def the_last_consumer_changes_over_while_others_wait_for_partitions(client: Speaker) -> None:
+    topic, group = client.create("t", 3), a_group(client, "g")
+    new = Consumer(client, group, "new", instance="i")
+    new.join(topic)
+    with Member(client, group, protocols=[("range", subscription(topic))]) as waiting:
+        waiting.join()
+        waiting.sync()
+        with Member(client, group, instance="i", protocols=[("range", subscription(topic))]) as again:
+            again.join()
+            again.sync()
+            waiting.heartbeat()
+            again.heartbeat()
+
+
+@dialogue(HEARTBEAT, 1, 1)
+def the_last_consumer_changes_over_when_all_own_their_target(client: Speaker) -> None:
+    topic, group = client.create("t", 3), a_group(client, "g")
+    with a_classic_member(client, group, topic, (0, 1, 2)) as old:
+        new = Consumer(client, group, "new", instance="i")
+        new.join(topic)
+        joins_again(old, topic, 0, 1, 2)
+        joins_again(old, topic, 0, 1)
+        new.beat()
+        with Member(client, group, instance="i", protocols=[("range", subscription(topic))]) as again:
+            again.join()
+            again.sync()
+            classic.described(client, group)
+            old.heartbeat()
+            again.heartbeat()

@@ -14,6 +14,7 @@ from broker.coordinator.group.classic.joining import client_host_of
 from broker.coordinator.group.consumer import embedded, members
 from broker.coordinator.group.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from broker.coordinator.group.consumer.member import ClassicMemberMetadata, ConsumerGroupMember, MemberState
+from broker.coordinator.group.consumer.migration import is_reconciling
 from broker.coordinator.group.consumer.parts import Parts
 from broker.coordinator.group.consumer.regexes import RegexChange
 from broker.coordinator.group.consumer.settings import MigrationPolicy
@@ -136,22 +137,25 @@ class ClassicMembers:
     def _join_and_downgrade(
         self, change: MemberChange, subscription: ConsumerProtocolSubscription, replaced: ConsumerGroupMember
     ) -> CoordinatorResult[JoinGroupResponse]:
-        """The last member of the consumer protocol comes back with the classic one (a rolling downgrade)."""
+        """The last member of the consumer protocol comes back with the classic one (a rolling downgrade).
+
+        Where a member does not own its target assignment yet, the group rebalances: in a stable one SyncGroup answers
+        with partitions that others still own, and nobody tells a member that waits for some. Kafka has a stable group.
+        """
         group, after = change.group, change.new
         has_changed = self._announce(change)
         epoch = self._updates.next_epoch(change, is_due=has_changed)
-        is_stale = group.assignment_epoch < epoch.number
-        if not is_stale:
+        is_classic = f"Group {group.group_id} is a classic group again"
+        reason = None
+        if group.assignment_epoch < epoch.number:
+            reason = f"{is_classic}, and its assignment is an old one."
+        else:
             last = Target(group.assignment_epoch, group.target_of(after.member_id, after.instance_id))
             after = self._step(change, last, subscription, has_changed=has_changed)
-        reason = f"Group {group.group_id} is a classic group again, and its assignment is an old one."
+            if is_reconciling(group, [replaced]):
+                reason = f"{is_classic}, and members do not own their assignment yet."
         return self._migration.downgrade(
-            group,
-            [replaced],
-            after,
-            change.out,
-            response=_joined(after),
-            rebalance_reason=reason if is_stale else None,
+            group, [replaced], after, change.out, response=_joined(after), rebalance_reason=reason
         )
 
     def _step(

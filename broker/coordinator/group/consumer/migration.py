@@ -250,6 +250,16 @@ class Migration:
         return classic
 
 
+def is_reconciling(group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember]) -> bool:
+    """Whether a member that stays when `leaving` go owns anything else than its target assignment."""
+    gone = {member.member_id for member in leaving}
+    return any(
+        _owned_by(member) != group.target_of(member_id)
+        for member_id, member in group.members.items()
+        if member_id not in gone
+    )
+
+
 def _owned_by(member: ConsumerGroupMember) -> Partitions:
     """What a member has and what it has yet to give up."""
     owned = {topic_id: frozenset(epochs) for topic_id, epochs in member.assigned.items()}

@@ -293,6 +293,35 @@ def test_an_instance_changes_over_and_back(bench: ConsumerBench) -> None:
     assert isinstance(bench.shard_bench.shard.groups.get("g"), ClassicGroup)
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_who_waits_for_partitions_is_called_together_when_the_last_consumer_changes_over(
+    bench: ConsumerBench, restarts: bool
+) -> None:
+    bench.join("g", "new", "t", instance_id="i")
+    old = ClassicConsumer(bench, "g", "t")
+    joins_again(old)
+    assert old.owned == {}, "the other one still owns everything"
+    again = ClassicConsumer(bench, "g", "t", instance_id="i")
+    again.join()
+    if restarts:
+        bench.restart()
+    assert old.heartbeat() == MUST_JOIN
+    assert again.heartbeat() == MUST_JOIN
+
+
+def test_what_a_classic_member_has_not_given_up_is_not_given_to_the_last_consumer_that_changes_over(
+    bench: ConsumerBench,
+) -> None:
+    stable_classic(bench)
+    assert bench.join("g", "new", "t", instance_id="i").owned == {}
+    again = ClassicConsumer(bench, "g", "t", instance_id="i")
+    again.join()
+    with pytest.raises(ApiError, match="REBALANCE_IN_PROGRESS"):
+        again.sync()
+    newer = bench.join("g", "newer", "t")
+    assert newer.owned == {}, "the old member has not heard of any of it"
+
+
 def test_a_rebalance_that_a_change_of_protocols_ended_takes_nobody_out(bench: ConsumerBench) -> None:
     """The classic group waits for its old member, for half a minute at most."""
     old = stable_classic(bench)
