@@ -217,7 +217,7 @@ def test_an_open_transaction_is_of_no_use_where_another_leads(house: House) -> N
 
 
 @pytest.mark.parametrize("version", [OLDEST, ABORTABLE, ADDING])
-def test_a_fenced_producer_is_not_asked_for_and_holds_up_nobody(house: House, version: int) -> None:
+def test_a_fenced_producer_is_not_verified_and_blocks_no_other(house: House, version: int) -> None:
     assert house.produce(txn_batch("a", epoch=1), version=version).offsets == [0]
     asked = list(house.asked)
     zombie = house.produce(txn_batch("z"), version=version)

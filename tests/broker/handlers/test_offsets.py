@@ -98,7 +98,9 @@ def test_names_that_nobody_knows(broker: InProcessBroker, name: int) -> None:
 
 
 @pytest.mark.parametrize("name", [*NAMED, -7])
-def test_a_name_that_the_version_lacks_is_told_before_all_else(broker: InProcessBroker, name: int) -> None:
+def test_a_name_that_the_version_lacks_is_reported_before_all_else(
+    broker: InProcessBroker, name: int
+) -> None:
     filled(broker)
     elect(broker)
     client = broker.client(version=NAMED[name][0] - 1 if name in NAMED else LATEST)

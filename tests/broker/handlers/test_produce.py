@@ -331,7 +331,7 @@ def test_zstd_comes_with_version_7(broker: InProcessBroker, version: int, outcom
 @pytest.mark.parametrize(
     ("first", "acks"), [("zstd", -1), ("zstd", 7)], ids=["several batches", "acks that mean nothing"]
 )
-def test_zstd_before_its_time_is_told_first(broker: InProcessBroker, first: str, acks: int) -> None:
+def test_zstd_before_its_time_is_reported_first(broker: InProcessBroker, first: str, acks: int) -> None:
     broker.create_topic("t")
     compressed = build_batch([(None, b"v", START_MS, ())], compression=CompressionType.of_label(first))
     refusal = answered(refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE))
