@@ -182,7 +182,7 @@ def fetch(world: World) -> Message:
     return FetchRequest(
         max_wait_ms=world.one([20, 5_000]) if waits else 0,
         min_bytes=world.mostly(1, [0, 100_000, -1], 0.1) if waits else world.mostly(1, [0, 500, -1]),
-        max_bytes=world.mostly(10_000_000, [0, 1, 80, 300, -1], 0.15),
+        max_bytes=world.mostly(10_000_000, [0, 1, 80, 300], 0.15),
         isolation_level=world.mostly(world.one([0, 1]), [], 0),
         session_id=session_id,
         session_epoch=epoch,
