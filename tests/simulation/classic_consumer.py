@@ -99,7 +99,7 @@ class ClassicConsumer(Consumer):
         """One attempt to get through a rebalance."""
         await self.find_coordinator(self.group, GROUP)
         if self.owned:
-            await self.commit_before_giving_up()
+            await self.last_commit()
         if not self.cooperative or self.epoch == NO_GENERATION:
             await self.before_giving_up()
             self.release(self.owned, lost=self.epoch == NO_GENERATION)
@@ -111,6 +111,8 @@ class ClassicConsumer(Consumer):
                 self.member_id = answer.member_id
                 return
             self.check(answer.error_code)
+            if self._missed_one(answer.generation_id):
+                await self._lose_all()
             self.epoch, self.member_id = answer.generation_id, answer.member_id
             self._protocol = answer.protocol_name or ""
             self._leads = answer.leader == answer.member_id
@@ -120,6 +122,15 @@ class ClassicConsumer(Consumer):
             self._joining = False
         self.rejoin = subscribed != self.subscribed
         await self._take_over(synced.assignment)
+
+    def _missed_one(self, generation: int) -> bool:
+        """Whether a generation came and went without it, as only a static member can stay in the group for.
+
+        Others may own by then what it owned. Java's consumer and librdkafka find that out by SyncGroup's answer, and
+        commit nothing until it is there. What they are given again they read from where they were, though others may
+        have gone on from there; here it asks for the committed offset.
+        """
+        return self.instance_id is not None and generation > self.epoch + 1
 
     def _join_request(self) -> JoinGroupRequest:
         metadata = pack_subscription(
@@ -181,10 +192,13 @@ class ClassicConsumer(Consumer):
         self.rejoin = True
         if code != ErrorCode.ILLEGAL_GENERATION:
             self.member_id = ""
-        await self.lost()
-        self.release(self.owned, lost=True)
+        await self._lose_all()
         if code == ErrorCode.FENCED_INSTANCE_ID:
             self.die()
+
+    async def _lose_all(self) -> None:
+        await self.lost()
+        self.release(self.owned, lost=True)
 
     async def lost(self) -> None:
         """For those who have something to undo."""

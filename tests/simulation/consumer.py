@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from protocol.api_keys import ApiKey
@@ -318,14 +319,17 @@ class Consumer(Node):
             await self.commit()
 
     async def commit_before_giving_up(self) -> None:
-        """A last commit, tried a few times: what it does not reach is read again by the next owner."""
+        """A last commit; a member that is none any more goes on as if it had come through."""
+        with suppress(FencedError):
+            await self.last_commit()
+
+    async def last_commit(self) -> None:
+        """Tried a few times: what it does not reach is read again by the next owner. Raises FencedError."""
         for _ in range(3):
             try:
                 await self.commit()
             except (RetryError, DisconnectedError):
                 await self.sleep(0.1)
-            except FencedError:
-                return
             else:
                 return
 

@@ -1,0 +1,58 @@
+"""What the simulated consumer of the classic protocol does where real ones have to give up what they own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.classic_consumer import COOPERATIVE, ClassicConsumer
+from tests.simulation.producers import IdempotentWriter
+from tests.simulation.world import World
+
+PARTITIONS = [("t", index) for index in range(4)]
+FOREVER_S = 1000.0
+REBALANCE_S = 5.0
+AWAY_S = 1.5 * REBALANCE_S
+"""Longer than JoinGroup waits for members, and not so long that a member which does not sync is put out."""
+
+RARELY_S = 25.0
+"""The first is after all that is awaited."""
+
+
+def member(world: World, name: str, instance_id: str | None = None) -> ClassicConsumer:
+    """A member that commits only when it has to, and has heartbeats rarely where it is static."""
+    made = ClassicConsumer(world, name, "g", ["t"], [COOPERATIVE], instance_id=instance_id)
+    made.session_timeout_s = made.commit_interval_s = FOREVER_S
+    made.rebalance_timeout_s = REBALANCE_S
+    made.heartbeat_interval_s = 1.0 if instance_id is None else RARELY_S
+    world.add(made)
+    return made
+
+
+def live(world: World, seconds: float) -> None:
+    world.run_until(world.clock.now + seconds)
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_static_member_that_missed_a_generation_loses_all_before_it_is_in_the_next(reads: bool) -> None:
+    world = World(0, {})
+    world.machine.start()
+    world.create_topic("t", len(PARTITIONS))
+    absent = member(world, "a", "i")
+    live(world, 5.0)
+    if reads:  # and has something to commit then
+        world.add(IdempotentWriter(world, "w", ["t"]))
+        live(world, 3.0)
+    assert sorted(absent.owned) == PARTITIONS
+    absent.freeze(AWAY_S)
+    other = member(world, "b")
+    live(world, AWAY_S - 1)
+    assert other.owned  # its leader knows the absent one as it was when it joined, and owned nothing
+
+    absent.rejoin = True
+    live(world, 2 * RARELY_S)
+    assert sorted([*absent.owned, *other.owned]) == PARTITIONS
+    assert absent.owned
+    assert other.owned
+    said = [line[2:] for line in world.lines if line[1] == "a"]
+    assert ("loses", PARTITIONS) in said
+    assert (("is fenced:", "ILLEGAL_GENERATION") in said) == reads
