@@ -10,14 +10,8 @@ from typing import Any, Final
 from protocol.messages.produce import ProduceRequest
 from tests.conformance.differential.steps import Step
 
-CORRUPT_MESSAGE, UNKNOWN_MEMBER_ID, INVALID_CONFIG, INVALID_REQUEST = 2, 25, 40, 42
-OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH = 45, 47
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
-GROUP_ID_NOT_FOUND, UNSUPPORTED_COMPRESSION_TYPE = 69, 76
-INVALID_PRODUCER_ID_MAPPING = 49
-INVALID_TXN_STATE, TRANSACTION_ABORTABLE = 48, 120
-UNKNOWN_SERVER_ERROR = -1
-LOG_APPEND_TIME = 0x08
+UNKNOWN_SERVER_ERROR, UNKNOWN_MEMBER_ID, INVALID_TXN_STATE, GROUP_ID_NOT_FOUND = -1, 25, 48, 69
+TRANSACTION_ABORTABLE = 120
 
 ERRORS: Final = r".*\.(error_code|partition_error_code|topic_config_error_code)"
 ANYWHERE: Final = r".*"
@@ -67,7 +61,10 @@ def codes(expected: int | None, actual: int | None) -> Callable[[Step, Differenc
     )
 
 
-# ---- what stays
+def _is_by_time(step: Step, difference: Difference) -> bool:
+    topics: Any = getattr(step.request, "topics", [])
+    is_by_time = any(part.timestamp >= 0 for topic in topics for part in topic.partitions)
+    return is_by_time and bool(difference.expected == -1)
 
 
 def _has_null_records(step: Step, difference: Difference) -> bool:
@@ -131,160 +128,31 @@ KNOWN: Final[tuple[Known, ...]] = (
         ),
         whole=True,
     ),
-)
-"""What stays, as docs/differences.md says."""
-
-
-# ---- what is being mended
-
-
-def _mixes_ids_and_names(step: Step, _: Difference) -> bool:
-    topics = getattr(step.request, "topics", None) or []
-    by_id = [any(topic.topic_id) for topic in topics]
-    return any(by_id) and not all(by_id)
-
-
-def _has_special_timestamp(step: Step, _: Difference) -> bool:
-    topics: Any = getattr(step.request, "topics", [])
-    stamps = [part.timestamp for topic in topics for part in topic.partitions]
-    return any(stamp < -2 for stamp in stamps)
-
-
-def _is_by_time(step: Step, difference: Difference) -> bool:
-    topics: Any = getattr(step.request, "topics", [])
-    is_by_time = any(part.timestamp >= 0 for topic in topics for part in topic.partitions)
-    return is_by_time and bool(difference.expected == -1)
-
-
-def _is_zstd_too_early(step: Step, difference: Difference) -> bool:
-    return step.version < 7 and bool(difference.expected == UNSUPPORTED_COMPRESSION_TYPE)
-
-
-def _has_cursor(step: Step, _: Difference) -> bool:
-    return getattr(step.request, "cursor", None) is not None
-
-
-def _is_of_log_append_time(_: Step, difference: Difference) -> bool:
-    return bool(difference.expected & LOG_APPEND_TIME)
-
-
-OPEN: Final[tuple[Known, ...]] = (
     Known(
-        "Produce",
-        ERRORS,
-        "open: verification begins for a fenced batch",
-        codes(0, OUT_OF_ORDER_SEQUENCE_NUMBER),
+        "ConsumerGroupHeartbeat|ConsumerGroupDescribe",
+        r"(\.groups\[\d+\]\.members\[\d+\])?\.assignment\.topic_partitions(\[\d+\]\.partitions)?",
+        "Kafka gives away what a classic member owns when its group becomes classic and a consumer group again",
+        lambda _, difference: len(difference.expected) != len(difference.actual),
         whole=True,
-    ),
-    Known(
-        "DescribeTopicPartitions",
-        ANYWHERE,
-        "open: the cursor's position belongs to its topic alone",
-        _has_cursor,
-    ),
-    Known(
-        "DescribeGroups",
-        r".*\.member_assignment(\[1\])?",
-        "open: the assignment of a consumer group that becomes classic",
-        lambda _, difference: difference.actual in (b"", []),
-    ),
-    Known(
-        "ConsumerGroupDescribe|ConsumerGroupHeartbeat",
-        r".*\.assignor_name",
-        "open: of two assignors asked for equally often uniform wins",
-        lambda _, difference: difference.expected == "uniform",
-        whole=True,
-    ),
-    Known(
-        "ListOffsets",
-        ANYWHERE,
-        "open: a special timestamp that ListOffsets' version lacks, and the greatest timestamp -1",
-        _has_special_timestamp,
     ),
     Known(
         "ListOffsets",
         r".*\.(offset|timestamp|leader_epoch)",
-        "open: Kafka finds nothing by time where the log starts between transactional records and their marker",
+        "Kafka searches only the first segment that is young enough, also where the log starts behind its records",
         _is_by_time,
         goes_on=True,
     ),
     Known(
         "Fetch",
         r".*\.last_stable_offset",
-        "open: the last stable offset where the log starts inside a batch of an open transaction",
+        "Kafka's last stable offset is the first of the batch in which the log starts, below its start",
         lambda _, difference: (
             difference.expected < difference.actual == difference.beside["log_start_offset"]
         ),
         goes_on=True,
     ),
-    Known(
-        "TxnOffsetCommit",
-        ERRORS,
-        "open: an empty transactional id is looked at before the epoch",
-        codes(INVALID_PRODUCER_EPOCH, INVALID_REQUEST),
-        goes_on=True,
-    ),
-    Known(
-        "Produce",
-        ERRORS,
-        "open: a batch with a producer id and an epoch below -1 is appended",
-        codes(INVALID_PRODUCER_EPOCH, 0),
-        whole=True,
-    ),
-    Known(
-        "Fetch", r".*\.attributes", "open: unknown attribute bits with LogAppendTime", _is_of_log_append_time
-    ),
-    Known(
-        "CreateTopics",
-        ERRORS,
-        "open: of two faults in one CreateTopics the configuration comes first",
-        lambda _, difference: difference.expected == INVALID_CONFIG and difference.actual != 0,
-        goes_on=True,
-    ),
-    Known("Produce", ERRORS, "open: zstd in Produce 3 to 6 is checked late", _is_zstd_too_early),
-    Known(
-        "Produce",
-        ERRORS,
-        "open: a transactional batch that is cut short makes a request transactional",
-        codes(None, TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        whole=True,
-    ),
-    Known(
-        "ConsumerGroupHeartbeat",
-        r"\.assignment\.topic_partitions",
-        "open: what a member gave up when it came back with the classic protocol is free at once",
-        lambda _, difference: difference.actual == [],
-    ),
-    Known(
-        "Produce",
-        ERRORS,
-        "open: a batch of a format that there is not makes all of the request CORRUPT_MESSAGE",
-        lambda _, difference: difference.expected == CORRUPT_MESSAGE and difference.actual != 0,
-        whole=True,
-    ),
-    Known("Metadata", ANYWHERE, "open: Metadata that mixes ids and names", _mixes_ids_and_names),
-    Known(
-        "Fetch",
-        r".*\.aborted_transactions",
-        "open: aborted_transactions null, and not empty, where a batch is beyond the byte limit",
-        lambda _, difference: difference.expected in (None, []) and difference.actual in (None, []),
-        goes_on=True,
-    ),
-    Known(
-        "WriteTxnMarkers",
-        ERRORS,
-        "open: a marker with an epoch below -1 is written",
-        codes(INVALID_PRODUCER_EPOCH, 0),
-        whole=True,
-    ),
-    Known(
-        "Fetch|DescribeProducers",
-        r".*\.(max_timestamp|last_timestamp)",
-        "open: the greatest timestamp of records that are all before -1 is -1",
-        lambda _, difference: difference.expected == -1 and difference.actual < -1,
-        goes_on=True,
-    ),
 )
+"""What stays, as docs/differences.md says."""
 """Faults of Barnabas that are being mended: an entry goes when its fault does."""
 
 
@@ -292,7 +160,7 @@ def known(step: Step, differences: Sequence[Difference]) -> list[Known | None]:
     """The entry that covers each of the differences in the answers to one step; None for a new one."""
     found: list[Known | None] = []
     for difference in differences:
-        covering = [entry for entry in (*KNOWN, *OPEN) if entry.covers(step, difference)]
+        covering = [entry for entry in KNOWN if entry.covers(step, difference)]
         found.append(next(iter(sorted(covering, key=lambda entry: not entry.whole)), None))
     whole = next((entry for entry in found if entry is not None and entry.whole), None)
     return found if whole is None else [whole for _ in differences]
