@@ -244,6 +244,9 @@ def cordoned_directories(client: Speaker) -> None:
         at_rest(client, client.topic("c"), 6)
         cordon(client, "*")
         client.until(describe(), lambda answer: all(one.is_cordoned for one in answer.results), 5)
+        # Kafka's controller hears of it with the broker's next heartbeat.
+        tried = create(wish(client.topic("e")), validate_only=True)
+        client.until(tried, lambda answer: answer.topics[0].error_code != 0, 7)
         client.ask(create(wish(client.topic("d"))), 7, noting=outcomes)
         client.ask(alter((third, name, [0])), noting=coded)
     finally:
