@@ -68,6 +68,7 @@ def disorder_of(life: LogLife) -> int:
             for record in batch.records():
                 disorder = max(disorder, youngest - record.timestamp)
                 youngest = max(youngest, record.timestamp)
+            youngest = max(youngest, batch.max_timestamp)  # also where compaction has left no record
     return disorder
 
 
