@@ -39,7 +39,9 @@ def join_group(world: World) -> Message:
         member_id, group = member.member_id, world.mostly(member.group, [group], 0.05)
         instance_id = world.mostly(member.instance_id, [instance_id], 0.05)
     if group in world.consumer_groups:
-        instance_id = None  # Kafka makes a stable group of one whose members lack their assignment: in dialogues
+        instance_id = (
+            None  # Kafka makes a stable group of one whose members lack their assignment: in dialogues
+        )
     kind = world.mostly("consumer", ["connect", ""], 0.05)
     return JoinGroupRequest(
         group_id=group,
