@@ -17,7 +17,9 @@ known to differ beside that is in exceptions.py, one entry for each, with a reas
 
 Apache Kafka does some things after its answer. The player waits for them before the next step (settling.py), so that no
 mask is needed for them. Requests that wait for others (JoinGroup, SyncGroup, Fetch) are compared when they are
-answered: both brokers have to answer them after the same step. Behind a request that waits nothing else is sent on the
-same connection, unless `--pipelined` is given. A difference counts when it shows again in full replays
-of the sequence under fresh names.
+answered: both brokers have to answer them after the same step. On two of the connections requests are sent behind those
+that wait, too: both brokers have to handle them in order.
+
+A difference counts when it shows again in each of several full replays of the sequence under fresh names, and in none
+of as many in which Kafka is compared with itself.
 """

@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", type=int, default=None, help="this sequence of the seed only")
     parser.add_argument("--from", type=int, default=0, dest="first", help="begin with this sequence")
     parser.add_argument("--side-by-side", type=int, default=SIDE_BY_SIDE)
-    parser.add_argument("--pipelined", action="store_true", help="requests behind waiting ones, too")
+    parser.add_argument("--not-pipelined", action="store_true", help="nothing behind requests that wait")
     parser.add_argument(
         "--transaction-version", type=int, default=None, choices=(0, 1, 2), help="by the seed by default"
     )
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
 
 async def _run(pair: Pair, seed: int, options: argparse.Namespace) -> int:
     versions = await pair.warm_up()
-    campaign = Campaign(pair.doors(), versions, seed, pipelined=options.pipelined)
+    campaign = Campaign(pair.doors(), versions, seed, pipelined=not options.not_pipelined)
     started = time.monotonic()
     numbers = count(options.first) if options.only is None else [options.only]
     tally = await campaign.run(numbers, started + options.minutes * 60, options.side_by_side)

@@ -108,11 +108,21 @@ class FaultyBroker(FakeBroker):
 
 
 class FakeDoor:
-    """Where a fake broker is asked. `silent_to` says which requests are never answered."""
+    """Where a fake broker is asked. `silent_to` says which requests are never answered.
 
-    def __init__(self, broker: FakeBroker, silent_to: Callable[[Message], bool] = lambda _: False) -> None:
+    `in_order` it answers nothing on a connection behind such a request.
+    """
+
+    def __init__(
+        self,
+        broker: FakeBroker,
+        silent_to: Callable[[Message], bool] = lambda _: False,
+        *,
+        in_order: bool = False,
+    ) -> None:
         self.broker = broker
         self.silent_to = silent_to
+        self.in_order = in_order
         self.asked: list[Message] = []
 
     def line(self) -> FakeLine:
@@ -124,13 +134,15 @@ class FakeLine:
 
     def __init__(self, door: FakeDoor) -> None:
         self._door = door
+        self._is_silent = False
 
     async def send(self, request: Message, version: int) -> asyncio.Future[Answer]:
         assert request.api_key is not None
         self._door.asked.append(request)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         heard = decode(type(request), version, encode(request, version))
-        if not self._door.silent_to(heard):
+        self._is_silent = self._door.silent_to(heard) or (self._door.in_order and self._is_silent)
+        if not self._is_silent:
             answer = self._door.broker.answer(heard, version)
             future.set_result(decode(type(answer), version, encode(answer, version)))
         return future

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Final, Protocol
 
 from protocol.messages.api_versions import ApiVersionsRequest
@@ -41,6 +43,19 @@ LATE_S: Final = 30.0
 
 PATIENCE_S: Final = 30.0
 """How long any other answer may take."""
+
+
+PIPELINED: Final = frozenset({0, 1})
+"""The connections on which requests are sent behind others that wait; those on others go to a free one."""
+
+BEHIND_ONE: Final = 2
+"""How many requests may stand behind one that waits."""
+
+SETTLED: Final = (*PUBLISHED_LATER, EndTxnRequest, InitProducerIdRequest)
+"""What is waited for after its answer."""
+
+CLEAN_UP_S: Final = 10.0
+"""How long the end of a sequence may take."""
 
 
 class Source(Protocol):
@@ -128,20 +143,22 @@ class Side:
         request: Message = ApiVersionsRequest()
         if isinstance(step.request, JoinGroupRequest | SyncGroupRequest):
             request = DescribeGroupsRequest(groups=[step.request.group_id])
-        await (await self.line(-1).send(self.names.theirs(request), 0))
+        await asyncio.wait([await self.line(-1).send(self.names.theirs(request), 0)], timeout=PATIENCE_S)
 
     async def _learn_ids(self, names: list[str]) -> None:
         request, version = look_at_topics(sorted({name for name in names if name}))
         step = Step(-1, -1, request, version)
-        answer = await (await self.line(-1).send(self.names.theirs(request), version))
-        if not isinstance(answer, str):
-            self.noter.tree(step, answer)
+        answer = await self.line(-1).send(self.names.theirs(request), version)
+        await asyncio.wait([answer], timeout=PATIENCE_S)
+        if answer.done() and not isinstance(found := answer.result(), str):
+            self.noter.tree(step, found)
 
     async def clean_up(self, topics: set[str]) -> None:
         """Deletes the topics of the sequence, and closes its connections."""
         theirs = sorted(name.replace(PREFIX, self.names.prefix) for name in topics if PREFIX in name)
         if theirs:
-            await (await self.line(-1).send(DeleteTopicsRequest(topic_names=theirs, timeout_ms=5_000), 5))
+            request = DeleteTopicsRequest(topic_names=theirs, timeout_ms=5_000)
+            await asyncio.wait([await self.line(-1).send(request, 5)], timeout=CLEAN_UP_S)
         for line in self._lines.values():
             line.close()
 
@@ -153,6 +170,8 @@ class Asked:
     step: Step
     line: int
     answers: list[asyncio.Future[Answer]]
+    had_its_turn: bool = False
+    """Whether it was looked at when nothing on its connection was in front of it any more."""
 
     @property
     def is_done(self) -> bool:
@@ -168,7 +187,7 @@ class Asked:
 class Play:
     """One run of a sequence on two sides, the first of which is right."""
 
-    def __init__(self, source: Source, sides: Sequence[Side], *, pipelined: bool = False) -> None:
+    def __init__(self, source: Source, sides: Sequence[Side], *, pipelined: bool = True) -> None:
         self._source = source
         self._sides = sides
         self._pipelined = pipelined
@@ -188,7 +207,7 @@ class Play:
         return self.outcome
 
     async def _take(self, step: Step) -> bool:
-        line = self._free_line(step.line)
+        line = self._free_line(step)
         theirs = [side.names.theirs(step.request) for side in self._sides]
         if isinstance(step.request, CreateTopicsRequest):
             self._topics |= {topic.name for topic in step.request.topics}
@@ -197,16 +216,32 @@ class Play:
             *(one.send(request, step.version) for one, request in zip(lines, theirs, strict=True))
         )
         asked = Asked(step, line, list(sent))
-        behind_another = any(other.line == line for other in self._waiting)
         self._waiting.append(asked)
-        if step.may_wait or behind_another:
+        if not self._is_first(asked):
             await self._quiet(asked)
-        else:
-            await asyncio.wait(asked.answers, timeout=PATIENCE_S)
+        while fresh := [one for one in self._waiting if self._is_first(one) and not one.had_its_turn]:
+            for one in fresh:
+                await self._turn(one)
+            await self._even()
         await self._even()
         if not self._compare_answered():
             return False
+        if asked.is_pending:
+            return True
         return self._agree(step, *await asyncio.gather(*(side.settle(step) for side in self._sides)))
+
+    def _is_first(self, asked: Asked) -> bool:
+        """Whether nothing that was sent on the same connection before it waits for its answer."""
+        in_front = self._waiting[: self._waiting.index(asked)]
+        return all(other.is_done for other in in_front if other.line == asked.line)
+
+    async def _turn(self, asked: Asked) -> None:
+        """Waits until a request with nothing in front of it is answered, or waits for others."""
+        asked.had_its_turn = True
+        if asked.step.may_wait:
+            await self._quiet(asked)
+        else:
+            await asyncio.wait(asked.answers, timeout=PATIENCE_S)
 
     async def _quiet(self, asked: Asked) -> None:
         """Waits until a request that may wait is answered, or it is plain that it does wait."""
@@ -229,12 +264,16 @@ class Play:
             answers = [answer for asked in late for answer in asked.answers if not answer.done()]
             await asyncio.wait(answers, timeout=left, return_when=asyncio.FIRST_COMPLETED)
 
-    def _free_line(self, wanted: int) -> int:
-        """The connection, or the next one on which nothing waits."""
-        busy = {asked.line for asked in self._waiting}
-        while wanted in busy and not self._pipelined:
-            wanted += 1
-        return wanted
+    def _free_line(self, step: Step) -> int:
+        """The connection of the step, or the next one on which nothing waits; few may stand behind one that waits.
+
+        What is settled after its answer waits for nothing: it could not be settled before the next one is handled.
+        """
+        lines = Counter(asked.line for asked in self._waiting)
+        pipelined = self._pipelined and step.line in PIPELINED and not isinstance(step.request, SETTLED)
+        if pipelined and lines[step.line] <= BEHIND_ONE:
+            return step.line
+        return next(line for line in count(step.line) if not lines[line])
 
     def _compare_answered(self) -> bool:
         done = [asked for asked in self._waiting if not asked.is_pending]

@@ -47,7 +47,7 @@ PUBLISHED_LATER: Final = (
 )
 """What Kafka's broker hears of after the answer."""
 
-BETWEEN_LOOKS_S: Final = 0.002
+BETWEEN_LOOKS_S: Final = 0.005
 PATIENCE_S: Final = 30.0
 _USER: Final = "barrier-of-the-tester"
 _KEY: Final = "producer_byte_rate"
@@ -76,10 +76,10 @@ class Barrier:
             try:
                 await self._mark()
                 await self._mark()
-            except Exception as error:
+            except (TimeoutError, OSError, AssertionError) as error:
                 for future in waiting:
-                    future.set_exception(error)
-                raise
+                    if not future.done():
+                        future.set_exception(error)
             for future in waiting:
                 if not future.done():
                     future.set_result(None)
@@ -89,7 +89,8 @@ class Barrier:
         entity = AlterClientQuotasRequest.EntityData(entity_type="user", entity_name=_USER)
         value = AlterClientQuotasRequest.OpData(key=_KEY, value=self._marks, remove=False)
         entry = AlterClientQuotasRequest.EntryData(entity=[entity], ops=[value])
-        await (await self._line.send(AlterClientQuotasRequest(entries=[entry]), 1))
+        async with asyncio.timeout(PATIENCE_S):
+            await (await self._line.send(AlterClientQuotasRequest(entries=[entry]), 1))
         component = DescribeClientQuotasRequest.ComponentData(entity_type="user", match_type=0, match=_USER)
         look = DescribeClientQuotasRequest(components=[component], strict=True)
         await until(self._line, look, 1, self._shows_mark)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from tests.conformance.differential.player import Kept, Outcome, Source
@@ -18,7 +19,7 @@ async def shrunk(outcome: Outcome, play: Player, plays: int = PLAYS) -> Outcome:
     """The outcome of a sequence from which no single step can be left out, or the shortest after so many `plays`.
 
     Runs of steps are left out first, each half as long as those before. What shows must be at the same API and in the
-    same places; in which step does not matter.
+    same places; in which step does not matter. A play that raises TimeoutError is the last.
     """
     return await _Shrinking(outcome, play, plays).run()
 
@@ -30,13 +31,17 @@ class _Shrinking:
         self._left = plays
 
     async def run(self) -> Outcome:
+        with suppress(TimeoutError):
+            await self._shrink()
+        return self._best
+
+    async def _shrink(self) -> None:
         size = max(1, len(self._best.steps) // 2)
         while self._left > 0:
             has_shrunk = await self._without_runs(size)
             if size == 1 and not has_shrunk:
                 break
             size = max(1, size // 2)
-        return self._best
 
     async def _without_runs(self, size: int) -> bool:
         """Leaves out runs of that many steps, from the end to the start; whether any could be."""

@@ -34,7 +34,8 @@ from tests.conformance.differential.campaign import Campaign, summary, told
 from tests.conformance.differential.exceptions import Difference, Known
 from tests.conformance.differential.fakes import VERSIONS, FakeBroker, FakeDoor, FaultyBroker
 from tests.conformance.differential.names import Names, topic_token
-from tests.conformance.differential.player import Kept, differences
+from tests.conformance.differential.player import Kept, Outcome, Source, differences
+from tests.conformance.differential.shrinking import shrunk
 from tests.conformance.differential.steps import PREFIX, Step, fit, prefix_of
 
 SEQUENCES = range(25)
@@ -93,6 +94,40 @@ async def test_what_does_not_show_again_does_not_count() -> None:
     assert (tally.findings, tally.vanished) == ([], 1)
 
 
+async def test_what_kafka_shows_to_itself_does_not_count() -> None:
+    class Moody(FakeBroker):
+        """Numbers offsets on and on, whatever the partition."""
+
+        made = 100
+
+        def append(self, name: str, partition: int) -> int:
+            self.made += 1
+            return self.made
+
+    tally = await a_campaign(FakeDoor(Moody()), FakeDoor(FakeBroker())).run(SEQUENCES, NEVER)
+    assert tally.findings == []
+    assert tally.vanished > 0
+
+
+async def test_a_campaign_is_over_in_time(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(campaigns, "LOOKING_S", -1.0)
+    tally = await a_campaign(FakeDoor(FakeBroker()), FakeDoor(FaultyBroker())).run(
+        range(1), time.monotonic() + 0.5
+    )
+    assert (tally.sequences, tally.cut) == (0, 1)
+    assert "came to no end: sequence 0" in capsys.readouterr().out
+
+
+async def test_a_difference_counts_that_could_not_be_shrunk_in_time() -> None:
+    async def play(_: Source) -> Outcome:
+        raise TimeoutError
+
+    outcome = Outcome(steps=[Step(at, 0, MetadataRequest(), 12) for at in range(4)])
+    assert await shrunk(outcome, play) is outcome
+
+
 async def test_what_only_one_broker_answers_is_a_difference() -> None:
     def waits(request: Message) -> bool:
         return isinstance(request, FetchRequest) and request.max_wait_ms > 0
@@ -104,6 +139,27 @@ async def test_what_only_one_broker_answers_is_a_difference() -> None:
     outcome = await one.play(Kept(steps))
     assert outcome.at == steps[0]
     assert outcome.actual == "no answer"
+
+
+async def test_requests_are_sent_behind_one_that_waits_on_two_of_the_connections() -> None:
+    def waits(request: Message) -> bool:
+        return isinstance(request, FetchRequest)
+
+    def doors() -> tuple[FakeDoor, FakeDoor]:
+        return FakeDoor(FakeBroker(), waits, in_order=True), FakeDoor(FakeBroker(), waits)
+
+    wait, look = FetchRequest(max_wait_ms=100), MetadataRequest(topics=[])
+    behind = [Step(0, 0, wait, 12), Step(1, 0, look, 12)]
+    outcome = await a_campaign(*doors()).play(Kept(behind))
+    assert (outcome.at, outcome.expected) == (behind[1], "no answer")
+    in_order, _ = doors()
+    assert not (await a_campaign(in_order, in_order).play(Kept(behind))).is_new
+    elsewhere = [Step(0, 3, wait, 12), Step(1, 3, look, 12)]
+    assert not (await a_campaign(*doors()).play(Kept(elsewhere))).is_new
+    settled = [Step(0, 0, wait, 12), Step(1, 0, EndTxnRequest(transactional_id="x"), 3)]
+    assert not (await a_campaign(*doors()).play(Kept(settled))).is_new
+    one_by_one = Campaign(doors(), VERSIONS, 1, pipelined=False, has_barrier=False)
+    assert not (await one_by_one.play(Kept(behind))).is_new
 
 
 async def test_a_transaction_that_ends_on_one_broker_only_is_a_difference(

@@ -31,6 +31,9 @@ FAR_MS: Final = 4_000_000_000_000
 TIMESTAMPS: Final = (-1, -2, -3, -4, -5, -6, -7, 0, START_MS, START_MS + 3, START_MS + 50, FAR_MS)
 """What ListOffsets is asked for: the special ones, one that means nothing, and times."""
 
+WAITS_MS: Final = 300_000
+"""How long a Fetch may wait that only records end: longer than any sequence takes."""
+
 HEADER_FROM_ATTRIBUTES: Final = struct.Struct(">hiqqqhii")
 
 
@@ -180,7 +183,7 @@ def fetch(world: World) -> Message:
     wanted = [_fetch_topic(world) for _ in range(world.mostly(1, [0, 2], 0.25))]
     waits = world.chance(0.06)
     return FetchRequest(
-        max_wait_ms=world.one([20, 5_000]) if waits else 0,
+        max_wait_ms=world.one([20, WAITS_MS]) if waits else 0,
         min_bytes=world.mostly(1, [0, 100_000, -1], 0.1) if waits else world.mostly(1, [0, 500, -1]),
         max_bytes=world.mostly(10_000_000, [0, 1, 80, 300], 0.15),
         isolation_level=world.mostly(world.one([0, 1]), [], 0),
