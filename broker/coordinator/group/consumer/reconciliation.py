@@ -93,7 +93,7 @@ class Reconciliation(NamedTuple):
             free = {p for p in missing if p in own or not self.is_owned(topic_id, p)}
             waits = waits or len(free) < len(missing)
             if free:
-                assigned[topic_id] = {**here, **dict.fromkeys(sorted(free), self.target_epoch)}
+                assigned[topic_id] = {p: here.get(p, self.target_epoch) for p in sorted(here.keys() | free)}
         return assigned, waits
 
     def _without_unsubscribed(self, member: ConsumerGroupMember) -> ConsumerGroupMember:

@@ -84,6 +84,20 @@ def test_partitions_of_who_leaves_go_to_who_stays(bench: ConsumerBench) -> None:
     assert bench.group().subscriptions.topics == {}
 
 
+def test_what_comes_to_what_a_member_has_stands_in_order(bench: ConsumerBench) -> None:
+    first = bench.join("g", "b", "t", server_assignor="range")
+    second = bench.join("g", "a", "t", server_assignor="range")
+    first.beat()
+    first.beat()
+    assert first.owned == {"t": [2, 3]}
+    second.leave()
+    told = first.beat().assignment
+    assert told is not None
+    (written,) = bench.last(ConsumerGroupCurrentMemberAssignmentValue).assigned_partitions
+    assert told.topic_partitions[0].partitions == written.partitions == [0, 1, 2, 3]
+    assert written.assignment_epochs == [4, 4, 2, 2]
+
+
 def test_a_member_that_is_subscribed_to_less_gives_it_up_at_once(bench: ConsumerBench) -> None:
     member = bench.join("g", "a", "t", "u")
     member.beat(subscribed_topic_names=["u"])
