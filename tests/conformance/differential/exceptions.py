@@ -7,11 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from protocol.messages.commits import OffsetCommitRequest
+from protocol.messages.groups import JoinGroupRequest, ListGroupsRequest
 from protocol.messages.produce import ProduceRequest
+from protocol.messages.transactions import TxnOffsetCommitRequest
 from tests.conformance.differential.steps import Step
 
 UNKNOWN_SERVER_ERROR, UNKNOWN_MEMBER_ID, INVALID_TXN_STATE, GROUP_ID_NOT_FOUND = -1, 25, 48, 69
 TRANSACTION_ABORTABLE = 120
+UNKNOWN_PARTITION: Final = (3, 100)
+LARGEST_METADATA: Final = 4096
 
 ERRORS: Final = r".*\.(error_code|partition_error_code|topic_config_error_code)"
 ANYWHERE: Final = r".*"
@@ -34,31 +39,66 @@ class Difference:
 class Known:
     """A difference that is known: `api` and `where` are patterns, for the request's name and for the whole path.
 
-    `when` looks closer. An entry that covers the `whole` covers all other differences in the same answer as well. A
-    sequence ends at a known difference, as the brokers may be in different states then, unless it `goes_on`.
+    `when` looks closer, and `after` asks for an earlier step, which it is given together with this one. An entry that
+    covers the `whole` covers all other differences in the same answer as well. A sequence ends at a known difference,
+    as the brokers may be in different states then, unless it `goes_on`.
     """
 
     api: str
     where: str
     reason: str
     when: Callable[[Step, Difference], bool] = lambda _, __: True
+    after: Callable[[Step, Step], bool] | None = None
     whole: bool = False
     goes_on: bool = False
 
-    def covers(self, step: Step, difference: Difference) -> bool:
-        """Whether this is that difference."""
+    def covers(self, step: Step, difference: Difference, earlier: Sequence[Step] = ()) -> bool:
+        """Whether this is that difference, in a sequence that has had the `earlier` steps."""
         return (
             re.fullmatch(self.api, step.name.partition(" ")[0]) is not None
             and re.fullmatch(self.where, difference.path) is not None
             and self.when(step, difference)
+            and (self.after is None or any(self.after(before, step) for before in earlier))
         )
 
 
-def codes(expected: int | None, actual: int | None) -> Callable[[Step, Difference], bool]:
-    """Where Kafka has the one code and Barnabas the other; None stands for any."""
+def codes(expected: Any, actual: Any) -> Callable[[Step, Difference], bool]:
+    """Where Kafka has the one and Barnabas the other; None stands for any."""
     return lambda _, difference: (
         expected in (None, difference.expected) and actual in (None, difference.actual)
     )
+
+
+def _groups(request: Any) -> set[str]:
+    """The groups that a request names."""
+    named = [getattr(request, name, None) or [] for name in ("group_ids", "groups_names", "groups")]
+    several = {group if isinstance(group, str) else group.group_id for each in named for group in each}
+    return several | {str(request.group_id)} if hasattr(request, "group_id") else several
+
+
+def joins_as_classic(earlier: Step, step: Step) -> bool:
+    """Whether it is a JoinGroup of a group that the step names, or that is listed."""
+    if not isinstance(earlier.request, JoinGroupRequest):
+        return False
+    return isinstance(step.request, ListGroupsRequest) or earlier.request.group_id in _groups(step.request)
+
+
+def commits_too_much(earlier: Step, step: Step) -> bool:
+    """Whether it commits metadata that are too large, in a group that the step names, or that is listed."""
+    request = earlier.request
+    if not isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest):
+        return False
+    is_it = isinstance(step.request, ListGroupsRequest) or request.group_id in _groups(step.request)
+    return is_it and any(
+        len(part.committed_metadata or "") > LARGEST_METADATA
+        for topic in request.topics
+        for part in topic.partitions
+    )
+
+
+def _is_gone(step: Step, difference: Difference) -> bool:
+    """Whether it is a Fetch that waits, and a partition that is not there any more."""
+    return step.may_wait and difference.beside["error_code"] in UNKNOWN_PARTITION
 
 
 def _is_by_time(step: Step, difference: Difference) -> bool:
@@ -75,6 +115,10 @@ def _has_null_records(step: Step, difference: Difference) -> bool:
         and any(part.records is None for topic in request.topic_data for part in topic.partition_data)
     )
 
+
+FORGETS: Final = (
+    "Kafka forgets an empty consumer group when an unknown member of the classic protocol tries to join it"
+)
 
 KNOWN: Final[tuple[Known, ...]] = (
     Known(
@@ -120,11 +164,48 @@ KNOWN: Final[tuple[Known, ...]] = (
         lambda _, difference: difference.expected == "a transaction does not end",
     ),
     Known(
-        "ConsumerGroupDescribe|ConsumerGroupHeartbeat|OffsetDelete",
+        "ConsumerGroupDescribe|ConsumerGroupHeartbeat|OffsetDelete|DeleteGroups|OffsetCommit|TxnOffsetCommit|OffsetFetch",
         ERRORS,
-        "Kafka forgets an empty consumer group when an unknown member of the classic protocol tries to join it",
+        FORGETS,
         lambda _, difference: (
             difference.expected == GROUP_ID_NOT_FOUND and difference.actual in (0, UNKNOWN_MEMBER_ID)
+        ),
+        after=joins_as_classic,
+        whole=True,
+    ),
+    Known(
+        "ListGroups",
+        r".*\.group_type",
+        FORGETS,
+        codes("classic", "consumer"),
+        after=joins_as_classic,
+        whole=True,
+    ),
+    Known(
+        "OffsetDelete|DeleteGroups|DescribeGroups",
+        ERRORS,
+        "Kafka keeps a group whose first OffsetCommit it has rejected",
+        codes(0, GROUP_ID_NOT_FOUND),
+        after=commits_too_much,
+        whole=True,
+    ),
+    Known(
+        "Fetch",
+        r".*\.aborted_transactions",
+        "Kafka has null for what is aborted in a partition that is deleted while a fetch waits",
+        lambda step, difference: (
+            (difference.expected, difference.actual) == (None, []) and _is_gone(step, difference)
+        ),
+        goes_on=True,
+    ),
+    Known(
+        "Fetch",
+        ERRORS,
+        "a topic's partitions are deleted one by one, and a fetch that waits is answered after the first",
+        lambda step, difference: (
+            0 in (difference.expected, difference.actual)
+            and not {difference.expected, difference.actual}.isdisjoint(UNKNOWN_PARTITION)
+            and step.may_wait
         ),
         whole=True,
     ),
@@ -133,6 +214,7 @@ KNOWN: Final[tuple[Known, ...]] = (
         r"(\.groups\[\d+\]\.members\[\d+\])?\.assignment\.topic_partitions(\[\d+\]\.partitions)?",
         "Kafka gives away what a classic member owns when its group becomes classic and a consumer group again",
         lambda _, difference: len(difference.expected) != len(difference.actual),
+        after=joins_as_classic,
         whole=True,
     ),
     Known(
@@ -153,14 +235,13 @@ KNOWN: Final[tuple[Known, ...]] = (
     ),
 )
 """What stays, as docs/differences.md says."""
-"""Faults of Barnabas that are being mended: an entry goes when its fault does."""
 
 
-def known(step: Step, differences: Sequence[Difference]) -> list[Known | None]:
+def known(step: Step, differences: Sequence[Difference], earlier: Sequence[Step] = ()) -> list[Known | None]:
     """The entry that covers each of the differences in the answers to one step; None for a new one."""
     found: list[Known | None] = []
     for difference in differences:
-        covering = [entry for entry in KNOWN if entry.covers(step, difference)]
+        covering = [entry for entry in KNOWN if entry.covers(step, difference, earlier)]
         found.append(next(iter(sorted(covering, key=lambda entry: not entry.whole)), None))
     whole = next((entry for entry in found if entry is not None and entry.whole), None)
     return found if whole is None else [whole for _ in differences]

@@ -11,6 +11,8 @@ from hashlib import md5
 from typing import Any, Final, TypeVar
 from zlib import crc32
 
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from protocol.messages.groups import JoinGroupRequest
 from protocol.messages.transactions import InitProducerIdRequest
 from protocol.schema import Field, Struct
 from protocol.wire import ZERO_UUID
@@ -145,5 +147,8 @@ class Names:
 
 
 def _is_made_up(member_id: str, step: Step) -> bool:
-    """Whether the broker made that id for the member that asks."""
-    return bool(member_id) and getattr(step.request, "member_id", None) == ""
+    """Whether the broker made that id for the member that joins."""
+    request = step.request
+    if not isinstance(request, JoinGroupRequest | ConsumerGroupHeartbeatRequest):
+        return False
+    return bool(member_id) and request.member_id == ""

@@ -294,7 +294,7 @@ class Play:
     def _agree(self, step: Step, expected: Any, actual: Any) -> bool:
         """Whether both say the same, or differ in nothing that the sequence cannot go on behind."""
         found = list(differences(expected, actual))
-        entries = known(step, found)
+        entries = known(step, found, self.outcome.steps)
         self.outcome.known += [entry for entry in entries if entry is not None]
         new = [difference for difference, entry in zip(found, entries, strict=True) if entry is None]
         if new:

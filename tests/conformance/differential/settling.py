@@ -47,7 +47,7 @@ PUBLISHED_LATER: Final = (
 )
 """What Kafka's broker hears of after the answer."""
 
-BETWEEN_LOOKS_S: Final = 0.005
+BETWEEN_LOOKS_S: Final = 0.01
 PATIENCE_S: Final = 30.0
 _USER: Final = "barrier-of-the-tester"
 _KEY: Final = "producer_byte_rate"

@@ -11,7 +11,13 @@ import pytest
 from protocol.codec import encode
 from protocol.messages.consumer_protocol import ConsumerProtocolAssignment
 from protocol.messages.fetch import FetchRequest
-from protocol.messages.groups import JoinGroupRequest, JoinGroupResponse
+from protocol.messages.groups import (
+    DeleteGroupsRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+)
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest
 from protocol.messages.produce import ProduceRequest
@@ -218,6 +224,15 @@ def test_where_kafka_stumbles_all_of_the_answer_is_known() -> None:
     assert exceptions.known(step, [other]) == [None]
 
 
+def test_an_exception_may_ask_for_an_earlier_step() -> None:
+    entry = Known("DeleteGroups", ".*", "because", after=exceptions.joins_as_classic)
+    step = Step(3, 0, DeleteGroupsRequest(groups_names=["g"]), 2)
+    difference = Difference(".a", 1, 2)
+    assert entry.covers(step, difference, [Step(1, 0, JoinGroupRequest(group_id="g"), 9)])
+    assert not entry.covers(step, difference, [Step(1, 0, JoinGroupRequest(group_id="h"), 9)])
+    assert not entry.covers(step, difference)
+
+
 def test_an_exception_sees_what_stands_beside() -> None:
     step = Step(0, 0, FetchRequest(), 12)
     fetched = {"log_start_offset": 8, "last_stable_offset": 7}
@@ -303,6 +318,9 @@ def test_members_have_names_of_the_steps_that_made_them() -> None:
     assert tree["member_id"] == tree["leader"] == "member 7 0"
     assert names.member_id("mine", describing) == "mine"
     assert names.theirs(JoinGroupRequest(member_id="member 7 0")).member_id == theirs
+    leaving = LeaveGroupResponse(members=[LeaveGroupResponse.MemberResponse(member_id="chosen")])
+    tree = noter.tree(Step(9, 0, LeaveGroupRequest(), 5), leaving)
+    assert [member["member_id"] for member in tree["members"]] == ["chosen"]
 
 
 # ---- masks

@@ -309,6 +309,8 @@ def learn(world: World, step: Step, answer: Any) -> None:
         codes = [part["error_code"] for topic in answer["topics"] for part in topic["partitions"]]
         if 0 in codes:
             world.groups.add(request.group_id)
+    if isinstance(request, DeleteGroupsRequest):
+        world.groups -= {result["group_id"] for result in answer["results"] if result["error_code"] == 0}
     if isinstance(request, LeaveGroupRequest) and answer["error_code"] == 0:
         left = {member["member_id"] for member in answer["members"]} | {request.member_id}
         if request.group_id in world.consumer_groups:
