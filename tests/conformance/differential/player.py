@@ -276,9 +276,10 @@ class Play:
         return next(line for line in count(step.line) if not lines[line])
 
     def _compare_answered(self) -> bool:
+        """Those first that have nothing in front of them: where one is not answered, nothing behind it is either."""
         done = [asked for asked in self._waiting if not asked.is_pending]
+        done.sort(key=lambda asked: (not self._is_first(asked), _names_others(asked)))
         self._waiting = [asked for asked in self._waiting if asked.is_pending]
-        done.sort(key=_names_others)
         trees = [
             [self._tree(side, asked, answer) for side, answer in zip(self._sides, asked.answers, strict=True)]
             for asked in done
