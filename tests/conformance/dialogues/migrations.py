@@ -261,3 +261,19 @@ def the_last_consumer_changes_over_when_all_own_their_target(client: Speaker) ->
             classic.described(client, group)
             old.heartbeat()
             again.heartbeat()
+
+
+@dialogue(HEARTBEAT, 1, 1)
+def a_static_classic_member_joins_again_when_all_have_changed_over(client: Speaker) -> None:
+    """The group stays one of the newer protocol, though no member of it is left: another was the last to change."""
+    topic, group = client.create("t", 3), a_group(client, "g")
+    with a_classic_member(client, group, topic, (0, 1, 2), instance="i") as old:
+        new = Consumer(client, group, "new")
+        new.join(topic)
+        with Member(client, group, protocols=[("range", subscription(topic))]) as changed:
+            changed.id = new.id
+            changed.join()
+            described(client, group)
+            joins_again(old, topic, 0, 1)
+            described(client, group)
+            classic.described(client, group)

@@ -74,9 +74,11 @@ class ClassicMembers:
         member = self._member(group, request, member_id, out)
         subscription = _subscription(request)
         change = MemberChange(group, member, _updated(member, context, request, subscription), out)
-        if replaced is not None and self._migration.may_downgrade(group, [replaced], replaced=True):
-            return self._join_and_downgrade(change, subscription, replaced)
-        return self._join(change, request, subscription)
+        if replaced is None or replaced.uses_classic_protocol:
+            return self._join(change, request, subscription)
+        if not self._migration.may_downgrade(group, [replaced], replaced=True):
+            return self._join(change, request, subscription)
+        return self._join_and_downgrade(change, subscription, replaced)
 
     def _check_may_join(self, group: ConsumerGroup, request: JoinGroupRequest) -> None:
         if self._settings.migration_policy is MigrationPolicy.DISABLED:

@@ -541,6 +541,19 @@ def test_a_static_member_that_says_who_it_was_is_still_that_member(bench: Consum
         old.join()
 
 
+def test_a_static_classic_member_that_joins_again_makes_no_classic_group(bench: ConsumerBench) -> None:
+    bench.join("g", "new", "t")
+    static = ClassicConsumer(bench, "g", "t", instance_id="i")
+    static.join()
+    changed = ClassicConsumer(bench, "g", "t")
+    changed.id = "new"
+    changed.join()
+    epoch = bench.group().group_epoch
+    static.topics = ("u",)
+    assert static.join().generation_id == bench.group().group_epoch == epoch + 1
+    assert {member.uses_classic_protocol for member in bench.group().members.values()} == {True}
+
+
 @pytest.mark.parametrize(
     ("broken", "said"),
     [
