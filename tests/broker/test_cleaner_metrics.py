@@ -23,7 +23,7 @@ class Seen(CleanerHouse):
     """A house whose metrics are looked at."""
 
     def __init__(self, directory: Path, **configs: str) -> None:
-        super().__init__(directory, None, **configs)
+        super().__init__(directory, None, starts=True, env=None, **configs)
         self._metrics = Metrics()
         add_cleaner(self._metrics, self.cleaner, self.broker.log_manager, self.broker.env.now_ms)
 

@@ -16,7 +16,7 @@ class Asked(CleanerHouse):
     """A house whose cleaner can be asked."""
 
     def __init__(self, directory: Path, settings: dict[str, str] | None = None, **configs: str) -> None:
-        super().__init__(directory, settings, **configs)
+        super().__init__(directory, settings, starts=True, env=None, **configs)
         self.compaction = Compaction(
             self.cleaner, self.broker.log_manager, lambda: self.broker.controller.image
         )
