@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from protocol.messages.commits import OffsetCommitRequest
-from protocol.messages.groups import JoinGroupRequest, ListGroupsRequest
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from protocol.messages.groups import JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.messages.transactions import TxnOffsetCommitRequest
 from tests.conformance.differential.steps import Step
@@ -39,16 +40,16 @@ class Difference:
 class Known:
     """A difference that is known: `api` and `where` are patterns, for the request's name and for the whole path.
 
-    `when` looks closer, and `after` asks for an earlier step, which it is given together with this one. An entry that
-    covers the `whole` covers all other differences in the same answer as well. A sequence ends at a known difference,
-    as the brokers may be in different states then, unless it `goes_on`.
+    `when` looks closer. Each of `after` asks for an earlier step, which it is given together with this one. An entry
+    that covers the `whole` covers all other differences in the same answer as well. A sequence ends at a known
+    difference, as the brokers may be in different states then, unless it `goes_on`.
     """
 
     api: str
     where: str
     reason: str
     when: Callable[[Step, Difference], bool] = lambda _, __: True
-    after: Callable[[Step, Step], bool] | None = None
+    after: tuple[Callable[[Step, Step], bool], ...] = ()
     whole: bool = False
     goes_on: bool = False
 
@@ -58,7 +59,7 @@ class Known:
             re.fullmatch(self.api, step.name.partition(" ")[0]) is not None
             and re.fullmatch(self.where, difference.path) is not None
             and self.when(step, difference)
-            and (self.after is None or any(self.after(before, step) for before in earlier))
+            and all(any(has_come(before, step) for before in earlier) for has_come in self.after)
         )
 
 
@@ -81,6 +82,15 @@ def joins_as_classic(earlier: Step, step: Step) -> bool:
     if not isinstance(earlier.request, JoinGroupRequest):
         return False
     return isinstance(step.request, ListGroupsRequest) or earlier.request.group_id in _groups(step.request)
+
+
+def leaves(earlier: Step, step: Step) -> bool:
+    """Whether a member leaves a group that the step names."""
+    request = earlier.request
+    is_it = isinstance(request, LeaveGroupRequest) or (
+        isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch < 0
+    )
+    return is_it and not _groups(request).isdisjoint(_groups(step.request))
 
 
 def commits_too_much(earlier: Step, step: Step) -> bool:
@@ -170,7 +180,7 @@ KNOWN: Final[tuple[Known, ...]] = (
         lambda _, difference: (
             difference.expected == GROUP_ID_NOT_FOUND and difference.actual in (0, UNKNOWN_MEMBER_ID)
         ),
-        after=joins_as_classic,
+        after=(joins_as_classic,),
         whole=True,
     ),
     Known(
@@ -178,7 +188,7 @@ KNOWN: Final[tuple[Known, ...]] = (
         r".*\.group_type",
         FORGETS,
         codes("classic", "consumer"),
-        after=joins_as_classic,
+        after=(joins_as_classic,),
         whole=True,
     ),
     Known(
@@ -186,7 +196,7 @@ KNOWN: Final[tuple[Known, ...]] = (
         ERRORS,
         "Kafka keeps a group whose first OffsetCommit it has rejected",
         codes(0, GROUP_ID_NOT_FOUND),
-        after=commits_too_much,
+        after=(commits_too_much,),
         whole=True,
     ),
     Known(
@@ -211,10 +221,9 @@ KNOWN: Final[tuple[Known, ...]] = (
     ),
     Known(
         "ConsumerGroupHeartbeat|ConsumerGroupDescribe",
-        r"(\.groups\[\d+\]\.members\[\d+\])?\.assignment\.topic_partitions(\[\d+\]\.partitions)?",
+        r"(\.groups\[\d+\]\.members\[\d+\])?\.(target_)?assignment\.topic_partitions(\[\d+\]\.partitions(\[\d+\])?)?",
         "Kafka gives away what a classic member owns when its group becomes classic and a consumer group again",
-        lambda _, difference: len(difference.expected) != len(difference.actual),
-        after=joins_as_classic,
+        after=(joins_as_classic, leaves),
         whole=True,
     ),
     Known(

@@ -225,7 +225,7 @@ def test_where_kafka_stumbles_all_of_the_answer_is_known() -> None:
 
 
 def test_an_exception_may_ask_for_an_earlier_step() -> None:
-    entry = Known("DeleteGroups", ".*", "because", after=exceptions.joins_as_classic)
+    entry = Known("DeleteGroups", ".*", "because", after=(exceptions.joins_as_classic,))
     step = Step(3, 0, DeleteGroupsRequest(groups_names=["g"]), 2)
     difference = Difference(".a", 1, 2)
     assert entry.covers(step, difference, [Step(1, 0, JoinGroupRequest(group_id="g"), 9)])
