@@ -15,7 +15,7 @@ from tests.conformance.differential.lines import Line, SocketDoor
 from tests.conformance.differential.settling import until
 from tests.conformance.differential.world import Versions
 from tests.conformance.kafka_jars import classpath
-from tests.support.apache_kafka import ApacheKafka
+from tests.support.apache_kafka import QUICK_JVM, ApacheKafka
 from tests.support.broker_process import BrokerProcess
 
 SETTINGS: Final = {
@@ -57,7 +57,7 @@ class Pair:
         kafka, barnabas = place / "kafka", place / "barnabas"
         kafka.mkdir()
         barnabas.mkdir()
-        self.kafka = ApacheKafka(kafka, classpath(), SETTINGS)
+        self.kafka = ApacheKafka(kafka, classpath(), SETTINGS, QUICK_JVM)
         self.barnabas = BrokerProcess(barnabas, {**SETTINGS, "barnabas.profile": "kafka"})
         self.transaction_version = transaction_version
 

@@ -38,7 +38,7 @@ FENCES: Final = 2
 STILL_S: Final = 0.03
 """How long after each step what waits is given to be answered."""
 
-LATE_S: Final = 30.0
+LATE_S: Final = 15.0
 """How much later than the other a broker may answer what waited."""
 
 PATIENCE_S: Final = 30.0
