@@ -11,7 +11,7 @@ import pytest
 from broker.compiled import MODULES
 
 ROOT = Path(__file__).parents[1]
-FOR_READERS = {"RecordsGoneError"}
+FOR_READERS = {"RecordsGoneError", "RecordTooLargeError"}
 """Errors whose cause nobody asks for: it stands in a traceback all the same, as what was being handled."""
 
 
