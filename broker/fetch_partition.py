@@ -104,6 +104,11 @@ class FetchPartition:
     def is_waiting(self) -> bool:
         return self.session is not None and bool(self.session.waiting)
 
+    def wake(self) -> None:
+        """Something has happened to the partition: it rests no longer."""
+        assert self.session is not None, "only what is in a session watches"
+        self.session.wake(self)
+
     def look(self) -> int:
         """Something has happened to the partition: it rests no longer, and a fetch that waits tries again."""
         session = self.session

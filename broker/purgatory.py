@@ -13,7 +13,7 @@ no locks, and a completed operation can leave all its keys at once instead of be
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Protocol
 
 from mypy_extensions import mypyc_attr
@@ -29,6 +29,9 @@ class Watcher(Protocol):
     @property
     def is_waiting(self) -> bool:
         """Whether a request waits for the change, so that the place counts."""
+
+    def wake(self) -> None:
+        """Something has changed, and is to be looked at soon, with what else has changed."""
 
     def look(self) -> int:
         """Something has changed: looks whether what was waited for is there; returns how many operations completed."""
@@ -58,6 +61,9 @@ class DelayedOperation:
     @property
     def is_waiting(self) -> bool:
         return not self.is_completed
+
+    def wake(self) -> None:
+        pass
 
     def look(self) -> int:
         return not self.is_completed and self.try_complete()
@@ -148,6 +154,14 @@ class DelayedOperationPurgatory:
             watchers = self._watchers[key] = {}
         watchers[watcher] = None
         return watchers
+
+    def check_and_complete_all(self, keys: Sequence[Hashable]) -> int:
+        """Has the watchers under all of these look again; an operation that completes sees all that has changed."""
+        if len(keys) > 1:
+            for key in keys:
+                for watcher in self._watchers.get(key, ()):
+                    watcher.wake()
+        return sum([self.check_and_complete(key) for key in keys])
 
     def check_and_complete(self, key: Hashable) -> int:
         """Has the watchers under `key` look again; returns how many operations completed."""

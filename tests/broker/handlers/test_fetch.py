@@ -11,6 +11,7 @@ from broker.controller.embedded import Decision
 from broker.handlers.fetch import READ_COMMITTED
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.produce import ProduceRequest
 from protocol.messages.topic_records import PartitionChangeRecord
 from protocol.records.batch import batches
 from protocol.records.builder import build_batch
@@ -168,6 +169,19 @@ def test_a_reader_waits_for_records(broker: InProcessBroker, version: int) -> No
     appended = Like(responses=[Like(partition_responses=[Like(base_offset=0)])])
     assert broker.client(version=BY_NAME) >> produce("t", batch("a")) << appended
     assert reader << answered(Like(error_code=0, high_watermark=1))
+
+
+@pytest.mark.parametrize("session_epoch", [-1, 0])
+def test_a_reader_gets_all_that_one_request_brings(broker: InProcessBroker, session_epoch: int) -> None:
+    broker.create_topic("t", 2)
+    wanted = fetch(fetch_topic("t", [partition(0), partition(1)]), max_wait_ms=500)
+    wanted.session_epoch = session_epoch
+    reader = broker.client(version=BY_NAME)
+    assert reader >> wanted << WAITS
+    both = produce("t", batch("a"))
+    both.topic_data[0].partition_data.append(ProduceRequest.PartitionProduceData(index=1, records=batch("b")))
+    broker.client(version=BY_NAME).ask(both)
+    assert reader << answered(Like(high_watermark=1), Like(high_watermark=1))
 
 
 def test_nobody_waits_longer_than_he_wants_to(broker: InProcessBroker) -> None:
