@@ -129,7 +129,9 @@ class Migration:
     def _consumer_of(
         self, classic: ClassicGroup, member: ClassicGroupMember, partitions: Partitions
     ) -> ConsumerGroupMember:
-        protocol = classic.protocol_name or classic.select_protocol()
+        protocol = classic.protocol_name
+        if protocol not in member.protocol_names:  # it came since, and the last generation's is not its
+            protocol = classic.select_protocol()
         subscription = embedded.read_subscription(member.metadata(protocol))
         return ConsumerGroupMember(
             member.member_id,

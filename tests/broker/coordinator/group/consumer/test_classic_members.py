@@ -541,6 +541,18 @@ def test_a_static_member_that_says_who_it_was_is_still_that_member(bench: Consum
         old.join()
 
 
+def test_a_member_without_the_last_generations_protocol_does_not_keep_a_group_classic(
+    bench: ConsumerBench,
+) -> None:
+    """Others have come since, and the group prepares to choose another protocol."""
+    old = stable_classic(bench)
+    group = bench.shard_bench.shard.groups.get("g")
+    assert isinstance(group, ClassicGroup)
+    group.protocol_name = "one that nobody else has"
+    bench.join("g", "new", "t")
+    assert bench.group().members[old.id].subscribed_topic_names == {"t"}
+
+
 def test_a_static_classic_member_that_joins_again_makes_no_classic_group(bench: ConsumerBench) -> None:
     bench.join("g", "new", "t")
     static = ClassicConsumer(bench, "g", "t", instance_id="i")
