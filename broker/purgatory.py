@@ -157,10 +157,9 @@ class DelayedOperationPurgatory:
 
     def check_and_complete_all(self, keys: Sequence[Hashable]) -> int:
         """Has the watchers under all of these look again; an operation that completes sees all that has changed."""
-        if len(keys) > 1:
-            for key in keys:
-                for watcher in self._watchers.get(key, ()):
-                    watcher.wake()
+        for key in keys:
+            for watcher in self._watchers.get(key, ()):
+                watcher.wake()
         return sum([self.check_and_complete(key) for key in keys])
 
     def check_and_complete(self, key: Hashable) -> int:

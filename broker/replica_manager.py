@@ -320,7 +320,10 @@ class ReplicaManager:
                 results.append(info)
         finally:
             # Not before all are there, so that who reads many of them gets them together; as Kafka does it.
-            self.fetch_purgatory.check_and_complete_all([partition.key for partition in appended])
+            if len(appended) == 1:
+                self.fetch_purgatory.check_and_complete(appended[0].key)
+            elif appended:
+                self.fetch_purgatory.check_and_complete_all([partition.key for partition in appended])
         if not waiting or required_acks == 0:
             return results
         operation = DelayedProduce(timeout_ms, waiting, results, required_acks)
