@@ -178,10 +178,8 @@ class ReplicaManager:
         """
         for topic in delta.deleted_topics.values():
             self._remove(topic)
-            for index in topic.partitions:
-                self._leaving.discard((topic.name, index))
-                # Not in prepare(): who is answered that the topic is gone sees an image without it.
-                self.complete_waiting((topic.name, index))
+        if delta.deleted_topics:
+            self._answer_waiting_for(delta.deleted_topics.values())
         for name in sorted(delta.created_topics | delta.changed_topics.keys()):
             topic = image.topics[name]
             self._update(topic, delta.partitions_of(topic), is_new=not at_start)
@@ -251,6 +249,16 @@ class ReplicaManager:
                 self.log_manager.delete_log(topic.name, index)
             except KafkaStorageError as error:
                 logger.error("the files of %s, which was deleted, are still there: %s", partition, error)
+
+    def _answer_waiting_for(self, deleted: Iterable[TopicImage]) -> None:
+        """Not in prepare(): a client that is answered that a topic is gone sees an image without it. A fetch of several
+        partitions finds all of them gone."""
+        keys = [(topic.name, index) for topic in deleted for index in topic.partitions]
+        self._leaving.difference_update(keys)
+        self.fetch_purgatory.check_and_complete_all(keys)
+        for key in keys:
+            self.produce_purgatory.check_and_complete(key)
+            self.delete_records_purgatory.check_and_complete(key)
 
     def _remove_what_was_made(self, topic: TopicImage, index: int) -> None:
         """Of a log that could not be made its directory may be there, and the next topic of that name needs its own."""
