@@ -54,7 +54,7 @@ IN_ORDER: Final = frozenset(
 """Lists of structs that have an order; DescribeTopicPartitions has one throughout."""
 
 SETS: Final = frozenset({"subscribed_topic_names", "state_filters", "unknown_state_filters"})
-"""Lists of strings that have no order."""
+"""Lists of strings that have no order; nor have lists of the partitions' numbers."""
 
 ASSIGNMENTS: Final = frozenset({"assignment", "member_assignment"})
 LATEST_ASSIGNMENT: Final = 3
@@ -139,7 +139,7 @@ class Noter:
         return self._leaf(step, owner, name, value)
 
     def _in_order(self, step: Step, name: str, items: list[Any]) -> list[Any]:
-        if name in SETS:
+        if name in SETS or (name == "partitions" and items and isinstance(items[0], int)):
             return sorted(items)
         if not items or not isinstance(items[0], dict) or name in IN_ORDER:
             return items

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from protocol.codec import encode
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
 from protocol.messages.consumer_protocol import ConsumerProtocolAssignment
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.groups import (
@@ -345,6 +346,10 @@ def test_lists_are_in_an_order_of_their_own() -> None:
     step = Step(0, 0, MetadataRequest(), 12)
     tree = Noter(Names(OWN)).tree(step, DescribeProducersResponse(topics=[topic]))
     assert [each["partition_index"] for each in tree["topics"][0]["partitions"]] == [1, 2]
+    owned = ConsumerGroupHeartbeatResponse.TopicPartitions(topic_id=b"i" * 16, partitions=[2, 0, 1])
+    given = ConsumerGroupHeartbeatResponse.Assignment(topic_partitions=[owned])
+    tree = Noter(Names(OWN)).tree(step, ConsumerGroupHeartbeatResponse(assignment=given))
+    assert tree["assignment"]["topic_partitions"][0]["partitions"] == [0, 1, 2]
 
 
 def test_assignments_are_compared_by_topic() -> None:
