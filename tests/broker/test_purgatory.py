@@ -205,10 +205,15 @@ class Notes:
 
     is_waiting = False
 
-    def __init__(self) -> None:
+    def __init__(self, heard: list[str] | None = None) -> None:
         self.looks = 0
+        self.heard = [] if heard is None else heard
+
+    def wake(self) -> None:
+        self.heard.append("wake")
 
     def look(self) -> int:
+        self.heard.append("look")
         self.looks += 1
         return 0
 
@@ -224,6 +229,16 @@ def test_a_watcher_hears_of_its_key_until_it_takes_itself_out(purgatory: Delayed
     del place[notes]
     purgatory.check_and_complete("a")
     assert notes.looks == 2
+
+
+def test_all_that_has_changed_is_awake_before_any_of_it_is_looked_at(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    heard: list[str] = []
+    for key in "abc":
+        purgatory.watch(key, Notes(heard))
+    assert purgatory.check_and_complete_all(["a", "b", "nowhere"]) == 0
+    assert heard == ["wake", "wake", "look", "look"]
 
 
 def test_an_operation_leaves_what_else_it_was_entered_in(purgatory: DelayedOperationPurgatory) -> None:
