@@ -12,6 +12,7 @@ from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues import members as classic
 from tests.conformance.dialogues.consumers import Consumer, described
 from tests.conformance.dialogues.members import Member, a_group
+from tests.conformance.dialogues.partitions import creating, grown, more
 from tests.conformance.speaker import Speaker
 
 HEARTBEAT = ApiKey.CONSUMER_GROUP_HEARTBEAT
@@ -277,3 +278,24 @@ def a_static_classic_member_joins_again_when_all_have_changed_over(client: Speak
             joins_again(old, topic, 0, 1)
             described(client, group)
             classic.described(client, group)
+
+
+@dialogue(
+    HEARTBEAT,
+    1,
+    1,
+    differs="Kafka has nobody join again to be assigned partitions where a consumer group has classic members only",
+)
+def a_lone_consumer_comes_back_with_the_classic_protocol(client: Speaker) -> None:
+    """The group stays one of the newer protocol; a topic grows, and no heartbeat of that protocol sees it."""
+    topic, group = client.create("t", 2), a_group(client, "g")
+    new = Consumer(client, group, "new")
+    new.join(topic)
+    with Member(client, group, protocols=[("range", subscription(topic))]) as changed:
+        changed.id = new.id
+        changed.join()
+        changed.sync()
+        changed.heartbeat()
+        client.peer.ask(creating(more(topic, 3)), 3)
+        grown(client, topic, 3)
+        changed.heartbeat()

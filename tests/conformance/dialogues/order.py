@@ -11,7 +11,6 @@ from typing import Any
 
 from protocol.api_keys import ApiKey
 from protocol.messages.commits import OffsetCommitRequest
-from protocol.messages.configs import IncrementalAlterConfigsRequest
 from protocol.messages.groups import DescribeGroupsRequest, HeartbeatRequest, LeaveGroupRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offsets import DeleteRecordsRequest, OffsetForLeaderEpochRequest
@@ -45,7 +44,6 @@ BRIEF_MS, LONGER_MS = 300, 3_000
 EARLIEST, LATEST = -2, -1
 LIST_OFFSETS, METADATA, LEADER_EPOCH, DELETE_RECORDS, FETCH, PRODUCE = 7, 12, 4, 2, 12, 11
 DESCRIBE, HEARTBEAT, LEAVE, JOIN, SYNC, OFFSET_FETCH, END = 5, 4, 5, 9, 5, 7, 4
-TOPIC_CONFIG, SET = 2, 0
 
 Request = tuple[Message, int]
 """A request and its version."""
@@ -186,16 +184,6 @@ def a_topic_goes_while_a_fetch_waits(client: Speaker) -> None:
 # ---- Produce in front
 
 
-def _min_isr(name: str, value: str) -> IncrementalAlterConfigsRequest:
-    config = IncrementalAlterConfigsRequest.AlterableConfig(
-        name="min.insync.replicas", config_operation=SET, value=value
-    )
-    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
-        resource_type=TOPIC_CONFIG, resource_name=name, configs=[config]
-    )
-    return IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-
-
 @dialogue(ApiKey.PRODUCE, 3, 13)
 def reads_behind_acknowledged_records(client: Speaker) -> None:
     name = client.create("a")
@@ -224,7 +212,6 @@ def too_few_in_sync(client: Speaker) -> None:
         (list_offsets(name, 0), LIST_OFFSETS),
         (produce(topic, batch(b"z")), client.version),
         (fetch(fetch_topic(name, [partition()])), FETCH),
-        meanwhile=elsewhere(client, _min_isr(client.topic("other"), "1"), 1),
     )
 
 

@@ -15,7 +15,7 @@ from protocol.messages.transactions import TxnOffsetCommitRequest
 from tests.conformance.differential.steps import Step
 
 UNKNOWN_SERVER_ERROR, UNKNOWN_MEMBER_ID, INVALID_TXN_STATE, GROUP_ID_NOT_FOUND = -1, 25, 48, 69
-TRANSACTION_ABORTABLE = 120
+REBALANCE_IN_PROGRESS, TRANSACTION_ABORTABLE = 27, 120
 UNKNOWN_PARTITION: Final = (3, 100)
 LARGEST_METADATA: Final = 4096
 
@@ -82,6 +82,13 @@ def joins_as_classic(earlier: Step, step: Step) -> bool:
     if not isinstance(earlier.request, JoinGroupRequest):
         return False
     return isinstance(step.request, ListGroupsRequest) or earlier.request.group_id in _groups(step.request)
+
+
+def joins_as_consumer(earlier: Step, step: Step) -> bool:
+    """Whether a member joins a group that the step names with the consumer protocol."""
+    request = earlier.request
+    is_it = isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch == 0
+    return is_it and not _groups(request).isdisjoint(_groups(step.request))
 
 
 def leaves(earlier: Step, step: Step) -> bool:
@@ -225,6 +232,13 @@ KNOWN: Final[tuple[Known, ...]] = (
         "Kafka gives away what a classic member owns when its group becomes classic and a consumer group again",
         after=(joins_as_classic, leaves),
         whole=True,
+    ),
+    Known(
+        "Heartbeat",
+        ERRORS,
+        "Kafka has nobody join again to be assigned partitions in a consumer group that only has classic members",
+        codes(0, REBALANCE_IN_PROGRESS),
+        after=(joins_as_classic, joins_as_consumer),
     ),
     Known(
         "ListOffsets",
