@@ -28,7 +28,7 @@ from broker.fetch_session import FetchManager, FetchSessionCache
 from broker.host_lookup import HostLookup
 from broker.housekeeping import Housekeeping
 from broker.http import HttpServer
-from broker.kafka_apis import KafkaApis
+from broker.kafka_apis.dispatch import KafkaApis
 from broker.log_cleaner import LogCleaner
 from broker.metadata.followers import Followers
 from broker.metadata.image import MetadataDelta, MetadataImage

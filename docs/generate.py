@@ -15,9 +15,9 @@ import click
 
 from bench import document, results
 from bench import readme as figures
-from broker import handlers
 from broker.admin.reference import render as render_commands
 from broker.admin.reference import render_command
+from broker.kafka_apis import handlers
 from broker.request import REGISTRY
 from config.reference import render
 from pipeline.cli import pipeline

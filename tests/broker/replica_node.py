@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from broker.fetch_context import FetchContext
 from broker.fetch_partition import FetchPartition
-from broker.handlers.fetch import READ_COMMITTED
+from broker.kafka_apis.handlers.fetch import READ_COMMITTED
 from broker.metadata.image import MetadataImage
 from broker.metadata.topics import PartitionImage
 from broker.partition import ACKS_ALL

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker.fetch_partition import FetchPartition, size_of
-from broker.handlers.fetch import READ_COMMITTED
+from broker.kafka_apis.handlers.fetch import READ_COMMITTED
 from broker.partition import ACKS_ALL
 from broker.partition_io import AppendError, append_error_of
 from broker.request import Pending

@@ -115,7 +115,7 @@ def test_the_same_dialogue_comes_to_the_same(
 
 
 def test_every_api_that_is_served_is_talked_about_in_every_version() -> None:
-    from broker import handlers
+    from broker.kafka_apis import handlers
     from broker.request import REGISTRY
 
     handlers.register_all()

@@ -13,7 +13,7 @@ from itertools import count
 from random import Random
 from typing import Any, Final, Protocol
 
-from broker.kafka_apis import KafkaApis
+from broker.kafka_apis.dispatch import KafkaApis
 from broker.request import ConnectionInfo, NoResponse, Pending
 from protocol.api_keys import ApiKey, request_header_version, response_header_version, response_type
 from protocol.codec import decode, encode, join_chunks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from broker import handlers
+from broker.kafka_apis import handlers
 from broker.request import REGISTRY
 from protocol.api_keys import ApiKey
 from protocol.codec import decode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker import handlers
+from broker.kafka_apis import handlers
 from broker.request import REGISTRY
 from protocol.api_keys import ApiKey, request_header_version, request_type
 from protocol.codec import encode

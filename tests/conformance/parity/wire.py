@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from broker import handlers
+from broker.kafka_apis import handlers
 from broker.request import REGISTRY
 from protocol.api_keys import ApiKey
 from protocol.schema import Struct

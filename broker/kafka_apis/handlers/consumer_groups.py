@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.authorized_operations import GROUP_OPERATIONS
 from broker.coordinator.group.consumer.service import DescribedGroup, described_refused, heartbeat_refused
+from broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
 from broker.metadata.versions import GROUP_VERSION
 from broker.request import Pending, RequestContext, api
 from config.catalogue.groups import GROUP_COORDINATOR_REBALANCE_PROTOCOLS

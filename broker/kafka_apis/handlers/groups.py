@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from broker.authorized_operations import GROUP_OPERATIONS
-from broker.auto_topic_creation import create_topics_on_demand
 from broker.controller.internal_topics import (
     GROUP,
     SHARE,
@@ -20,6 +18,8 @@ from broker.controller.internal_topics import (
     is_share_partition,
     partition_for,
 )
+from broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
+from broker.kafka_apis.auto_topic_creation import create_topics_on_demand
 from broker.request import Pending, RequestContext, api
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode

@@ -12,8 +12,8 @@ import struct
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from broker import handlers
-from broker.error_places import ErrorPlaces, error_places, errors_in
+from broker.kafka_apis import handlers
+from broker.kafka_apis.error_places import ErrorPlaces, error_places, errors_in
 from broker.request import (
     CLOSE_CONNECTION,
     REGISTRY,

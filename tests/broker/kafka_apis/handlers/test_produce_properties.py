@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.error_map import error_code_of
-from broker.handlers.produce import entries_of
+from broker.kafka_apis.handlers.produce import entries_of
 from broker.request import ConnectionInfo, RequestContext
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode

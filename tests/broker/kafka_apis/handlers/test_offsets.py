@@ -9,7 +9,7 @@ import pytest
 
 from broker.controller.embedded import Decision
 from broker.controller.topic_admin import TopicSpec, new_topics
-from broker.handlers.offsets import READ_COMMITTED
+from broker.kafka_apis.handlers.offsets import READ_COMMITTED
 from protocol import special_timestamps as offsets
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from broker.auto_topic_creation import create_topics_on_demand
 from broker.controller.topic_admin import check_topic_name, is_internal
+from broker.kafka_apis.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from broker.kafka_apis.auto_topic_creation import create_topics_on_demand
 from broker.metadata.image import MetadataImage
 from broker.metadata.topics import NO_LEADER, PartitionImage, TopicImage
 from broker.request import Pending, RequestContext, api

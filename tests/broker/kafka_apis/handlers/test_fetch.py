@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.controller.embedded import Decision
-from broker.handlers.fetch import READ_COMMITTED
+from broker.kafka_apis.handlers.fetch import READ_COMMITTED
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.produce import ProduceRequest

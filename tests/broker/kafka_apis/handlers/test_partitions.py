@@ -89,7 +89,7 @@ def test_a_disk_that_refuses_adds_nothing(tmp_path: Path) -> None:
     unknown = Like(results=[Like(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)])
     assert client >> growing(("t", 2)) << unknown
     creation = broker.client(version=7)
-    from tests.broker.handlers.test_topics import creating, topic
+    from tests.broker.kafka_apis.handlers.test_topics import creating, topic
 
     assert creation >> creating(topic("t")) << WAITS
     runner.release_all()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.authorized_operations import GROUP_OPERATIONS
+from broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
 from broker.services import AUTHORIZED_OPERATIONS_OMITTED
 from protocol.errors import ErrorCode
 from protocol.messages.cluster import UpdateFeaturesRequest

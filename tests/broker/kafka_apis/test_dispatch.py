@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from broker import handlers
-from broker.kafka_apis import KafkaApis
+from broker.kafka_apis import handlers
+from broker.kafka_apis.dispatch import KafkaApis
 from broker.request import (
     CLOSE_CONNECTION,
     NO_RESPONSE,
