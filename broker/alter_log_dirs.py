@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from broker.blocking import BlockingRunner, Done, Work
 from broker.log_dir_move import Move, Phase, may_pass, of_target
 from broker.log_setup import RateLimit
-from broker.partition import Partition
+from broker.replica.partition import Partition
 from broker.request import Pending
 from broker.timer import Timer, TimerHandle
 from protocol.errors import ErrorCode
@@ -36,7 +36,7 @@ from storage.errors import (
 from storage.future_log import SourceChangedError
 
 if TYPE_CHECKING:
-    from broker.log_flusher import LogFlusher
+    from broker.replica.log_flusher import LogFlusher
     from broker.replication_quota import ReplicationQuota
     from storage.future_log import CopyStep
     from storage.future_logs import NewFutureLog

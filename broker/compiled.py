@@ -17,7 +17,7 @@ PACKAGES: Final = ("broker", "config", "protocol", "storage")
 
 MODULES: Final = (
     "broker.delayed_fetch",
-    "broker.delayed_operations",
+    "broker.replica.delayed_operations",
     "broker.fetch_context",
     "broker.fetch_partition",
     "broker.fetch_session",
@@ -28,11 +28,11 @@ MODULES: Final = (
     "broker.network.in_flight",
     "broker.network.request_order",
     "broker.network.send_queue",
-    "broker.partition",
-    "broker.partition_io",
+    "broker.replica.partition",
+    "broker.replica.partition_io",
     "broker.probes",
     "broker.purgatory",
-    "broker.replica_manager",
+    "broker.replica.replica_manager",
     "broker.replica_reader",
     "broker.request",
     "broker.timer",

@@ -7,8 +7,8 @@ from typing import Final
 
 from broker.error_map import MAPPED_ERRORS
 from broker.fetch_partition import FetchPartition
-from broker.partition_io import FetchParams
 from broker.purgatory import DelayedOperation
+from broker.replica.partition_io import FetchParams
 from storage.offsets import FetchIsolation, LogOffsetMetadata
 from storage.unified_log import UnifiedLog
 

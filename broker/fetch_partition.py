@@ -14,7 +14,7 @@ from protocol.wire import Uuid
 
 if TYPE_CHECKING:
     from broker.fetch_session import FetchSession
-    from broker.partition import Partition
+    from broker.replica.partition import Partition
     from storage.offsets import LogOffsetMetadata
 
 NO_EPOCH: Final = -1

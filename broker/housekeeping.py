@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from broker.blocking import BlockingRunner, Work
 from broker.log_setup import RateLimit
-from broker.replica_manager import ReplicaManager
+from broker.replica.replica_manager import ReplicaManager
 from broker.timer import Timer, TimerHandle
 from config.broker_config import BrokerConfig
 from config.catalogue import log as log_keys

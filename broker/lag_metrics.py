@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from broker.coordinator.group.shard import GroupCoordinatorShard
     from broker.coordinator.runtime import CoordinatorRuntime
     from broker.metadata.image import MetadataImage
-    from broker.replica_manager import ReplicaManager
+    from broker.replica.replica_manager import ReplicaManager
 
 _NONE: Final = -1
 _GROUP: Final = "kafka_consumergroup"

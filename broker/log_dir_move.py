@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from broker.partition import Partition
+from broker.replica.partition import Partition
 from broker.request import Pending
 from protocol.errors import ErrorCode
 from protocol.records.errors import CorruptRecordError

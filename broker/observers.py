@@ -26,7 +26,7 @@ from broker.network.request_memory import RequestMemory
 from broker.network.socket_server import SocketServer
 from broker.node_storage import NodeStorage
 from broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
-from broker.replica_manager import ReplicaManager
+from broker.replica.replica_manager import ReplicaManager
 from broker.telemetry.client_metrics import ClientMetricsManager
 from broker.telemetry.client_metrics_metrics import add_client_metrics
 from config.broker_config import BrokerConfig

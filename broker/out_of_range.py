@@ -7,7 +7,7 @@ from typing import Final
 
 from broker.fetch_partition import FetchPartition
 from broker.log_setup import RateLimit
-from broker.replica_manager import ReplicaManager
+from broker.replica.replica_manager import ReplicaManager
 from broker.request import RequestContext
 from protocol.errors import ApiError
 

@@ -13,8 +13,8 @@ from broker.error_map import MAPPED_ERRORS, error_code_of
 from broker.fetch_context import FetchContext
 from broker.fetch_partition import FetchPartition, size_of
 from broker.fetch_session import LOOK_AROUND_MS, FetchSession
-from broker.partition import Partition
-from broker.partition_io import FetchParams, TopicProbe
+from broker.replica.partition import Partition
+from broker.replica.partition_io import FetchParams, TopicProbe
 from broker.request import Pending
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse
@@ -23,7 +23,7 @@ from storage.offsets import FetchIsolation
 from storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
-    from broker.replica_manager import ReplicaManager
+    from broker.replica.replica_manager import ReplicaManager
 
 R = TypeVar("R")
 PartitionData = FetchResponse.PartitionData

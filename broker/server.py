@@ -42,7 +42,7 @@ from broker.network.socket_server import SocketServer, SocketSettings
 from broker.node_storage import NodeStorage
 from broker.observers import Observers
 from broker.purgatory import DelayedOperationPurgatory
-from broker.replica_manager import ReplicaManager
+from broker.replica.replica_manager import ReplicaManager
 from broker.services import Broker, Endpoint
 from broker.telemetry.client_metrics import ClientMetricsManager
 from broker.telemetry.client_metrics_store import ClientMetricsStore

@@ -14,7 +14,7 @@ from broker.fetch_session import FetchManager
 from broker.host_lookup import HostNames
 from broker.metadata.image import MetadataImage
 from broker.quorum import MetadataQuorum
-from broker.replica_manager import ReplicaManager
+from broker.replica.replica_manager import ReplicaManager
 from broker.request import ConnectionInfo
 from broker.telemetry.client_metrics import ClientMetricsManager
 from broker.topic_answers import TopicAnswers

@@ -20,7 +20,7 @@ from broker.coordinator.txn import (
     asks_coordinator,
 )
 from broker.error_map import error_code_of
-from broker.partition_io import AppendEntry, AppendError, AppendResult
+from broker.replica.partition_io import AppendEntry, AppendError, AppendResult
 from broker.request import Pending
 from broker.timer import Timer
 from config.catalogue.server import REQUEST_TIMEOUT_MS
@@ -35,8 +35,8 @@ from storage.errors import InvalidProducerEpochError
 from storage.verification import VerificationGuard
 
 if TYPE_CHECKING:
-    from broker.partition import Partition
-    from broker.replica_manager import ReplicaManager
+    from broker.replica.partition import Partition
+    from broker.replica.replica_manager import ReplicaManager
     from config.broker_config import BrokerConfig
 
 Results = list[AppendResult]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from broker.controller.internal_topics import CONSUMER_OFFSETS
 from broker.coordinator.txn import TopicPartition, TransactionMarker
-from broker.partition import ACKS_ALL
-from broker.partition_io import AppendResult, append_error_of
+from broker.replica.partition import ACKS_ALL
+from broker.replica.partition_io import AppendResult, append_error_of
 from broker.request import Pending
 from config.catalogue.server import REQUEST_TIMEOUT_MS
 from protocol.errors import ApiError, ErrorCode
@@ -20,7 +20,7 @@ from protocol.wire import ZERO_UUID
 from storage.offsets import AppendOrigin
 
 if TYPE_CHECKING:
-    from broker.replica_manager import ReplicaManager
+    from broker.replica.replica_manager import ReplicaManager
     from config.broker_config import BrokerConfig
 
 CompleteTransaction = Callable[[int, TransactionMarker], Pending[ApiError | None]]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from broker.alter_log_dirs import ReplicaAlterLogDirsManager, ReportDirectory
 from broker.blocking import BlockingRunner
 from broker.log_dir_move import Move
-from broker.partition import Partition
+from broker.replica.partition import Partition
 from broker.replication_quota import ReplicationQuota
 from broker.request import Pending
 from broker.timer import Timer
@@ -32,7 +32,7 @@ from storage.log_loading import FUTURE_DIR_SUFFIX, MAX_DIR_NAME
 from storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
-    from broker.replica_manager import ReplicaManager
+    from broker.replica.replica_manager import ReplicaManager
     from storage.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.alter_log_dirs")

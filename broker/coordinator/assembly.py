@@ -19,7 +19,7 @@ from broker.coordinator.transaction.shard import TransactionCoordinatorShard
 from broker.coordinator.txn import MarkerWriter, ProducerIds
 from broker.coordinator.uuids import random_uuid
 from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.replica_manager import ReplicaManager
+from broker.replica.replica_manager import ReplicaManager
 from broker.transactional_appends import TransactionalAppends
 from broker.txn_markers import TxnMarkerWriter
 from broker.txn_verification import AddPartitionsToTxnManager, VerificationProbe

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from broker.error_map import MAPPED_ERRORS, error_code_of
-from broker.partition import ACKS_ALL
-from broker.partition_io import AppendResult
-from broker.replica_manager import ReplicaManager
+from broker.replica.partition import ACKS_ALL
+from broker.replica.partition_io import AppendResult
+from broker.replica.replica_manager import ReplicaManager
 from broker.replica_reader import log_dir_of
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode

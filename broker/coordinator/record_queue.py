@@ -17,7 +17,7 @@ from broker.coordinator.batches import Batch, Committed, Encoded, tell
 from broker.coordinator.partition_log import LogLimits
 from broker.coordinator.parts import RuntimeParts
 from broker.coordinator.shard import CoordinatorShard
-from broker.partition_io import AppendError, AppendResult
+from broker.replica.partition_io import AppendError, AppendResult
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.builder import build_batch

@@ -39,7 +39,7 @@ from broker.coordinator.timers import RETRY_BACKOFF_MS, ShardTimers
 from broker.coordinator.txn import TransactionalProducer, TransactionMarker
 from broker.log_setup import RateLimit
 from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.partition_io import AppendError, AppendResult
+from broker.replica.partition_io import AppendError, AppendResult
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.builder import build_batch

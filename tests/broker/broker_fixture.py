@@ -30,7 +30,7 @@ from broker.metadata.loader import MetadataLoader
 from broker.node_storage import NodeStorage
 from broker.probes import BrokerTopicProbe, RequestProbe
 from broker.purgatory import DelayedOperationPurgatory
-from broker.replica_manager import ReplicaManager
+from broker.replica.replica_manager import ReplicaManager
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
 from broker.services import Broker, Endpoint
 from broker.telemetry.client_metrics import ClientMetricsManager

@@ -11,9 +11,9 @@ from random import Random
 from broker.alter_log_dirs import ReplicaAlterLogDirsManager
 from broker.blocking import InlineRunner
 from broker.log_dir_move import Phase
-from broker.log_flusher import LogFlusher
 from broker.metadata.topics import PartitionImage
-from broker.partition import ACKS_ALL, Partition
+from broker.replica.log_flusher import LogFlusher
+from broker.replica.partition import ACKS_ALL, Partition
 from broker.replication_quota import ReplicationQuota
 from broker.request import Pending
 from config.log_config import LogConfig

@@ -13,10 +13,10 @@ from broker.fetch_partition import FetchPartition
 from broker.kafka_apis.handlers.fetch import READ_COMMITTED
 from broker.metadata.image import MetadataImage
 from broker.metadata.topics import PartitionImage
-from broker.partition import ACKS_ALL
-from broker.partition_io import AppendResult, FetchParams, append_error_of
 from broker.purgatory import DelayedOperationPurgatory
-from broker.replica_manager import ReplicaManager
+from broker.replica.partition import ACKS_ALL
+from broker.replica.partition_io import AppendResult, FetchParams, append_error_of
+from broker.replica.replica_manager import ReplicaManager
 from broker.request import Pending
 from config.log_config import LogConfig
 from protocol.errors import ErrorCode

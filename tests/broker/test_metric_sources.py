@@ -16,9 +16,9 @@ from broker.metrics import Metrics, snapshot_at_once
 from broker.network.connection_quotas import ConnectionQuotas
 from broker.network.request_memory import RequestMemory
 from broker.network.socket_server import SocketServer, SocketSettings
-from broker.partition import Partition
 from broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
 from broker.purgatory import DelayedOperation, DelayedOperationPurgatory
+from broker.replica.partition import Partition
 from protocol.messages.cluster_records import RegisterBrokerRecord
 from storage.disk_space import DiskSpace
 from tests.broker.fakes import ManualTimer

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.blocking import Done, Work
-from broker.partition_io import AppendError, AppendResult, append_error_of
+from broker.replica.partition_io import AppendError, AppendResult, append_error_of
 from broker.request import Pending
 from broker.transactional_appends import Results, TransactionalAppends, TransactionalProduce
 from broker.txn_verification import AddPartitionsToTxnManager, VerificationProbe

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.fetch_partition import FetchPartition
 from broker.out_of_range import tell_out_of_range
-from broker.partition_io import FetchParams
+from broker.replica.partition_io import FetchParams
 from broker.request import Pending, RequestContext, api
 from config.catalogue.server import FETCH_MAX_BYTES
 from protocol.api_keys import ApiKey

@@ -10,7 +10,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from broker.controller.topic_admin import INTERNAL_TOPICS
-from broker.partition_io import AppendEntry, AppendError, AppendResult
+from broker.replica.partition_io import AppendEntry, AppendError, AppendResult
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, NoResponse, Pending, RequestContext, api
 from broker.transactional_appends import TransactionalProduce
 from protocol.api_keys import ApiKey

@@ -13,7 +13,7 @@ from broker.coordinator.runtime import CoordinatorRuntime
 from broker.coordinator.shard import CoordinatorResult
 from broker.coordinator.txn import TopicPartition, TransactionalProducer
 from broker.metadata.image import MetadataImage
-from broker.partition_io import AppendResult
+from broker.replica.partition_io import AppendResult
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import (

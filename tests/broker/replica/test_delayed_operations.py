@@ -7,12 +7,18 @@ from pathlib import Path
 import pytest
 
 from broker.delayed_fetch import DelayedFetch
-from broker.delayed_operations import DelayedProduce
 from broker.fetch_partition import FetchPartition
 from broker.metadata.topics import PartitionImage
-from broker.partition import ACKS_ALL, Partition
-from broker.partition_io import AppendError, AppendResult, FetchParams, Unacknowledged, append_error_of
 from broker.purgatory import DelayedOperationPurgatory
+from broker.replica.delayed_operations import DelayedProduce
+from broker.replica.partition import ACKS_ALL, Partition
+from broker.replica.partition_io import (
+    AppendError,
+    AppendResult,
+    FetchParams,
+    Unacknowledged,
+    append_error_of,
+)
 from config.log_config import LogConfig
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest

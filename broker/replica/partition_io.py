@@ -10,7 +10,7 @@ from protocol.wire import Uuid
 from storage.offsets import FetchIsolation, LogAppendInfo
 
 if TYPE_CHECKING:
-    from broker.partition import Partition
+    from broker.replica.partition import Partition
 
 WITHOUT_LOG_START: Final = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,

@@ -12,16 +12,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from broker.blocking import BlockingRunner, Work
-from broker.delayed_operations import DelayedDeleteRecords, DelayedProduce
 from broker.error_map import MAPPED_ERRORS, error_code_of
 from broker.fetch_context import FetchContext
-from broker.log_flusher import LogFlusher
 from broker.log_setup import RateLimit
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.topics import PartitionImage, TopicImage
-from broker.new_logs import MissingLog, MissingLogs, new_logs, refusal_of_new_logs, run_all
-from broker.partition import ACKS_ALL, Partition
-from broker.partition_io import (
+from broker.purgatory import DelayedOperationPurgatory
+from broker.replica.delayed_operations import DelayedDeleteRecords, DelayedProduce
+from broker.replica.log_flusher import LogFlusher
+from broker.replica.new_logs import MissingLog, MissingLogs, new_logs, refusal_of_new_logs, run_all
+from broker.replica.partition import ACKS_ALL, Partition
+from broker.replica.partition_io import (
     WITHOUT_LOG_START,
     AppendEntry,
     AppendError,
@@ -31,7 +32,6 @@ from broker.partition_io import (
     TopicProbe,
     Unacknowledged,
 )
-from broker.purgatory import DelayedOperationPurgatory
 from broker.replica_reader import NOBODYS_FAULT, ReplicaReader, log_dir_of
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode

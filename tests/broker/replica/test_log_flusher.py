@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.log_flusher import LogFlusher
+from broker.replica.log_flusher import LogFlusher
 from storage.env import RealFile
 from storage.errors import KafkaStorageError
 from storage.unified_log import UnifiedLog

@@ -11,8 +11,8 @@ import pytest
 
 from broker.fetch_partition import FetchPartition, size_of
 from broker.kafka_apis.handlers.fetch import READ_COMMITTED
-from broker.partition import ACKS_ALL
-from broker.partition_io import AppendError, append_error_of
+from broker.replica.partition import ACKS_ALL
+from broker.replica.partition_io import AppendError, append_error_of
 from broker.request import Pending
 from config.log_config import LogConfig
 from protocol.errors import ApiError, ErrorCode

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from broker.partition import ACKS_ALL, Partition
-from broker.partition_io import AppendError, AppendResult, DeletionResult, Unacknowledged
 from broker.purgatory import DelayedOperation
+from broker.replica.partition import ACKS_ALL, Partition
+from broker.replica.partition_io import AppendError, AppendResult, DeletionResult, Unacknowledged
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 

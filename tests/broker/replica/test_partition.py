@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.metadata.topics import PartitionImage
-from broker.partition import ACKS_ALL, Partition
+from broker.replica.partition import ACKS_ALL, Partition
 from config.log_config import LogConfig
 from protocol.errors import ApiError, ErrorCode
 from storage.errors import OffsetOutOfRangeError

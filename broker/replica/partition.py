@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.metadata.topics import PartitionImage
-from broker.partition_io import TopicTraffic
+from broker.replica.partition_io import TopicTraffic
 from protocol.errors import ApiError, ErrorCode
 from protocol.wire import Uuid
 from storage.offsets import (
