@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from broker.log_dir_move import Move
 from broker.metrics import Metrics, Sample
+from broker.replica.moves.log_dir_move import Move
 
 if TYPE_CHECKING:
     from storage.log_dirs import LogDirs

@@ -11,11 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.alter_log_dirs import ReplicaAlterLogDirsManager, ReportDirectory
 from broker.blocking import BlockingRunner
-from broker.log_dir_move import Move
+from broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager, ReportDirectory
+from broker.replica.moves.log_dir_move import Move
+from broker.replica.moves.replication_quota import ReplicationQuota
 from broker.replica.partition import Partition
-from broker.replication_quota import ReplicationQuota
 from broker.request import Pending
 from broker.timer import Timer
 from config.broker_config import BrokerConfig

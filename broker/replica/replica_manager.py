@@ -44,7 +44,7 @@ from storage.unified_log import UnifiedLog
 from storage.verification import VerificationGuard
 
 if TYPE_CHECKING:
-    from broker.alter_log_dirs import ReplicaAlterLogDirsManager
+    from broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
 
 logger = logging.getLogger("barnabas.replica_manager")
 

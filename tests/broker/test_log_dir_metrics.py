@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from broker import alter_log_dirs
 from broker.log_dir_metrics import add_log_dirs
 from broker.metrics import Metrics
-from tests.broker.moving_node import MovingNode
+from broker.replica.moves import alter_log_dirs
+from tests.broker.replica.moves.moving_node import MovingNode
 from tests.broker.test_metric_sources import value, values
 from tests.storage.fault_env import FaultEnv
 

@@ -21,8 +21,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.blocking import BlockingRunner, Done, Work
-from broker.log_dir_move import Move, Phase, may_pass, of_target
 from broker.log_setup import RateLimit
+from broker.replica.moves.log_dir_move import Move, Phase, may_pass, of_target
 from broker.replica.partition import Partition
 from broker.request import Pending
 from broker.timer import Timer, TimerHandle
@@ -37,7 +37,7 @@ from storage.future_log import SourceChangedError
 
 if TYPE_CHECKING:
     from broker.replica.log_flusher import LogFlusher
-    from broker.replication_quota import ReplicationQuota
+    from broker.replica.moves.replication_quota import ReplicationQuota
     from storage.future_log import CopyStep
     from storage.future_logs import NewFutureLog
     from storage.log_dir import LogDir

@@ -11,12 +11,12 @@ from random import Random
 
 import pytest
 
-from broker import alter_log_dirs
-from broker.log_dir_move import Phase
+from broker.replica.moves import alter_log_dirs
+from broker.replica.moves.log_dir_move import Phase
 from protocol.errors import ApiError, ErrorCode
 from storage.errors import KafkaStorageError
 from storage.offsets import LogStartOffsetIncrementReason
-from tests.broker.moving_node import KEY, MovingNode
+from tests.broker.replica.moves.moving_node import KEY, MovingNode
 from tests.storage.fault_env import Fault, FaultEnv, PowerCut, nth, power_cut
 from tests.storage.helpers import make_batch, read_values, small_config
 

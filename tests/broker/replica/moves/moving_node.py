@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from random import Random
 
-from broker.alter_log_dirs import ReplicaAlterLogDirsManager
 from broker.blocking import InlineRunner
-from broker.log_dir_move import Phase
 from broker.metadata.topics import PartitionImage
 from broker.replica.log_flusher import LogFlusher
+from broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
+from broker.replica.moves.log_dir_move import Phase
+from broker.replica.moves.replication_quota import ReplicationQuota
 from broker.replica.partition import ACKS_ALL, Partition
-from broker.replication_quota import ReplicationQuota
 from broker.request import Pending
 from config.log_config import LogConfig
 from protocol.errors import ErrorCode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.replication_quota import ReplicationQuota
+from broker.replica.moves.replication_quota import ReplicationQuota
 from tests.broker.fakes import ManualTimer
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from broker import alter_log_dirs
+from broker.replica.moves import alter_log_dirs
 from protocol.records.control import end_transaction_marker
 from storage.offsets import AppendOrigin, FetchIsolation
 from storage.unified_log import UnifiedLog
 from tests.broker.logs import START_MS
-from tests.broker.moving_node import MovingNode
+from tests.broker.replica.moves.moving_node import MovingNode
 from tests.broker.txn_fakes import PRODUCER_ID, txn_batch
 from tests.storage.fault_env import FaultEnv
 
