@@ -16,11 +16,11 @@ from typing import Final
 PACKAGES: Final = ("broker", "config", "protocol", "storage")
 
 MODULES: Final = (
-    "broker.delayed_fetch",
+    "broker.fetch.delayed_fetch",
     "broker.replica.delayed_operations",
-    "broker.fetch_context",
-    "broker.fetch_partition",
-    "broker.fetch_session",
+    "broker.fetch.context",
+    "broker.fetch.partition",
+    "broker.fetch.session",
     "broker.kafka_apis.handlers.fetch",
     "broker.kafka_apis.handlers.produce",
     "broker.kafka_apis.dispatch",
@@ -33,7 +33,7 @@ MODULES: Final = (
     "broker.probes",
     "broker.purgatory",
     "broker.replica.replica_manager",
-    "broker.replica_reader",
+    "broker.fetch.reader",
     "broker.request",
     "broker.timer",
     "protocol.framing",

@@ -13,7 +13,7 @@ from broker.controller.embedded import Controller
 from broker.controller.log_dir_admin import LogDirAdmin
 from broker.coordinator.assembly import Coordinators
 from broker.coordinator_metrics import add_coordinators
-from broker.fetch_session import FetchManager
+from broker.fetch.session import FetchManager
 from broker.http import HttpServer
 from broker.lag_metrics import add_lag
 from broker.log_cleaner import LogCleaner

@@ -24,7 +24,7 @@ from broker.controller.topic_admin import TopicDefaults
 from broker.coordinator.assembly import Coordinators, CoordinatorSurroundings
 from broker.cordoned_dirs import CordonedLogDirs
 from broker.dynamic_config import DynamicConfigPublisher
-from broker.fetch_session import FetchManager, FetchSessionCache
+from broker.fetch.session import FetchManager, FetchSessionCache
 from broker.host_lookup import HostLookup
 from broker.housekeeping import Housekeeping
 from broker.http import HttpServer

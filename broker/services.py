@@ -10,7 +10,7 @@ from broker.controller.log_dir_admin import LogDirAdmin
 from broker.controller.producer_ids import ProducerIdManager
 from broker.controller.topic_admin import TopicDefaults
 from broker.coordinator.assembly import Coordinators
-from broker.fetch_session import FetchManager
+from broker.fetch.session import FetchManager
 from broker.host_lookup import HostNames
 from broker.metadata.image import MetadataImage
 from broker.quorum import MetadataQuorum

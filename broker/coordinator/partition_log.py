@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from broker.error_map import MAPPED_ERRORS, error_code_of
+from broker.fetch.reader import log_dir_of
 from broker.replica.partition import ACKS_ALL
 from broker.replica.partition_io import AppendResult
 from broker.replica.replica_manager import ReplicaManager
-from broker.replica_reader import log_dir_of
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.batch import RecordBatch

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from broker.blocking import BlockingRunner, Work
 from broker.error_map import MAPPED_ERRORS, error_code_of
-from broker.fetch_context import FetchContext
+from broker.fetch.context import FetchContext
+from broker.fetch.reader import NOBODYS_FAULT, ReplicaReader, log_dir_of
 from broker.log_setup import RateLimit
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.topics import PartitionImage, TopicImage
@@ -32,7 +33,6 @@ from broker.replica.partition_io import (
     TopicProbe,
     Unacknowledged,
 )
-from broker.replica_reader import NOBODYS_FAULT, ReplicaReader, log_dir_of
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.fetch import FetchResponse

@@ -23,7 +23,7 @@ from broker.controller.topic_admin import TopicDefaults
 from broker.coordinator.assembly import Coordinators, CoordinatorSurroundings
 from broker.cordoned_dirs import CordonedLogDirs
 from broker.dynamic_config import DynamicConfigPublisher
-from broker.fetch_session import FetchManager, FetchSessionCache
+from broker.fetch.session import FetchManager, FetchSessionCache
 from broker.kafka_apis.dispatch import KafkaApis
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.loader import MetadataLoader

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from broker.fetch_context import FetchContext
-from broker.fetch_partition import FetchPartition
+from broker.fetch.context import FetchContext
+from broker.fetch.partition import FetchPartition
 from broker.kafka_apis.handlers.fetch import READ_COMMITTED
 from broker.metadata.image import MetadataImage
 from broker.metadata.topics import PartitionImage

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker import metric_sources
-from broker.fetch_session import FetchSessionCache
+from broker.fetch.session import FetchSessionCache
 from broker.metadata.image import MetadataImage
 from broker.metadata.topics import TopicImage
 from broker.metric_families import FAMILIES

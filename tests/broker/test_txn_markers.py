@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from broker.coordinator.txn import TopicPartition, TransactionMarker
+from broker.fetch.reader import log_dir_of
 from broker.replica.new_logs import MissingLog
-from broker.replica_reader import log_dir_of
 from broker.request import Pending
 from broker.txn_markers import TxnMarkerWriter
 from protocol.errors import ApiError, ErrorCode

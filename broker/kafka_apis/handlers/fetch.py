@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.fetch_partition import FetchPartition
-from broker.out_of_range import tell_out_of_range
+from broker.fetch.out_of_range import tell_out_of_range
+from broker.fetch.partition import FetchPartition
 from broker.replica.partition_io import FetchParams
 from broker.request import Pending, RequestContext, api
 from config.catalogue.server import FETCH_MAX_BYTES

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.delayed_fetch import DelayedFetch
-from broker.fetch_partition import FetchPartition
+from broker.fetch.delayed_fetch import DelayedFetch
+from broker.fetch.partition import FetchPartition
 from broker.metadata.topics import PartitionImage
 from broker.purgatory import DelayedOperationPurgatory
 from broker.replica.delayed_operations import DelayedProduce

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.fetch_partition import FetchPartition, size_of
+from broker.fetch.partition import FetchPartition, size_of
 from broker.kafka_apis.handlers.fetch import READ_COMMITTED
 from broker.replica.partition import ACKS_ALL
 from broker.replica.partition_io import AppendError, append_error_of

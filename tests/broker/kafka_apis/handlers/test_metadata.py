@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from broker.controller.embedded import Decision
+from broker.fetch.reader import log_dir_of
 from broker.kafka_apis.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from broker.replica_reader import log_dir_of
 from broker.services import AUTHORIZED_OPERATIONS_OMITTED
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.replica_reader import log_dir_of
+from broker.fetch.reader import log_dir_of
 from protocol.errors import ErrorCode
 from protocol.messages.transactions import WriteTxnMarkersRequest
 from tests.broker.broker_fixture import InProcessBroker

@@ -13,7 +13,7 @@ from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.wire import Uuid
 
 if TYPE_CHECKING:
-    from broker.fetch_session import FetchSession
+    from broker.fetch.session import FetchSession
     from broker.replica.partition import Partition
     from storage.offsets import LogOffsetMetadata
 

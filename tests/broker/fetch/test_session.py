@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from broker.fetch_context import FetchContext
-from broker.fetch_partition import FetchPartition
-from broker.fetch_session import (
+from broker.fetch.context import FetchContext
+from broker.fetch.partition import FetchPartition
+from broker.fetch.session import (
     EVICTION_MS,
     FINAL_EPOCH,
     INITIAL_EPOCH,

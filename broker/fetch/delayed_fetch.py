@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from broker.error_map import MAPPED_ERRORS
-from broker.fetch_partition import FetchPartition
+from broker.fetch.partition import FetchPartition
 from broker.purgatory import DelayedOperation
 from broker.replica.partition_io import FetchParams
 from storage.offsets import FetchIsolation, LogOffsetMetadata

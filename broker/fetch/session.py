@@ -21,8 +21,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from broker.fetch_context import FetchContext, NamedTopic
-from broker.fetch_partition import FetchPartition, PartitionKey
+from broker.fetch.context import FetchContext, NamedTopic
+from broker.fetch.partition import FetchPartition, PartitionKey
 from broker.purgatory import Watchers
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest

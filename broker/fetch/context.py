@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from broker.fetch_partition import FetchPartition, size_of
+from broker.fetch.partition import FetchPartition, size_of
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse
 from protocol.wire import Uuid
 
 if TYPE_CHECKING:
-    from broker.fetch_session import FetchSession
+    from broker.fetch.session import FetchSession
 
 NO_EPOCH: Final = 0
 

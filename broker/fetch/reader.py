@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from broker.delayed_fetch import DelayedFetch, readable_end
 from broker.error_map import MAPPED_ERRORS, error_code_of
-from broker.fetch_context import FetchContext
-from broker.fetch_partition import FetchPartition, size_of
-from broker.fetch_session import LOOK_AROUND_MS, FetchSession
+from broker.fetch.context import FetchContext
+from broker.fetch.delayed_fetch import DelayedFetch, readable_end
+from broker.fetch.partition import FetchPartition, size_of
+from broker.fetch.session import LOOK_AROUND_MS, FetchSession
 from broker.replica.partition import Partition
 from broker.replica.partition_io import FetchParams, TopicProbe
 from broker.request import Pending

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from broker import out_of_range
+from broker.fetch import out_of_range
 from broker.log_setup import RateLimit
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest

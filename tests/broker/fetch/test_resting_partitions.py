@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import pytest
 
-from broker import fetch_session
 from broker.controller.embedded import Decision
-from broker.fetch_partition import FetchPartition, size_of
-from broker.fetch_session import (
+from broker.fetch import session as fetch_session
+from broker.fetch.partition import FetchPartition, size_of
+from broker.fetch.session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from broker.fetch_partition import FetchPartition
+from broker.fetch.partition import FetchPartition
 from broker.log_setup import RateLimit
 from broker.replica.replica_manager import ReplicaManager
 from broker.request import RequestContext
