@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 
 from bench import results
 from bench.results import Section, Table, number
-from broker.blocking import ThreadRunner
 from broker.coordinator.group.shard import GroupCoordinatorShard
 from broker.coordinator.loading import ShardLoader
 from broker.coordinator.record import CoordinatorRecord
@@ -24,6 +23,7 @@ from broker.coordinator.serde import RecordSerde
 from broker.coordinator.shard import ShardContext
 from broker.coordinator.timers import ShardTimers
 from broker.metadata.image import MetadataImage
+from broker.waiting.blocking import ThreadRunner
 from config.broker_config import BrokerConfig
 from config.catalogue.groups import OFFSETS_LOAD_BUFFER_SIZE
 from protocol.messages.group_state import OffsetCommitKey, OffsetCommitValue

@@ -10,10 +10,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from broker.blocking import BlockingRunner, Work
 from broker.log_setup import RateLimit
 from broker.replica.replica_manager import ReplicaManager
-from broker.timer import Timer, TimerHandle
+from broker.waiting.blocking import BlockingRunner, Work
+from broker.waiting.timer import Timer, TimerHandle
 from config.broker_config import BrokerConfig
 from config.catalogue import log as log_keys
 from config.catalogue import replication as replication_keys

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from broker.metrics import Metrics
 from broker.network.listeners import USE_SYSTEM_BUFFER, bind
-from broker.on_loop import OnLoop
+from broker.waiting.on_loop import OnLoop
 
 if TYPE_CHECKING:
     from broker.compaction import Compaction

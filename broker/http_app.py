@@ -13,7 +13,7 @@ from broker.compaction import Compaction
 from broker.http_compaction import CompactionPages
 from broker.http_hosts import rejection
 from broker.metrics import Metrics, exposition
-from broker.on_loop import LoopSilentError, OnLoop
+from broker.waiting.on_loop import LoopSilentError, OnLoop
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from broker.compaction import Answer, Compaction, CompactionRefusedError, Refusal
-from broker.on_loop import OnLoop
+from broker.waiting.on_loop import OnLoop
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIEnvironment

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
-from broker.blocking import BlockingRunner, Work
 from broker.cleaner_reports import LastCleanings, cleaning_line
-from broker.timer import Timer, TimerHandle
+from broker.waiting.blocking import BlockingRunner, Work
+from broker.waiting.timer import Timer, TimerHandle
 from config.broker_config import BrokerConfig
 from config.catalogue import log as keys
 from storage.env import Env

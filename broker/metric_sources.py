@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from broker.metadata.topics import PartitionImage, TopicImage
     from broker.network.request_memory import RequestMemory
     from broker.network.socket_server import SocketServer
-    from broker.purgatory import DelayedOperationPurgatory
     from broker.replica.partition import Partition
+    from broker.waiting.purgatory import DelayedOperationPurgatory
     from storage.disk_space import DiskSpace
 
 _CONSUMER_FETCHES = "FetchConsumer"

@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from broker import compiled, log_setup
-from broker.blocking import ThreadRunner, Work
 from broker.controller.directory_assignment import DirectoryAssignment, report_directory
 from broker.controller.embedded import Controller
 from broker.controller.log_dir_admin import LogDirAdmin, copying_threads, new_log_dir_admin
@@ -25,7 +24,6 @@ from broker.coordinator.assembly import Coordinators, CoordinatorSurroundings
 from broker.cordoned_dirs import CordonedLogDirs
 from broker.dynamic_config import DynamicConfigPublisher
 from broker.fetch.session import FetchManager, FetchSessionCache
-from broker.host_lookup import HostLookup
 from broker.housekeeping import Housekeeping
 from broker.http import HttpServer
 from broker.kafka_apis.dispatch import KafkaApis
@@ -41,13 +39,15 @@ from broker.network.request_memory import RequestMemory
 from broker.network.socket_server import SocketServer, SocketSettings
 from broker.node_storage import NodeStorage
 from broker.observers import Observers
-from broker.purgatory import DelayedOperationPurgatory
 from broker.replica.replica_manager import ReplicaManager
 from broker.services import Broker, Endpoint
 from broker.telemetry.client_metrics import ClientMetricsManager
 from broker.telemetry.client_metrics_store import ClientMetricsStore
 from broker.unenforced import UnenforcedNotices
 from broker.version import VERSION
+from broker.waiting.blocking import ThreadRunner, Work
+from broker.waiting.host_lookup import HostLookup
+from broker.waiting.purgatory import DelayedOperationPurgatory
 from broker.worker_pool import WorkerPool
 from config.broker_config import BrokerConfig
 from config.catalogue import network

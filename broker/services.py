@@ -11,13 +11,13 @@ from broker.controller.producer_ids import ProducerIdManager
 from broker.controller.topic_admin import TopicDefaults
 from broker.coordinator.assembly import Coordinators
 from broker.fetch.session import FetchManager
-from broker.host_lookup import HostNames
 from broker.metadata.image import MetadataImage
 from broker.quorum import MetadataQuorum
 from broker.replica.replica_manager import ReplicaManager
 from broker.request import ConnectionInfo
 from broker.telemetry.client_metrics import ClientMetricsManager
 from broker.topic_answers import TopicAnswers
+from broker.waiting.host_lookup import HostNames
 from config.broker_config import BrokerConfig
 from protocol.wire import Uuid
 

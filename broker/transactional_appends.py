@@ -22,7 +22,7 @@ from broker.coordinator.txn import (
 from broker.error_map import error_code_of
 from broker.replica.partition_io import AppendEntry, AppendError, AppendResult
 from broker.request import Pending
-from broker.timer import Timer
+from broker.waiting.timer import Timer
 from config.catalogue.server import REQUEST_TIMEOUT_MS
 from config.catalogue.transactions import (
     ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS,

@@ -12,8 +12,8 @@ import subprocess
 from collections.abc import Callable
 from typing import Final
 
-from broker.blocking import BlockingRunner
-from broker.timer import TimerHandle
+from broker.waiting.blocking import BlockingRunner
+from broker.waiting.timer import TimerHandle
 from storage.worker_messages import (
     Done,
     Failed,

@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from broker.blocking import BlockingRunner
 from broker.metadata.image import MetadataImage
 from broker.metadata.loader import MetadataLoader
 from broker.metadata.replay import MetadataReplay
 from broker.request import Pending
+from broker.waiting.blocking import BlockingRunner
 from protocol.schema import Message
 
 R = TypeVar("R")

@@ -11,13 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.blocking import BlockingRunner
 from broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager, ReportDirectory
 from broker.replica.moves.log_dir_move import Move
 from broker.replica.moves.replication_quota import ReplicationQuota
 from broker.replica.partition import Partition
 from broker.request import Pending
-from broker.timer import Timer
+from broker.waiting.blocking import BlockingRunner
+from broker.waiting.timer import Timer
 from config.broker_config import BrokerConfig
 from config.catalogue.log import NUM_REPLICA_ALTER_LOG_DIRS_THREADS
 from config.catalogue.metrics import (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from broker.blocking import BlockingRunner
 from broker.controller.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from broker.coordinator.group.coordinator import GroupCoordinator
 from broker.coordinator.group.shard import GroupCoordinatorShard
@@ -23,6 +22,7 @@ from broker.replica.replica_manager import ReplicaManager
 from broker.transactional_appends import TransactionalAppends
 from broker.txn_markers import TxnMarkerWriter
 from broker.txn_verification import AddPartitionsToTxnManager, VerificationProbe
+from broker.waiting.blocking import BlockingRunner
 from config.broker_config import BrokerConfig
 from config.catalogue.groups import (
     GROUP_COORDINATOR_APPEND_LINGER_MS,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
 from broker.request import Pending
-from broker.timer import Timer, TimerHandle
+from broker.waiting.timer import Timer, TimerHandle
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.layout import RECORD_BATCH_OVERHEAD
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from broker.blocking import BlockingRunner
 from broker.coordinator.partition_log import PartitionLogs
 from broker.coordinator.record import CoordinatorRecord
 from broker.coordinator.record_types import RecordTypes
@@ -14,7 +13,8 @@ from broker.coordinator.serde import RecordSerde
 from broker.coordinator.shard import CoordinatorShard, ShardContext
 from broker.coordinator.uuids import random_uuid
 from broker.metadata.image import MetadataImage
-from broker.timer import Timer
+from broker.waiting.blocking import BlockingRunner
+from broker.waiting.timer import Timer
 from config.broker_config import BrokerConfig
 from protocol.records.compression import CompressionType
 from protocol.records.layout import NO_SEQUENCE

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 from broker.coordinator.shard import TimedOperation
-from broker.timer import Timer, TimerHandle
+from broker.waiting.timer import Timer, TimerHandle
 
 RETRY_BACKOFF_MS: Final = 500
 

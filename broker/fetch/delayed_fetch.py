@@ -7,8 +7,8 @@ from typing import Final
 
 from broker.error_map import MAPPED_ERRORS
 from broker.fetch.partition import FetchPartition
-from broker.purgatory import DelayedOperation
 from broker.replica.partition_io import FetchParams
+from broker.waiting.purgatory import DelayedOperation
 from storage.offsets import FetchIsolation, LogOffsetMetadata
 from storage.unified_log import UnifiedLog
 

@@ -23,7 +23,7 @@ from typing import Final
 
 from broker.fetch.context import FetchContext, NamedTopic
 from broker.fetch.partition import FetchPartition, PartitionKey
-from broker.purgatory import Watchers
+from broker.waiting.purgatory import Watchers
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from protocol.wire import Uuid

@@ -10,9 +10,9 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from broker.blocking import BlockingRunner, Work
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.log import MetadataBatch
+from broker.waiting.blocking import BlockingRunner, Work
 
 logger = logging.getLogger("barnabas.metadata")
 

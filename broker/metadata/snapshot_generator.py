@@ -15,9 +15,9 @@ from broker.metadata.image import MetadataDelta, MetadataImage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from broker.blocking import BlockingRunner
     from broker.metadata.raft_log import EmbeddedRaftLog
-    from broker.timer import Timer, TimerHandle
+    from broker.waiting.blocking import BlockingRunner
+    from broker.waiting.timer import Timer, TimerHandle
 
 ROUND_INTERVAL_MS: Final = 60_000
 """Kafka looks for old snapshots every minute. An idle controller looks then, too, whether a snapshot is due."""

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from broker.blocking import BlockingRunner
+from broker.waiting.blocking import BlockingRunner
 from config.broker_config import BrokerConfig
 from config.catalogue.network import (
     MAX_CONNECTION_CREATION_RATE,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.blocking import BlockingRunner
+from broker.waiting.blocking import BlockingRunner
 from storage.errors import KafkaStorageError
 from storage.unified_log import UnifiedLog
 

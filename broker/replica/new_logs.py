@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from broker.blocking import Work
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.topics import PartitionImage, TopicImage
+from broker.waiting.blocking import Work
 from protocol.errors import ApiError, ErrorCode
 from protocol.wire import Uuid
 from storage.checkpoints import TopicPartition

@@ -11,14 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from broker.blocking import BlockingRunner, Work
 from broker.error_map import MAPPED_ERRORS, error_code_of
 from broker.fetch.context import FetchContext
 from broker.fetch.reader import NOBODYS_FAULT, ReplicaReader, log_dir_of
 from broker.log_setup import RateLimit
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.topics import PartitionImage, TopicImage
-from broker.purgatory import DelayedOperationPurgatory
 from broker.replica.delayed_operations import DelayedDeleteRecords, DelayedProduce
 from broker.replica.log_flusher import LogFlusher
 from broker.replica.new_logs import MissingLog, MissingLogs, new_logs, refusal_of_new_logs, run_all
@@ -34,6 +32,8 @@ from broker.replica.partition_io import (
     Unacknowledged,
 )
 from broker.request import Pending
+from broker.waiting.blocking import BlockingRunner, Work
+from broker.waiting.purgatory import DelayedOperationPurgatory
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.fetch import FetchResponse
 from protocol.wire import ZERO_UUID, Uuid, uuid_to_string

@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping
 from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple
 
-from broker.blocking import BlockingRunner
 from broker.metadata.image import CLIENT_METRICS_RESOURCE, MetadataDelta, MetadataImage
 from broker.request import Pending, RequestContext
 from broker.telemetry import otlp
 from broker.telemetry.client_metrics_store import ClientMetricsStore, PushingClient
-from broker.timer import Timer, TimerHandle
+from broker.waiting.blocking import BlockingRunner
+from broker.waiting.timer import Timer, TimerHandle
 from config.catalogue.resources import CLIENT_METRICS_INTERVAL_MS
 from config.client_metrics import ALL_METRICS, ClientMetricsConfig
 from config.keys import ConfigError

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from broker.metric_families import Family, Kind
 from broker.telemetry.otlp import Payload, Point
-from broker.timer import Timer, TimerHandle
+from broker.waiting.timer import Timer, TimerHandle
 from config.catalogue.barnabas import BARNABAS_CLIENT_METRICS_MAX_SERIES
 from protocol.wire import Uuid
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Protocol
 from uuid import UUID
 
-from broker.blocking import BlockingRunner, InlineRunner, Work
 from broker.controller.directory_assignment import DirectoryAssignment, report_directory
 from broker.controller.embedded import Controller
 from broker.controller.log_dir_admin import new_log_dir_admin
@@ -29,12 +28,13 @@ from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.loader import MetadataLoader
 from broker.node_storage import NodeStorage
 from broker.probes import BrokerTopicProbe, RequestProbe
-from broker.purgatory import DelayedOperationPurgatory
 from broker.replica.replica_manager import ReplicaManager
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
 from broker.services import Broker, Endpoint
 from broker.telemetry.client_metrics import ClientMetricsManager
 from broker.telemetry.client_metrics_store import ClientMetricsStore
+from broker.waiting.blocking import BlockingRunner, InlineRunner, Work
+from broker.waiting.purgatory import DelayedOperationPurgatory
 from config.broker_config import BrokerConfig
 from config.catalogue.barnabas import BARNABAS_CLIENT_METRICS_MAX_SERIES
 from config.catalogue.log import NUM_PARTITIONS

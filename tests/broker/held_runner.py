@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from broker.blocking import Done, Work
+from broker.waiting.blocking import Done, Work
 
 
 class HeldRunner:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.blocking import Done, Work
 from broker.housekeeping import Housekeeping
+from broker.waiting.blocking import Done, Work
 from protocol.messages.topics import DeleteTopicsRequest
 from storage.unified_log import UnifiedLog
 from tests.broker.broker_fixture import InProcessBroker

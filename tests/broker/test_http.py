@@ -17,7 +17,7 @@ import pytest
 from broker.http import HttpServer
 from broker.metrics import Metrics
 from broker.network.listeners import ListenError
-from broker.on_loop import LoopSilentError, OnLoop
+from broker.waiting.on_loop import LoopSilentError, OnLoop
 from config.broker_config import BrokerConfig
 
 LEADERS = "kafka_server_replicamanager_leadercount"

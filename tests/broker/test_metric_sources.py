@@ -17,8 +17,8 @@ from broker.network.connection_quotas import ConnectionQuotas
 from broker.network.request_memory import RequestMemory
 from broker.network.socket_server import SocketServer, SocketSettings
 from broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
-from broker.purgatory import DelayedOperation, DelayedOperationPurgatory
 from broker.replica.partition import Partition
+from broker.waiting.purgatory import DelayedOperation, DelayedOperationPurgatory
 from protocol.messages.cluster_records import RegisterBrokerRecord
 from storage.disk_space import DiskSpace
 from tests.broker.fakes import ManualTimer

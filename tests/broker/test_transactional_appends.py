@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.blocking import Done, Work
 from broker.replica.partition_io import AppendError, AppendResult, append_error_of
 from broker.request import Pending
 from broker.transactional_appends import Results, TransactionalAppends, TransactionalProduce
 from broker.txn_verification import AddPartitionsToTxnManager, VerificationProbe
+from broker.waiting.blocking import Done, Work
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.control import end_transaction_marker
 from protocol.wire import ZERO_UUID

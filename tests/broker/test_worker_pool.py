@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker import worker_pool
-from broker.blocking import ThreadRunner
+from broker.waiting.blocking import ThreadRunner
 from broker.worker_pool import WorkerPool, WorkerProcess
 from storage.cleaning_plan import CleaningPlan, CleaningResult
 from storage.env import RealEnv

@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from broker.blocking import BlockingRunner, Done, Work
 from broker.log_setup import RateLimit
 from broker.replica.moves.log_dir_move import Move, Phase, may_pass, of_target
 from broker.replica.partition import Partition
 from broker.request import Pending
-from broker.timer import Timer, TimerHandle
+from broker.waiting.blocking import BlockingRunner, Done, Work
+from broker.waiting.timer import Timer, TimerHandle
 from protocol.errors import ErrorCode
 from protocol.records.errors import CorruptRecordError
 from storage.errors import (

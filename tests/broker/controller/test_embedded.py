@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from broker.blocking import BlockingRunner, InlineRunner, Work
 from broker.controller.embedded import Controller, Decision
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.loader import MetadataLoader, Preparation
 from broker.request import Pending
+from broker.waiting.blocking import BlockingRunner, InlineRunner, Work
 from protocol.messages.topic_records import RemoveTopicRecord, TopicRecord
 from protocol.schema import Message
 from storage.errors import RecordBatchTooLargeError

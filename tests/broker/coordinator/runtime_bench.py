@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from broker.blocking import BlockingRunner, InlineRunner
 from broker.coordinator.loading import LoadSummary
 from broker.coordinator.partition_log import LogLimits
 from broker.coordinator.parts import RuntimeParts
@@ -22,6 +21,7 @@ from broker.coordinator.txn import TransactionMarker
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.replica.partition_io import AppendError, AppendResult
 from broker.request import Pending
+from broker.waiting.blocking import BlockingRunner, InlineRunner
 from config.broker_config import BrokerConfig
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.group_state import OffsetCommitKey, OffsetCommitValue

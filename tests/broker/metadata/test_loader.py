@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from broker.blocking import InlineRunner, Work
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.loader import MetadataLoader
 from broker.metadata.log import MetadataBatch
+from broker.waiting.blocking import InlineRunner, Work
 from protocol.messages.topic_records import NoOpRecord, RemoveTopicRecord, TopicRecord
 from tests.broker.held_runner import HeldRunner
 

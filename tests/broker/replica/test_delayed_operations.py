@@ -9,7 +9,6 @@ import pytest
 from broker.fetch.delayed_fetch import DelayedFetch
 from broker.fetch.partition import FetchPartition
 from broker.metadata.topics import PartitionImage
-from broker.purgatory import DelayedOperationPurgatory
 from broker.replica.delayed_operations import DelayedProduce
 from broker.replica.partition import ACKS_ALL, Partition
 from broker.replica.partition_io import (
@@ -19,6 +18,7 @@ from broker.replica.partition_io import (
     Unacknowledged,
     append_error_of,
 )
+from broker.waiting.purgatory import DelayedOperationPurgatory
 from config.log_config import LogConfig
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest

@@ -7,7 +7,6 @@ from itertools import count
 
 import pytest
 
-from broker.blocking import InlineRunner
 from broker.metadata.image import CLIENT_METRICS_RESOURCE, MetadataImage
 from broker.metrics import Metrics, snapshot_at_once
 from broker.request import ConnectionInfo, RequestContext
@@ -15,6 +14,7 @@ from broker.telemetry import client_metrics
 from broker.telemetry.client_metrics import ClientMetricsManager, Push, Subscription, subscription_id
 from broker.telemetry.client_metrics_metrics import add_client_metrics
 from broker.telemetry.client_metrics_store import ClientMetricsStore
+from broker.waiting.blocking import InlineRunner
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import ConfigRecord
