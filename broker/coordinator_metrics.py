@@ -26,7 +26,7 @@ from broker.metrics import Metrics, Sample, quantiles
 if TYPE_CHECKING:
     from broker.coordinator.assembly import Coordinators
     from broker.coordinator.runtime import CoordinatorRuntime
-    from broker.txn_verification import VerificationProbe
+    from broker.coordinator.transaction.verification import VerificationProbe
 
 _CLASSIC_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
 _CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")

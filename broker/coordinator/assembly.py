@@ -13,15 +13,15 @@ from broker.coordinator.parts import CoordinatorLoop, RuntimeParts
 from broker.coordinator.record import CoordinatorRecord
 from broker.coordinator.record_types import GROUP_RECORDS, OFFSET_KEY_TYPES, TRANSACTION_RECORDS
 from broker.coordinator.runtime import CoordinatorRuntime
+from broker.coordinator.transaction.appends import TransactionalAppends
 from broker.coordinator.transaction.coordinator import TransactionCoordinator
+from broker.coordinator.transaction.marker_writer import TxnMarkerWriter
 from broker.coordinator.transaction.shard import TransactionCoordinatorShard
+from broker.coordinator.transaction.verification import AddPartitionsToTxnManager, VerificationProbe
 from broker.coordinator.txn import MarkerWriter, ProducerIds
 from broker.coordinator.uuids import random_uuid
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.replica.replica_manager import ReplicaManager
-from broker.transactional_appends import TransactionalAppends
-from broker.txn_markers import TxnMarkerWriter
-from broker.txn_verification import AddPartitionsToTxnManager, VerificationProbe
 from broker.waiting.blocking import BlockingRunner
 from config.broker_config import BrokerConfig
 from config.catalogue.groups import (

@@ -292,7 +292,7 @@ class ReplicaManager:
     ) -> list[AppendResult] | Pending[list[AppendResult]]:
         """Appends each entry and answers in the same order.
 
-        `guards` are those of the transactions that were verified (see broker.txn_verification);
+        `guards` are those of the transactions that were verified (see broker.coordinator.transaction.verification);
         `transaction_version` is that of the transaction which a marker ends.
         The answer is pending while acks=all waits for replicas, or a flush policy for the disk.
         """

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from broker import transactional_appends
 from broker.coordinator.group.classic.group import ClassicGroup
 from broker.coordinator.group.consumer.reconciliation import Reconciliation
 from broker.coordinator.group.offsets.manager import OffsetManager
 from broker.coordinator.group.offsets.store import CommittedOffset, OffsetStore, PendingOffsets
 from broker.coordinator.record_queue import RecordQueue
+from broker.coordinator.transaction import appends as transactional_appends
+from broker.coordinator.transaction.marker_writer import TxnMarkerWriter
 from broker.coordinator.transaction.metadata import TransactionMetadata
 from broker.coordinator.txn import TopicPartition, TransactionMarker
 from broker.housekeeping import Housekeeping
-from broker.txn_markers import TxnMarkerWriter
 from protocol.errors import ErrorCode
 from storage.cleaned_transactions import CleanedTransactions
 from storage.txn_index import TransactionIndex

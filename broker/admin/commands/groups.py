@@ -35,7 +35,7 @@ from broker.admin.options import (
 from broker.admin.output import Output
 from broker.admin.partitions import TopicPartition, parse_topic_partitions
 from broker.admin.shapes import GroupRow, ResultRow
-from broker.re2_syntax import Re2SyntaxError, check_syntax
+from broker.coordinator.group.consumer.re2_syntax import Re2SyntaxError, check_syntax
 
 ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
 DEFAULT_TIMEOUT_MS: Final = 30_000

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from broker.controller.internal_topics import CONSUMER_OFFSETS, partition_for
+from broker.coordinator.group.consumer.re2_pattern import full_matcher
+from broker.coordinator.group.consumer.re2_syntax import Re2SyntaxError
 from broker.coordinator.transaction.listing import (
     ListedTransaction,
     TransactionDescription,
@@ -18,8 +20,6 @@ from broker.coordinator.transaction.listing import (
 from broker.coordinator.transaction.metadata import TV_0, TV_2
 from broker.coordinator.transaction.rules import ProducerAnswer, ProducerIdAndEpoch
 from broker.coordinator.txn import TopicPartition
-from broker.re2_pattern import full_matcher
-from broker.re2_syntax import Re2SyntaxError
 from broker.request import Pending, RequestContext, all_of, api
 from config.catalogue.groups import OFFSETS_TOPIC_NUM_PARTITIONS
 from protocol.api_keys import ApiKey

@@ -33,8 +33,8 @@ from protocol.records.control import end_transaction_marker
 from protocol.wire import ZERO_UUID, Uuid
 from storage.offsets import AppendOrigin, LogStartOffsetIncrementReason
 from tests.broker.broker_fixture import NODE_ID, Client, InProcessBroker, Wait
+from tests.broker.coordinator.transaction.txn_fakes import txn_batch
 from tests.broker.logs import START_MS, batch
-from tests.broker.txn_fakes import txn_batch
 from tests.conformance.dialogues.words import fetch, fetch_topic, partition, produce
 from tests.support.chance import seeds
 

@@ -25,9 +25,9 @@ from protocol.messages.fetch import FetchRequest
 from protocol.records.builder import build_batch
 from protocol.records.control import end_transaction_marker
 from storage.offsets import AppendOrigin, FetchIsolation, LogOffsetMetadata
+from tests.broker.coordinator.transaction.txn_fakes import PRODUCER_ID, txn_batch
 from tests.broker.fakes import ManualTimer
 from tests.broker.logs import START_MS, batch, log, partition_image
-from tests.broker.txn_fakes import PRODUCER_ID, txn_batch
 
 HERE, ELSEWHERE = 1, 2
 KEY = ("t", 0)

@@ -18,6 +18,7 @@ from broker.coordinator.group.consumer import records
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.consumer.member import ConsumerGroupMember
 from broker.coordinator.group.consumer.metadata_hash import TopicHashes
+from broker.coordinator.group.consumer.re2_syntax import Re2SyntaxError, check_syntax
 from broker.coordinator.group.consumer.settings import (
     MIN_REGEX_REFRESH_MS,
     REFRESH_INTERVAL_MS,
@@ -28,7 +29,6 @@ from broker.coordinator.group.groups import Groups
 from broker.coordinator.record import CoordinatorRecord
 from broker.coordinator.shard import CoordinatorResult, ShardContext
 from broker.metadata.image import MetadataImage
-from broker.re2_syntax import Re2SyntaxError, check_syntax
 from protocol.errors import ApiError, ErrorCode
 
 logger = logging.getLogger("barnabas.groups")

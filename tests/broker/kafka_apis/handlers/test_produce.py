@@ -18,9 +18,9 @@ from protocol.records.compression import CompressionType
 from protocol.wire import Uuid
 from storage.log_validator import most_unpacked_bytes
 from tests.broker.broker_fixture import CLOSED, SILENCE, WAITS, Client, InProcessBroker, Wait
+from tests.broker.coordinator.transaction.txn_fakes import txn_batch
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import START_MS, batch
-from tests.broker.txn_fakes import txn_batch
 from tests.conformance.dialogues.words import produce
 from tests.support.difference import Like
 

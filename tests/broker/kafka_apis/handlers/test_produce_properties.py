@@ -19,8 +19,8 @@ from protocol.messages.produce import ProduceRequest
 from protocol.records.builder import build_batch
 from protocol.records.compression import CompressionType
 from protocol.records.errors import CorruptRecordError
+from tests.broker.coordinator.transaction.txn_fakes import txn_batch
 from tests.broker.logs import START_MS, batch
-from tests.broker.txn_fakes import txn_batch
 
 CONNECTION = ConnectionInfo(
     connection_id=1, listener_name="TEST", client_host="", client_port=1, local_host="", local_port=1

@@ -8,7 +8,7 @@ from broker.coordinator.group.classic.group import ClassicGroup
 from broker.coordinator.group.classic.state import ClassicGroupState as State
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.group_state import GroupMetadataKey
-from tests.broker.coordinator.group.classic.classic_house import (
+from tests.broker.coordinator.group.classic.classic_harness import (
     AT_ONCE,
     RANGE,
     SESSION_MS,

@@ -13,7 +13,7 @@ from protocol.errors import ApiError, ErrorCode
 from protocol.messages.group_state import GroupMetadataKey, GroupMetadataValue
 from protocol.messages.groups import ListGroupsRequest
 from protocol.messages.share_group_state import ShareGroupMetadataKey, ShareGroupMetadataValue
-from tests.broker.coordinator.group.classic.classic_house import (
+from tests.broker.coordinator.group.classic.classic_harness import (
     AT_ONCE,
     REBALANCE_MS,
     SESSION_MS,

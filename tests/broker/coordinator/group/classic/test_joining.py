@@ -13,7 +13,7 @@ from broker.coordinator.shard import CoordinatorResult
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.group_state import GroupMetadataKey, GroupMetadataValue
 from protocol.messages.groups import JoinGroupResponse
-from tests.broker.coordinator.group.classic.classic_house import (
+from tests.broker.coordinator.group.classic.classic_harness import (
     AT_ONCE,
     RANGE,
     REBALANCE_MS,

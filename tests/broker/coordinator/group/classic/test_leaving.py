@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.coordinator.group.classic.state import ClassicGroupState as State
 from protocol.errors import ErrorCode
 from protocol.messages.groups import LeaveGroupRequest
-from tests.broker.coordinator.group.classic.classic_house import AT_ONCE, SESSION_MS, ClassicHouse
+from tests.broker.coordinator.group.classic.classic_harness import AT_ONCE, SESSION_MS, ClassicHouse
 
 named = LeaveGroupRequest.MemberIdentity
 

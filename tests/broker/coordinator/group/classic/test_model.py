@@ -22,7 +22,7 @@ from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.group_state import GroupMetadataValue
 from protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
-from tests.broker.coordinator.group.classic.classic_house import SUBSCRIBED, ClassicHouse, Heard, Member
+from tests.broker.coordinator.group.classic.classic_harness import SUBSCRIBED, ClassicHouse, Heard, Member
 from tests.broker.coordinator.shard_bench import Logged, ShardBench
 
 HISTORIES: Final = int(os.environ.get("BARNABAS_CLASSIC_HISTORIES", "40"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.coordinator.group.classic.state import ClassicGroupState as State
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.group_state import GroupMetadataValue
-from tests.broker.coordinator.group.classic.classic_house import (
+from tests.broker.coordinator.group.classic.classic_harness import (
     AT_ONCE,
     REBALANCE_MS,
     SESSION_MS,

@@ -24,7 +24,7 @@ from protocol.messages.groups import (
     SyncGroupRequest,
 )
 from protocol.schema import Message
-from tests.broker.coordinator.group.classic.classic_house import AT_ONCE, ClassicHouse, Heard, Member
+from tests.broker.coordinator.group.classic.classic_harness import AT_ONCE, ClassicHouse, Heard, Member
 
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 

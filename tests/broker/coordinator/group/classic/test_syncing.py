@@ -11,7 +11,7 @@ from broker.coordinator.shard import CoordinatorResult
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.group_state import GroupMetadataValue
 from protocol.messages.groups import SyncGroupRequest, SyncGroupResponse
-from tests.broker.coordinator.group.classic.classic_house import AT_ONCE, ClassicHouse, Heard, Member
+from tests.broker.coordinator.group.classic.classic_harness import AT_ONCE, ClassicHouse, Heard, Member
 
 REFUSED = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 

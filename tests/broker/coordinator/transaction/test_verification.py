@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from broker.coordinator.transaction.verification import AddPartitionsToTxnManager, VerificationProbe
 from broker.coordinator.txn import TransactionalProducer
-from broker.txn_verification import AddPartitionsToTxnManager, VerificationProbe
 from protocol.errors import ErrorCode
-from tests.broker.txn_fakes import FakeTransactions
+from tests.broker.coordinator.transaction.txn_fakes import FakeTransactions
 
 KEYS = [("t", 0), ("t", 1)]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from broker.coordinator.transaction.appends import Results, TransactionalAppends, TransactionalProduce
+from broker.coordinator.transaction.verification import AddPartitionsToTxnManager, VerificationProbe
 from broker.replica.partition_io import AppendError, AppendResult, append_error_of
 from broker.request import Pending
-from broker.transactional_appends import Results, TransactionalAppends, TransactionalProduce
-from broker.txn_verification import AddPartitionsToTxnManager, VerificationProbe
 from broker.waiting.blocking import Done, Work
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.control import end_transaction_marker
@@ -18,9 +18,9 @@ from protocol.wire import ZERO_UUID
 from storage.offsets import AppendOrigin
 from storage.unified_log import UnifiedLog
 from tests.broker.broker_fixture import InProcessBroker
+from tests.broker.coordinator.transaction.txn_fakes import PRODUCER_ID, FakeTransactions, txn_batch
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import START_MS, batch
-from tests.broker.txn_fakes import PRODUCER_ID, FakeTransactions, txn_batch
 
 OLDEST, ABORTABLE, ADDING = 3, 11, 12
 RETRY_S, PATIENCE_S = 0.02, 0.1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.re2_pattern import full_matcher
-from broker.re2_syntax import Re2SyntaxError
+from broker.coordinator.group.consumer.re2_pattern import full_matcher
+from broker.coordinator.group.consumer.re2_syntax import Re2SyntaxError
 
 
 @pytest.mark.parametrize(

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from broker.coordinator.transaction.marker_writer import TxnMarkerWriter
 from broker.coordinator.txn import TopicPartition, TransactionMarker
 from broker.fetch.reader import log_dir_of
 from broker.replica.new_logs import MissingLog
 from broker.request import Pending
-from broker.txn_markers import TxnMarkerWriter
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.batch import RecordBatch, batches
 from protocol.records.control import ControlRecordType, control_record_type, coordinator_epoch
 from storage.errors import DiskFullError
 from storage.offsets import FetchIsolation
 from tests.broker.broker_fixture import InProcessBroker
+from tests.broker.coordinator.transaction.test_appends import SlowAtTimes
+from tests.broker.coordinator.transaction.txn_fakes import PRODUCER_ID, txn_batch
 from tests.broker.logs import START_MS, partition_image
-from tests.broker.test_transactional_appends import SlowAtTimes
-from tests.broker.txn_fakes import PRODUCER_ID, txn_batch
 
 OFFSETS = "__consumer_offsets"
 COMMIT = TransactionMarker(PRODUCER_ID, 0, 5, True, 1)

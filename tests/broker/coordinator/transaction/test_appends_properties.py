@@ -12,8 +12,8 @@ from broker.replica.partition_io import append_error_of
 from protocol.errors import ErrorCode
 from protocol.records.batch import RecordBatch, batches
 from storage.offsets import FetchIsolation
-from tests.broker.test_transactional_appends import ADDING, OLDEST, Heard, House
-from tests.broker.txn_fakes import txn_batch
+from tests.broker.coordinator.transaction.test_appends import ADDING, OLDEST, Heard, House
+from tests.broker.coordinator.transaction.txn_fakes import txn_batch
 
 PARTITIONS = (0, 1)
 SAID = (

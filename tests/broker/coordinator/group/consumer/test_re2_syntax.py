@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.re2_syntax import Re2SyntaxError, check_syntax
+from broker.coordinator.group.consumer.re2_syntax import Re2SyntaxError, check_syntax
 
 
 @pytest.mark.parametrize(

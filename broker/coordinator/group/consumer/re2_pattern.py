@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from broker.re2_syntax import Re2SyntaxError, check_syntax
+from broker.coordinator.group.consumer.re2_syntax import Re2SyntaxError, check_syntax
 
 
 @lru_cache(maxsize=256)
