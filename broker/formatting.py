@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from broker.metadata.bootstrap import bootstrap_records, write_bootstrap
+from broker.metadata.quorum import InitialVoter, voters_record
 from broker.metadata.snapshot_files import Control, SnapshotId, write_snapshot
 from broker.metadata.versions import (
     FEATURES,
@@ -27,7 +28,6 @@ from broker.metadata.versions import (
     metadata_version,
     parse_version,
 )
-from broker.quorum import InitialVoter, voters_record
 from broker.scram_arguments import FormatterError, parse_scram
 from protocol.messages.cluster_records import UserScramCredentialRecord
 from protocol.messages.topic_records import FeatureLevelRecord

@@ -33,6 +33,7 @@ from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.loader import MetadataLoader
 from broker.metadata.log import MetadataLogError
 from broker.metadata.snapshot_generator import SnapshotGenerator
+from broker.metadata.unenforced import UnenforcedNotices
 from broker.network.connection_quotas import ConnectionLimitsUpdate, ConnectionQuotas, limits_of
 from broker.network.listeners import ListenError
 from broker.network.request_memory import RequestMemory
@@ -43,7 +44,6 @@ from broker.replica.replica_manager import ReplicaManager
 from broker.services import Broker, Endpoint
 from broker.telemetry.client_metrics import ClientMetricsManager
 from broker.telemetry.client_metrics_store import ClientMetricsStore
-from broker.unenforced import UnenforcedNotices
 from broker.version import VERSION
 from broker.waiting.blocking import ThreadRunner, Work
 from broker.waiting.host_lookup import HostLookup

@@ -12,11 +12,11 @@ from broker.controller.topic_admin import TopicDefaults
 from broker.coordinator.assembly import Coordinators
 from broker.fetch.session import FetchManager
 from broker.metadata.image import MetadataImage
-from broker.quorum import MetadataQuorum
+from broker.metadata.quorum import MetadataQuorum
+from broker.metadata.topic_answers import TopicAnswers
 from broker.replica.replica_manager import ReplicaManager
 from broker.request import ConnectionInfo
 from broker.telemetry.client_metrics import ClientMetricsManager
-from broker.topic_answers import TopicAnswers
 from broker.waiting.host_lookup import HostNames
 from config.broker_config import BrokerConfig
 from protocol.wire import Uuid

@@ -15,7 +15,7 @@ import click
 
 if TYPE_CHECKING:
     from broker.formatting import FormatPlan
-    from broker.quorum import InitialVoter
+    from broker.metadata.quorum import InitialVoter
     from config.broker_config import BrokerConfig
 
 EXIT_REFUSED = 1
@@ -207,7 +207,7 @@ def _initial_voters(
 
 def _standalone(config: BrokerConfig, node_id: int) -> InitialVoter:
     from broker.controller.registration import configured_controller_listeners
-    from broker.quorum import InitialVoter
+    from broker.metadata.quorum import InitialVoter
     from broker.scram_arguments import FormatterError
     from config.catalogue.server import PROCESS_ROLES
     from protocol.wire import random_uuid

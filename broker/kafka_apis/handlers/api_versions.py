@@ -6,7 +6,7 @@ import functools
 import string
 from typing import TYPE_CHECKING, Final
 
-from broker.features import finalized, supported
+from broker.metadata.features import finalized, supported
 from broker.request import REGISTRY, ApiHandler, RequestContext, api
 from config.catalogue.server import UNSTABLE_API_VERSIONS_ENABLE
 from protocol.api_keys import ApiKey

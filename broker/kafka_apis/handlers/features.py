@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.controller.embedded import Decision
 from broker.controller.feature_admin import FeatureRules, FeatureUpdate, UpgradeType, update_features
-from broker.features import supported
+from broker.metadata.features import supported
 from broker.metadata.versions import KRAFT_VERSION
 from broker.request import Pending, RequestContext, api
 from config.catalogue.log import MIN_INSYNC_REPLICAS

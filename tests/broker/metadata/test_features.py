@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.features import check_levels, finalized, supported
+from broker.metadata.features import check_levels, finalized, supported
 from broker.metadata.log import MetadataLogError
 from config.broker_config import BrokerConfig
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from broker.metadata.image import MetadataImage
+from broker.metadata.topic_answers import KINDS_KEPT, TopicAnswers
 from broker.metadata.topics import PartitionImage, TopicImage
-from broker.topic_answers import KINDS_KEPT, TopicAnswers
 from protocol.codec import decode, encode
 from protocol.messages.metadata import MetadataResponse
 from protocol.messages.topic_records import ConfigRecord, RemoveTopicRecord

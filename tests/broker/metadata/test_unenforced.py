@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.unenforced import ACLS, CREDENTIALS, QUOTAS, UnenforcedNotices
+from broker.metadata.unenforced import ACLS, CREDENTIALS, QUOTAS, UnenforcedNotices
 from protocol.messages.cluster_records import (
     AccessControlEntryRecord,
     RemoveAccessControlEntryRecord,
