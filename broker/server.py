@@ -15,13 +15,13 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from broker import compiled, log_setup
+from broker.controller.cordoned_dirs import CordonedLogDirs
 from broker.controller.directory_assignment import DirectoryAssignment, report_directory
 from broker.controller.embedded import Controller
 from broker.controller.log_dir_admin import LogDirAdmin, copying_threads, new_log_dir_admin
 from broker.controller.producer_ids import ProducerIdManager
 from broker.controller.topic_admin import TopicDefaults
 from broker.coordinator.assembly import Coordinators, CoordinatorSurroundings
-from broker.cordoned_dirs import CordonedLogDirs
 from broker.dynamic_config import DynamicConfigPublisher
 from broker.fetch.session import FetchManager, FetchSessionCache
 from broker.housekeeping import Housekeeping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.controller.config_admin import Alteration, ConfigAdmin, Wish, check_form, repeated_resources
 from broker.controller.embedded import Decision
-from broker.loggers import alter_loggers
+from broker.controller.loggers import alter_loggers
 from broker.metadata.image import BROKER_LOGGER_RESOURCE, MetadataImage
 from broker.request import Pending, RequestContext, api
 from config.alteration import AlterOperation

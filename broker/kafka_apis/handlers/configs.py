@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from broker.controller.config_admin import CLUSTER_DEFAULT
+from broker.controller.loggers import logger_levels
 from broker.controller.topic_admin import check_topic_name
-from broker.loggers import logger_levels
 from broker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,

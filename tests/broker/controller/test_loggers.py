@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker.controller.config_admin import Alteration
-from broker.loggers import alter_loggers, logger_levels
+from broker.controller.loggers import alter_loggers, logger_levels
 from config.alteration import AlterOperation
 from protocol.errors import ApiError, ErrorCode
 
