@@ -9,7 +9,7 @@ from broker.metric_families import CLEANER_MANAGER_PREFIX, CLEANER_PREFIX, CLEAN
 from broker.metrics import Metrics, Sample
 
 if TYPE_CHECKING:
-    from broker.log_cleaner import LogCleaner
+    from broker.compaction.scheduler import LogCleaner
     from storage.log_dir import LogDir
     from storage.log_manager import LogManager
 

@@ -19,7 +19,7 @@ from broker.network.listeners import USE_SYSTEM_BUFFER, bind
 from broker.waiting.on_loop import OnLoop
 
 if TYPE_CHECKING:
-    from broker.compaction import Compaction
+    from broker.compaction.status import Compaction
     from broker.http_app import RequestServer
     from config.broker_config import BrokerConfig
 

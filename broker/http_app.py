@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from broker.compaction import Compaction
+from broker.compaction.status import Compaction
 from broker.http_compaction import CompactionPages
 from broker.http_hosts import rejection
 from broker.metrics import Metrics, exposition

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from broker.compaction import Answer, Compaction, CompactionRefusedError, Refusal
+from broker.compaction.status import Answer, Compaction, CompactionRefusedError, Refusal
 from broker.waiting.on_loop import OnLoop
 
 if TYPE_CHECKING:

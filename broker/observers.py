@@ -8,7 +8,8 @@ from typing import Final, Protocol
 
 from broker import metric_sources
 from broker.cleaner_metrics import add_cleaner
-from broker.compaction import Compaction
+from broker.compaction.scheduler import LogCleaner
+from broker.compaction.status import Compaction
 from broker.controller.embedded import Controller
 from broker.controller.log_dir_admin import LogDirAdmin
 from broker.coordinator.assembly import Coordinators
@@ -16,7 +17,6 @@ from broker.coordinator_metrics import add_coordinators
 from broker.fetch.session import FetchManager
 from broker.http import HttpServer
 from broker.lag_metrics import add_lag
-from broker.log_cleaner import LogCleaner
 from broker.log_dir_metrics import add_log_dirs
 from broker.metadata.followers import Followers
 from broker.metadata_metrics import add_metadata_log

@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from broker import compiled, log_setup
+from broker.compaction.scheduler import LogCleaner
+from broker.compaction.worker_pool import WorkerPool
 from broker.controller.cordoned_dirs import CordonedLogDirs
 from broker.controller.directory_assignment import DirectoryAssignment, report_directory
 from broker.controller.embedded import Controller
@@ -27,7 +29,6 @@ from broker.fetch.session import FetchManager, FetchSessionCache
 from broker.housekeeping import Housekeeping
 from broker.http import HttpServer
 from broker.kafka_apis.dispatch import KafkaApis
-from broker.log_cleaner import LogCleaner
 from broker.metadata.followers import Followers
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.loader import MetadataLoader
@@ -48,7 +49,6 @@ from broker.version import VERSION
 from broker.waiting.blocking import ThreadRunner, Work
 from broker.waiting.host_lookup import HostLookup
 from broker.waiting.purgatory import DelayedOperationPurgatory
-from broker.worker_pool import WorkerPool
 from config.broker_config import BrokerConfig
 from config.catalogue import network
 from config.catalogue.barnabas import (

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from broker.cleaner_metrics import add_cleaner
-from broker.cleaner_reports import LastCleanings
+from broker.compaction.reports import LastCleanings
 from broker.metric_families import FAMILIES
 from broker.metrics import Metrics, snapshot_at_once
 from storage.cleaning_plan import CleaningStats
 from storage.worker_messages import Failed, FailureKind
-from tests.broker.cleaner_house import CleanerHouse
+from tests.broker.compaction.cleaner_harness import CleanerHouse
 
 MANAGER = "kafka_log_logcleanermanager"
 CLEANER = "kafka_log_logcleaner"

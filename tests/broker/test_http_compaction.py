@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from broker.compaction import Compaction
+from broker.compaction.status import Compaction
 from broker.http import HttpServer
 from broker.metrics import Metrics
 from config.broker_config import BrokerConfig
-from tests.broker.cleaner_house import CleanerHouse
+from tests.broker.compaction.cleaner_harness import CleanerHouse
 
 
 class Served:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from broker.log_cleaner import LogCleaner
+from broker.compaction.scheduler import LogCleaner
 from storage.worker import perform
 from storage.worker_messages import Done, Failed, FailureKind, Job
 from tests.broker.broker_fixture import InProcessBroker
-from tests.broker.cleaner_house import LITTLE_MEMORY
+from tests.broker.compaction.cleaner_harness import LITTLE_MEMORY
 
 if TYPE_CHECKING:
     from tests.simulation.machine import Process, SimulatedDisk

@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 
+from broker.compaction.scheduler import LogCleaner
 from broker.housekeeping import Housekeeping
-from broker.log_cleaner import LogCleaner
 from broker.waiting.blocking import Done, InlineRunner, Work
 from storage.errors import NoLogDirError
 from tests.broker.broker_fixture import InProcessBroker

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.compaction import Compaction, CompactionRefusedError, Refusal
+from broker.compaction.status import Compaction, CompactionRefusedError, Refusal
 from storage.worker_messages import Failed, FailureKind
-from tests.broker.cleaner_house import CleanerHouse
+from tests.broker.compaction.cleaner_harness import CleanerHouse
 
 
 class Asked(CleanerHouse):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from broker.log_cleaner import LogCleaner
+from broker.compaction.scheduler import LogCleaner
 from storage.env import Env
 from storage.unified_log import UnifiedLog
 from storage.worker import perform

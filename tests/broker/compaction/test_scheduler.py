@@ -16,7 +16,7 @@ from storage.cleaning_plan import CleaningPlan
 from storage.env import RealEnv, RealFile
 from storage.worker_messages import Failed, FailureKind
 from tests.broker.broker_fixture import InProcessBroker
-from tests.broker.cleaner_house import BACKOFF_S, CleanerHouse
+from tests.broker.compaction.cleaner_harness import BACKOFF_S, CleanerHouse
 from tests.broker.logs import ManualEnv
 from tests.broker.turned_disk import TurnedDisk
 from tests.storage.compacting import contents

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from broker import worker_pool
+from broker.compaction import worker_pool
+from broker.compaction.worker_pool import WorkerPool, WorkerProcess
 from broker.waiting.blocking import ThreadRunner
-from broker.worker_pool import WorkerPool, WorkerProcess
 from storage.cleaning_plan import CleaningPlan, CleaningResult
 from storage.env import RealEnv
 from storage.worker_messages import Done, Failed, FailureKind, Job

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
-from broker.cleaner_reports import LastCleanings, cleaning_line
+from broker.compaction.reports import LastCleanings, cleaning_line
 from broker.waiting.blocking import BlockingRunner, Work
 from broker.waiting.timer import Timer, TimerHandle
 from config.broker_config import BrokerConfig

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final
 
-from broker.log_cleaner import Cleaning, LogCleaner
+from broker.compaction.scheduler import Cleaning, LogCleaner
 from broker.metadata.image import MetadataImage
 from storage.errors import KafkaStorageError
 from storage.log_manager import LogManager
