@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.metrics import Metrics
+from broker.metrics.prometheus import Metrics
 from broker.network.listeners import USE_SYSTEM_BUFFER, bind
 from broker.waiting.on_loop import OnLoop
 

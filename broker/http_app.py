@@ -12,7 +12,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from broker.compaction.status import Compaction
 from broker.http_compaction import CompactionPages
 from broker.http_hosts import rejection
-from broker.metrics import Metrics, exposition
+from broker.metrics.prometheus import Metrics, exposition
 from broker.waiting.on_loop import LoopSilentError, OnLoop
 
 if TYPE_CHECKING:

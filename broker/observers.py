@@ -6,21 +6,21 @@ import asyncio
 import logging
 from typing import Final, Protocol
 
-from broker import metric_sources
-from broker.cleaner_metrics import add_cleaner
 from broker.compaction.scheduler import LogCleaner
 from broker.compaction.status import Compaction
 from broker.controller.embedded import Controller
 from broker.controller.log_dir_admin import LogDirAdmin
 from broker.coordinator.assembly import Coordinators
-from broker.coordinator_metrics import add_coordinators
 from broker.fetch.session import FetchManager
 from broker.http import HttpServer
-from broker.lag_metrics import add_lag
-from broker.log_dir_metrics import add_log_dirs
 from broker.metadata.followers import Followers
-from broker.metadata_metrics import add_metadata_log
-from broker.metrics import Metrics
+from broker.metrics import sources as metric_sources
+from broker.metrics.cleaner_metrics import add_cleaner
+from broker.metrics.coordinator_metrics import add_coordinators
+from broker.metrics.lag_metrics import add_lag
+from broker.metrics.log_dir_metrics import add_log_dirs
+from broker.metrics.metadata_metrics import add_metadata_log
+from broker.metrics.prometheus import Metrics
 from broker.network.listeners import ListenError
 from broker.network.request_memory import RequestMemory
 from broker.network.socket_server import SocketServer

@@ -1,6 +1,6 @@
 """What is counted while the broker works: plain numbers on plain objects, so that counting costs next to nothing.
 
-Each part of the broker is given its probe and calls its verbs; broker.metrics turns the numbers into
+Each part of the broker is given its probe and calls its verbs; broker.metrics.prometheus turns the numbers into
 Prometheus families when somebody asks. Nothing here locks: the event loop writes, and what a scrape reads
 is copied on the event loop.
 """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.metric_families import CLIENT_METRICS_PREFIX
-from broker.metrics import Metrics, Sample
+from broker.metrics.families import CLIENT_METRICS_PREFIX
+from broker.metrics.prometheus import Metrics, Sample
 from broker.telemetry.client_metrics import ClientMetricsManager
 
 

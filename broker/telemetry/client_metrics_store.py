@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from broker.metric_families import Family, Kind
+from broker.metrics.families import Family, Kind
 from broker.telemetry.otlp import Payload, Point
 from broker.waiting.timer import Timer, TimerHandle
 from config.catalogue.barnabas import BARNABAS_CLIENT_METRICS_MAX_SERIES

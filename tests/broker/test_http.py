@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from broker.http import HttpServer
-from broker.metrics import Metrics
+from broker.metrics.prometheus import Metrics
 from broker.network.listeners import ListenError
 from broker.waiting.on_loop import LoopSilentError, OnLoop
 from config.broker_config import BrokerConfig

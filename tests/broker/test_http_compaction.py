@@ -14,7 +14,7 @@ import pytest
 
 from broker.compaction.status import Compaction
 from broker.http import HttpServer
-from broker.metrics import Metrics
+from broker.metrics.prometheus import Metrics
 from config.broker_config import BrokerConfig
 from tests.broker.compaction.cleaner_harness import CleanerHouse
 

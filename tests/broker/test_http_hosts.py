@@ -10,7 +10,7 @@ import pytest
 
 from broker import http_hosts
 from broker.http import HttpServer
-from broker.metrics import Metrics
+from broker.metrics.prometheus import Metrics
 from config.broker_config import BrokerConfig
 
 STRANGE = "rebound.example.com"

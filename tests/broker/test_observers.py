@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.metric_families import FAMILIES
-from broker.metrics import snapshot_at_once
+from broker.metrics.families import FAMILIES
+from broker.metrics.prometheus import snapshot_at_once
 from broker.server import Server
 from tests.broker.running_server import LOCALHOST, config_of, connected, running
 from tests.broker.test_http import Reply, ask

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from broker.http_hosts import rejection
-from broker.metric_families import FAMILIES, Kind
+from broker.metrics.families import FAMILIES, Kind
 from config.broker_config import BrokerConfig
 from config.catalogue import BROKER_KEYS
 from config.environment import key_for

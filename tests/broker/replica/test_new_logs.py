@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from broker import metric_sources
 from broker.housekeeping import Housekeeping
-from broker.metrics import Metrics
+from broker.metrics import sources as metric_sources
+from broker.metrics.prometheus import Metrics
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.metadata import MetadataRequest
@@ -20,7 +20,7 @@ from protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
 from storage.errors import DiskFullError
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.logs import batch
-from tests.broker.test_metric_sources import value
+from tests.broker.metrics.test_sources import value
 from tests.broker.turned_disk import TurnedDisk
 from tests.storage.fault_env import Fault, FaultPlan
 from tests.support.difference import Like

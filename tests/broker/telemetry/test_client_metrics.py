@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from broker.metadata.image import CLIENT_METRICS_RESOURCE, MetadataImage
-from broker.metrics import Metrics, snapshot_at_once
+from broker.metrics.prometheus import Metrics, snapshot_at_once
 from broker.request import ConnectionInfo, RequestContext
 from broker.telemetry import client_metrics
 from broker.telemetry.client_metrics import ClientMetricsManager, Push, Subscription, subscription_id

@@ -7,8 +7,8 @@ import logging
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.metric_families import Kind
-from broker.metrics import Metrics, exposition, snapshot_at_once
+from broker.metrics.families import Kind
+from broker.metrics.prometheus import Metrics, exposition, snapshot_at_once
 from broker.telemetry import client_metrics_store
 from broker.telemetry.client_metrics_store import ClientMetricsStore, PushingClient
 from broker.telemetry.otlp import Payload, Point

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from broker.metadata.followers import Followers
-from broker.metadata_metrics import add_metadata_log
-from broker.metrics import Metrics
+from broker.metrics.metadata_metrics import add_metadata_log
+from broker.metrics.prometheus import Metrics
 from tests.broker.metadata.raft_logs import Node, new_env
-from tests.broker.test_metric_sources import value
+from tests.broker.metrics.test_sources import value
 
 
 def test_the_log_and_its_snapshots() -> None:

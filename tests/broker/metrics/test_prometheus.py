@@ -12,8 +12,15 @@ from wsgiref.util import setup_testing_defaults
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.metric_families import FAMILIES, Kind
-from broker.metrics import SAMPLES_PER_STEP, Metrics, Sample, exposition, quantiles, snapshot_at_once
+from broker.metrics.families import FAMILIES, Kind
+from broker.metrics.prometheus import (
+    SAMPLES_PER_STEP,
+    Metrics,
+    Sample,
+    exposition,
+    quantiles,
+    snapshot_at_once,
+)
 
 SIZE = "kafka_log_log_size"
 LEADERS = "kafka_server_replicamanager_leadercount"
@@ -134,7 +141,7 @@ def test_a_long_snapshot_gives_others_a_turn() -> None:
 
 def test_prometheus_client_is_not_imported_before_somebody_asks() -> None:
     code = (
-        "import sys; import broker.metrics, broker.metric_sources, broker.probes, broker.http;"
+        "import sys; import broker.metrics.prometheus, broker.metrics.sources, broker.probes, broker.http;"
         "assert not {'prometheus_client', 'wsgiref', 'http.server'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from broker.metadata.topics import NO_LEADER
-from broker.metric_families import LISTENER_PREFIX, LOG_DIR_PREFIX, REQUEST_PREFIX, TOPIC_PREFIX
-from broker.metrics import Distribution, Metrics, Sample
+from broker.metrics.families import LISTENER_PREFIX, LOG_DIR_PREFIX, REQUEST_PREFIX, TOPIC_PREFIX
+from broker.metrics.prometheus import Distribution, Metrics, Sample
 from broker.probes import ApiTimes, BrokerTopicProbe, RequestProbe, SocketServerProbe, TopicCounters
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.coordinator.runtime_probe import RecentTimes
 from broker.coordinator.shard_runner import ShardState
-from broker.metric_families import (
+from broker.metrics.families import (
     GROUP_COORDINATOR_PREFIX,
     GROUP_MANAGER_PREFIX,
     MARKER_CHANNEL_PREFIX,
     TRANSACTION_COORDINATOR_PREFIX,
     VERIFICATION_PREFIX,
 )
-from broker.metrics import Metrics, Sample, quantiles
+from broker.metrics.prometheus import Metrics, Sample, quantiles
 
 if TYPE_CHECKING:
     from broker.coordinator.assembly import Coordinators

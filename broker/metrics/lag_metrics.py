@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.metrics import Metrics, Sample
+from broker.metrics.prometheus import Metrics, Sample
 
 if TYPE_CHECKING:
     from broker.coordinator.group.shard import GroupCoordinatorShard

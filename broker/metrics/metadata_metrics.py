@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.metric_families import (
+from broker.metrics.families import (
     BROKER_METADATA_PREFIX,
     METADATA_LOADER_PREFIX,
     RAFT_PREFIX,
     SNAPSHOT_EMITTER_PREFIX,
 )
-from broker.metrics import Metrics
+from broker.metrics.prometheus import Metrics
 
 if TYPE_CHECKING:
     from broker.metadata.followers import Followers

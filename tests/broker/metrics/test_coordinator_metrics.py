@@ -7,17 +7,17 @@ from pathlib import Path
 
 from broker.coordinator.loading import LoadSummary
 from broker.coordinator.runtime_probe import KEPT_TIMES, RecentTimes, RuntimeProbe
-from broker.coordinator_metrics import add_coordinators
-from broker.lag_metrics import add_lag
-from broker.metric_families import FAMILIES
-from broker.metrics import Metrics, snapshot_at_once
+from broker.metrics.coordinator_metrics import add_coordinators
+from broker.metrics.families import FAMILIES
+from broker.metrics.lag_metrics import add_lag
+from broker.metrics.prometheus import Metrics, snapshot_at_once
 from protocol.messages.commits import OffsetCommitRequest, OffsetDeleteRequest
 from protocol.messages.groups import FindCoordinatorRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.messages.transactions import InitProducerIdRequest
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.logs import batch
-from tests.broker.test_metric_sources import value, values
+from tests.broker.metrics.test_sources import value, values
 from tests.support.difference import Like
 
 GROUPS = "kafka_server_group_coordinator_metrics"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from broker.log_dir_metrics import add_log_dirs
-from broker.metrics import Metrics
+from broker.metrics.log_dir_metrics import add_log_dirs
+from broker.metrics.prometheus import Metrics
 from broker.replica.moves import alter_log_dirs
+from tests.broker.metrics.test_sources import value, values
 from tests.broker.replica.moves.moving_node import MovingNode
-from tests.broker.test_metric_sources import value, values
 from tests.storage.fault_env import FaultEnv
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from broker.metric_families import CLEANER_MANAGER_PREFIX, CLEANER_PREFIX, CLEANING_PREFIX
-from broker.metrics import Metrics, Sample
+from broker.metrics.families import CLEANER_MANAGER_PREFIX, CLEANER_PREFIX, CLEANING_PREFIX
+from broker.metrics.prometheus import Metrics, Sample
 
 if TYPE_CHECKING:
     from broker.compaction.scheduler import LogCleaner

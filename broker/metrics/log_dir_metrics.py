@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from broker.metrics import Metrics, Sample
+from broker.metrics.prometheus import Metrics, Sample
 from broker.replica.moves.log_dir_move import Move
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from broker import metric_sources
 from broker.fetch.session import FetchSessionCache
 from broker.metadata.image import MetadataImage
 from broker.metadata.topics import TopicImage
-from broker.metric_families import FAMILIES
-from broker.metrics import Metrics, snapshot_at_once
+from broker.metrics import sources as metric_sources
+from broker.metrics.families import FAMILIES
+from broker.metrics.prometheus import Metrics, snapshot_at_once
 from broker.network.connection_quotas import ConnectionQuotas
 from broker.network.request_memory import RequestMemory
 from broker.network.socket_server import SocketServer, SocketSettings

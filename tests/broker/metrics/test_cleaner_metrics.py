@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.cleaner_metrics import add_cleaner
 from broker.compaction.reports import LastCleanings
-from broker.metric_families import FAMILIES
-from broker.metrics import Metrics, snapshot_at_once
+from broker.metrics.cleaner_metrics import add_cleaner
+from broker.metrics.families import FAMILIES
+from broker.metrics.prometheus import Metrics, snapshot_at_once
 from storage.cleaning_plan import CleaningStats
 from storage.worker_messages import Failed, FailureKind
 from tests.broker.compaction.cleaner_harness import CleanerHouse
