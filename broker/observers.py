@@ -12,7 +12,7 @@ from broker.controller.embedded import Controller
 from broker.controller.log_dir_admin import LogDirAdmin
 from broker.coordinator.assembly import Coordinators
 from broker.fetch.session import FetchManager
-from broker.http import HttpServer
+from broker.http.server import HttpServer
 from broker.metadata.followers import Followers
 from broker.metrics import sources as metric_sources
 from broker.metrics.cleaner_metrics import add_cleaner

@@ -27,7 +27,7 @@ from broker.coordinator.assembly import Coordinators, CoordinatorSurroundings
 from broker.dynamic_config import DynamicConfigPublisher
 from broker.fetch.session import FetchManager, FetchSessionCache
 from broker.housekeeping import Housekeeping
-from broker.http import HttpServer
+from broker.http.server import HttpServer
 from broker.kafka_apis.dispatch import KafkaApis
 from broker.metadata.followers import Followers
 from broker.metadata.image import MetadataDelta, MetadataImage

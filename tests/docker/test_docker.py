@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.http_hosts import rejection
+from broker.http.hosts import rejection
 from broker.metrics.families import FAMILIES, Kind
 from config.broker_config import BrokerConfig
 from config.catalogue import BROKER_KEYS

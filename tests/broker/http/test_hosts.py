@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker import http_hosts
-from broker.http import HttpServer
+from broker.http import hosts as http_hosts
+from broker.http.server import HttpServer
 from broker.metrics.prometheus import Metrics
 from config.broker_config import BrokerConfig
 

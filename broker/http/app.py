@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from broker.compaction.status import Compaction
-from broker.http_compaction import CompactionPages
-from broker.http_hosts import rejection
+from broker.http.compaction import CompactionPages
+from broker.http.hosts import rejection
 from broker.metrics.prometheus import Metrics, exposition
 from broker.waiting.on_loop import LoopSilentError, OnLoop
 

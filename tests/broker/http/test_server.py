@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker.http import HttpServer
+from broker.http.server import HttpServer
 from broker.metrics.prometheus import Metrics
 from broker.network.listeners import ListenError
 from broker.waiting.on_loop import LoopSilentError, OnLoop
@@ -265,7 +265,7 @@ def test_a_loop_that_has_ended_is_reported() -> None:
 
 
 def test_a_stuck_loop_is_not_alive() -> None:
-    from broker.http_app import Application
+    from broker.http.app import Application
 
     class Silent(OnLoop):
         def run(self, *_: object) -> object:  # type: ignore[override]

@@ -20,7 +20,7 @@ from broker.waiting.on_loop import OnLoop
 
 if TYPE_CHECKING:
     from broker.compaction.status import Compaction
-    from broker.http_app import RequestServer
+    from broker.http.app import RequestServer
     from config.broker_config import BrokerConfig
 
 logger = logging.getLogger("barnabas.http")
@@ -124,7 +124,7 @@ class HttpServer:
     def _request_server(self) -> RequestServer:
         with self._making:
             if self._server is None:
-                from broker.http_app import Application, RequestServer
+                from broker.http.app import Application, RequestServer
 
                 on_loop = OnLoop(self._loop)
                 application = Application(

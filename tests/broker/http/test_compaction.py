@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from broker.compaction.status import Compaction
-from broker.http import HttpServer
+from broker.http.server import HttpServer
 from broker.metrics.prometheus import Metrics
 from config.broker_config import BrokerConfig
 from tests.broker.compaction.cleaner_harness import CleanerHouse
