@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from broker.log_setup import RateLimit
+from broker.logging.setup import RateLimit
 from broker.network.connection import Connection, ConnectionContext
 from broker.network.connection_quotas import ConnectionQuotas
 from broker.network.in_flight import Answer

@@ -10,7 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from broker.log_setup import RateLimit
+from broker.logging.setup import RateLimit
 from broker.replica.replica_manager import ReplicaManager
 from broker.waiting.blocking import BlockingRunner, Work
 from broker.waiting.timer import Timer, TimerHandle

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from broker import compiled, log_setup
+from broker import compiled
 from broker.compaction.scheduler import LogCleaner
 from broker.compaction.worker_pool import WorkerPool
 from broker.controller.cordoned_dirs import CordonedLogDirs
@@ -29,6 +29,7 @@ from broker.fetch.session import FetchManager, FetchSessionCache
 from broker.housekeeping import Housekeeping
 from broker.http.server import HttpServer
 from broker.kafka_apis.dispatch import KafkaApis
+from broker.logging import setup as log_setup
 from broker.metadata.followers import Followers
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.loader import MetadataLoader

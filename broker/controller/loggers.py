@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from broker.controller.config_admin import Alteration, check_broker_id
-from broker.log_setup import ROOT_LOGGER
+from broker.logging.setup import ROOT_LOGGER
 from config.alteration import AlterOperation
 from protocol.errors import ApiError, ErrorCode
 

@@ -37,7 +37,7 @@ from broker.coordinator.shard import (
 )
 from broker.coordinator.timers import RETRY_BACKOFF_MS, ShardTimers
 from broker.coordinator.txn import TransactionalProducer, TransactionMarker
-from broker.log_setup import RateLimit
+from broker.logging.setup import RateLimit
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.replica.partition_io import AppendError, AppendResult
 from broker.request import Pending

@@ -6,7 +6,7 @@ import logging
 from typing import Final
 
 from broker.fetch.partition import FetchPartition
-from broker.log_setup import RateLimit
+from broker.logging.setup import RateLimit
 from broker.replica.replica_manager import ReplicaManager
 from broker.request import RequestContext
 from protocol.errors import ApiError

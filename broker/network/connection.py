@@ -20,7 +20,7 @@ from protocol.errors import ProtocolError
 from protocol.framing import Frame, Framer
 
 if TYPE_CHECKING:
-    from broker.log_setup import RateLimit
+    from broker.logging.setup import RateLimit
     from broker.probes import ListenerProbe
 
 logger = logging.getLogger("barnabas.network")

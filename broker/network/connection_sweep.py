@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 
-from broker.log_setup import RateLimit
+from broker.logging.setup import RateLimit
 from broker.network.connection import Connection
 from broker.network.request_memory import RequestMemory
 

@@ -16,7 +16,7 @@ import socket
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from broker.log_setup import RateLimit
+from broker.logging.setup import RateLimit
 from broker.network.connection import Connection, ConnectionContext
 from broker.network.connection_quotas import ConnectionLimits, ConnectionQuotas, plain_address
 from broker.network.connection_sweep import ConnectionSweep

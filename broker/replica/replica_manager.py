@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from broker.error_map import MAPPED_ERRORS, error_code_of
 from broker.fetch.context import FetchContext
 from broker.fetch.reader import NOBODYS_FAULT, ReplicaReader, log_dir_of
-from broker.log_setup import RateLimit
+from broker.logging.setup import RateLimit
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.topics import PartitionImage, TopicImage
 from broker.replica.delayed_operations import DelayedDeleteRecords, DelayedProduce

@@ -9,7 +9,7 @@ does not look at it, but the order on a connection does.
 
 from __future__ import annotations
 
-from broker.log_setup import RateLimit
+from broker.logging.setup import RateLimit
 from broker.network.connection import Connection, ConnectionContext
 from broker.network.in_flight import Answer
 from broker.network.request_memory import RequestMemory

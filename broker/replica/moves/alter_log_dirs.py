@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from broker.log_setup import RateLimit
+from broker.logging.setup import RateLimit
 from broker.replica.moves.log_dir_move import Move, Phase, may_pass, of_target
 from broker.replica.partition import Partition
 from broker.request import Pending

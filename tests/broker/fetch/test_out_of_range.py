@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from broker.fetch import out_of_range
-from broker.log_setup import RateLimit
+from broker.logging.setup import RateLimit
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.offsets import DeleteRecordsRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.log_setup import RateLimit
+from broker.logging.setup import RateLimit
 from broker.network.connection_sweep import CLOSE_LINGER_S, STALL_BYTES, STALL_S, ConnectionSweep
 from broker.network.request_memory import RequestMemory
 from protocol.framing import size_prefix
