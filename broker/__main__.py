@@ -54,7 +54,7 @@ def main() -> None:
 
         command_line()
         return
-    from broker.serving import serve
+    from broker.startup.serving import serve
 
     try:
         sys.exit(serve(line.properties, line.overrides))

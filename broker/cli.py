@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from broker.serving import load_config
-from broker.serving import serve as start
+from broker.startup.serving import load_config
+from broker.startup.serving import serve as start
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

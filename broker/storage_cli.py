@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from broker.formatting import FormatPlan
     from broker.metadata.quorum import InitialVoter
+    from broker.startup.log_dir_formatter import FormatPlan
     from config.broker_config import BrokerConfig
 
 EXIT_REFUSED = 1
@@ -38,7 +38,7 @@ def _refuse(text: str) -> None:
 
 
 def _load(properties: Path) -> BrokerConfig:
-    from broker.serving import load_config
+    from broker.startup.serving import load_config
 
     return load_config(str(properties), ())
 
@@ -99,8 +99,8 @@ def _plain(path: str) -> str:
 )
 def format_dirs(**options: Any) -> None:
     """Format the log directories of this node, as `serve` does by itself on its first start."""
-    from broker.formatting import Formatter
-    from broker.scram_arguments import FormatterError
+    from broker.startup.log_dir_formatter import Formatter
+    from broker.startup.scram_arguments import FormatterError
     from storage.env import RealEnv
 
     _check_exclusive(options)
@@ -120,7 +120,7 @@ def _check_exclusive(options: dict[str, Any]) -> None:
 
 def _plan(config: BrokerConfig, options: dict[str, Any]) -> FormatPlan:
     """What the options and the configuration come to. Raises FormatterError."""
-    from broker.formatting import FormatPlan
+    from broker.startup.log_dir_formatter import FormatPlan
     from config.broker_config import FIRST_NODE_ID
     from config.catalogue.controller import (
         CONTROLLER_LISTENER_NAMES,
@@ -150,7 +150,7 @@ def _plan(config: BrokerConfig, options: dict[str, Any]) -> FormatPlan:
 
 
 def _features(arguments: Sequence[str]) -> dict[str, int]:
-    from broker.scram_arguments import FormatterError
+    from broker.startup.scram_arguments import FormatterError
 
     levels: dict[str, int] = {}
     for argument in arguments:
@@ -177,8 +177,8 @@ def _initial_voters(
     config: BrokerConfig, node_id: int, options: dict[str, Any], *, voters_configured: bool
 ) -> list[InitialVoter]:
     """The voters that --standalone or --initial-controllers name. Raises FormatterError."""
-    from broker.formatting import parse_voters
-    from broker.scram_arguments import FormatterError
+    from broker.startup.log_dir_formatter import parse_voters
+    from broker.startup.scram_arguments import FormatterError
     from config.catalogue.controller import CONTROLLER_QUORUM_BOOTSTRAP_SERVERS
     from config.catalogue.server import PROCESS_ROLES
 
@@ -208,7 +208,7 @@ def _initial_voters(
 def _standalone(config: BrokerConfig, node_id: int) -> InitialVoter:
     from broker.controller.registration import configured_controller_listeners
     from broker.metadata.quorum import InitialVoter
-    from broker.scram_arguments import FormatterError
+    from broker.startup.scram_arguments import FormatterError
     from config.catalogue.server import PROCESS_ROLES
     from protocol.wire import random_uuid
 

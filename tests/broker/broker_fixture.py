@@ -21,16 +21,16 @@ from broker.controller.log_dir_admin import new_log_dir_admin
 from broker.controller.producer_ids import ProducerIdManager
 from broker.controller.topic_admin import TopicDefaults
 from broker.coordinator.assembly import Coordinators, CoordinatorSurroundings
-from broker.dynamic_config import DynamicConfigPublisher
 from broker.fetch.session import FetchManager, FetchSessionCache
 from broker.kafka_apis.dispatch import KafkaApis
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.loader import MetadataLoader
-from broker.node_storage import NodeStorage
 from broker.probes import BrokerTopicProbe, RequestProbe
 from broker.replica.replica_manager import ReplicaManager
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
 from broker.services import Broker, Endpoint
+from broker.startup.dynamic_config import DynamicConfigPublisher
+from broker.startup.node_storage import NodeStorage
 from broker.telemetry.client_metrics import ClientMetricsManager
 from broker.telemetry.client_metrics_store import ClientMetricsStore
 from broker.waiting.blocking import BlockingRunner, InlineRunner, Work

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from broker.server import Server
+from broker.startup.server import Server
 from config.broker_config import BrokerConfig
 from storage.env import RealEnv
 

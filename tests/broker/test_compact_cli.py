@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from broker import compact_cli
 from broker.cli import main
-from broker.server import Server
+from broker.startup.server import Server
 from protocol.records.builder import build_batch
 from tests.broker.running_server import LOCALHOST, config_of, connected, running
 from tests.support import raw

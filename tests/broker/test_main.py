@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker import __main__ as command
-from broker import cli, serving
+from broker import cli
 from broker.__main__ import ServeLine, plain_serve_line
+from broker.startup import serving
 
 FILE = __file__
 """Some file that is there."""
@@ -132,7 +133,7 @@ def test_what_is_wrong_with_the_configuration_is_named_and_the_collector_works_a
 
 
 def test_serving_needs_nothing_heavy() -> None:
-    code = "import sys; import broker.__main__, broker.serving, broker.server; print(*sys.modules)"
+    code = "import sys; import broker.__main__, broker.startup.serving, broker.startup.server; print(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     heavy = {"click", "rich", "structlog", "prometheus_client", "google.protobuf", "logging.handlers", "uuid"}
     assert not heavy & set(ended.stdout.split())
@@ -142,7 +143,7 @@ def test_streams_that_are_closed_lead_nowhere(tmp_path: Path) -> None:
     told = tmp_path / "told"
     program = (
         "import os, sys\n"
-        "from broker.serving import open_closed_streams\n"
+        "from broker.startup.serving import open_closed_streams\n"
         "open_closed_streams()\n"
         "print('a line', flush=True)\n"
         "print('another', file=sys.stderr, flush=True)\n"

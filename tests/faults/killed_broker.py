@@ -37,7 +37,7 @@ class BrokerEnv(KillingEnv):
 
 
 def _begin_when_ready(env: BrokerEnv, at: int) -> None:
-    from broker import server
+    from broker.startup import server
 
     tell = vars(server)["_ready_line"]
 
@@ -49,7 +49,8 @@ def _begin_when_ready(env: BrokerEnv, at: int) -> None:
 
 
 def run() -> None:
-    from broker import cli, server
+    from broker import cli
+    from broker.startup import server
 
     setattr(server, "RealEnv", BrokerEnv)  # noqa: B010
     cli.main()

@@ -45,7 +45,7 @@ def test_the_broker_s_command_line_finds_it() -> None:
 def test_it_costs_the_broker_nothing() -> None:
     """Neither `serve` nor another command looks for it, or imports anything of it."""
     code = (
-        "import sys, broker.__main__, broker.serving, broker.cli, click;"
+        "import sys, broker.__main__, broker.startup.serving, broker.cli, click;"
         "main = broker.cli.main; context = click.Context(main);"
         "main.get_command(context, 'serve'); main.get_command(context, 'topics');"
         "print([name for name in sys.modules if name.split('.')[0] in ('pipeline', 'pyspark', 'pyarrow')],"

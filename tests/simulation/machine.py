@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 from broker.compaction.scheduler import LogCleaner
-from broker.housekeeping import Housekeeping
+from broker.startup.housekeeping import Housekeeping
 from broker.waiting.blocking import Done, InlineRunner, Work
 from storage.errors import NoLogDirError
 from tests.broker.broker_fixture import InProcessBroker

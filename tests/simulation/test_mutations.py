@@ -19,7 +19,7 @@ from broker.coordinator.transaction import appends as transactional_appends
 from broker.coordinator.transaction.marker_writer import TxnMarkerWriter
 from broker.coordinator.transaction.metadata import TransactionMetadata
 from broker.coordinator.txn import TopicPartition, TransactionMarker
-from broker.housekeeping import Housekeeping
+from broker.startup.housekeeping import Housekeeping
 from protocol.errors import ErrorCode
 from storage.cleaned_transactions import CleanedTransactions
 from storage.txn_index import TransactionIndex

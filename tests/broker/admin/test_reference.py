@@ -51,6 +51,6 @@ def test_help_lists_the_commands() -> None:
 
 def test_serving_imports_nothing_of_this() -> None:
     names = "[name for name in sys.modules if name.startswith('broker.admin')]"
-    code = f"import sys, broker.cli, broker.server; print({names})"
+    code = f"import sys, broker.cli, broker.startup.server; print({names})"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "[]\n"

@@ -9,7 +9,7 @@ import pytest
 
 from broker.controller.directory_assignment import DirectoryAssignment
 from broker.metadata.topics import PartitionImage
-from broker.node_storage import NodeStorage
+from broker.startup.node_storage import NodeStorage
 from config.broker_config import BrokerConfig
 from protocol.messages.topic_records import PartitionRecord, TopicRecord
 from protocol.wire import ZERO_UUID

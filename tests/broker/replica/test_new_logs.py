@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from broker.housekeeping import Housekeeping
 from broker.metrics import sources as metric_sources
 from broker.metrics.prometheus import Metrics
+from broker.startup.housekeeping import Housekeeping
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.metadata import MetadataRequest

@@ -480,7 +480,7 @@ def test_serve_does_not_import_the_tools() -> None:
         "from click.testing import CliRunner\n"
         "from broker.cli import main\n"
         "assert CliRunner().invoke(main, ['serve', '--show-config']).exit_code == 0\n"
-        "import broker.server\n"
+        "import broker.startup.server\n"
         "found = [name for name in sys.modules if name.startswith(('broker.tools', 'storage.verify'))]\n"
         "assert not found, found\n"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.housekeeping import Housekeeping
+from broker.startup.housekeeping import Housekeeping
 from broker.waiting.blocking import Done, Work
 from protocol.messages.topics import DeleteTopicsRequest
 from storage.unified_log import UnifiedLog

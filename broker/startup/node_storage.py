@@ -30,9 +30,6 @@ from broker.controller.registration import (
     start_changes,
     unfencing,
 )
-from broker.dynamic_config import DynamicConfig
-from broker.log_adoption import adopted_topics
-from broker.log_recovery import CLOSING_THREADS_PER_DIR, LogLoading, run_all_in_threads
 from broker.metadata.bootstrap import first_records, read_bootstrap
 from broker.metadata.features import check_levels
 from broker.metadata.image import MetadataImage
@@ -40,7 +37,10 @@ from broker.metadata.quorum import MetadataQuorum
 from broker.metadata.raft_log import EmbeddedRaftLog
 from broker.metadata.raft_snapshots import RaftLogSettings
 from broker.metadata.versions import supported_levels
-from broker.node_identity import MetadataDir, format_new_dirs, settle_identity
+from broker.startup.dynamic_config import DynamicConfig
+from broker.startup.log_adoption import adopted_topics
+from broker.startup.log_recovery import CLOSING_THREADS_PER_DIR, LogLoading, run_all_in_threads
+from broker.startup.node_identity import MetadataDir, format_new_dirs, settle_identity
 from config.broker_config import BrokerConfig
 from config.catalogue.barnabas import BARNABAS_LOG_DIR_MIN_FREE_BYTES
 from config.catalogue.controller import CONTROLLER_QUORUM_BOOTSTRAP_SERVERS, CONTROLLER_QUORUM_VOTERS

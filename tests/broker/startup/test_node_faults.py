@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from broker.node_storage import NodeStorage
+from broker.startup.node_storage import NodeStorage
 from config.broker_config import BrokerConfig
 from protocol.messages.topic_records import PartitionRecord, TopicRecord
 from protocol.records.batch import build_batch

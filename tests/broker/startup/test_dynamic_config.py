@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.dynamic_config import DynamicConfig, DynamicConfigPublisher
 from broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataDelta, MetadataImage
+from broker.startup.dynamic_config import DynamicConfig, DynamicConfigPublisher
 from config.broker_config import BrokerConfig
 from config.catalogue.log import LOG_CLEANER_THREADS, MESSAGE_MAX_BYTES
 from protocol.messages.topic_records import ConfigRecord

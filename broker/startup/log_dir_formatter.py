@@ -28,7 +28,7 @@ from broker.metadata.versions import (
     metadata_version,
     parse_version,
 )
-from broker.scram_arguments import FormatterError, parse_scram
+from broker.startup.scram_arguments import FormatterError, parse_scram
 from protocol.messages.cluster_records import UserScramCredentialRecord
 from protocol.messages.topic_records import FeatureLevelRecord
 from protocol.schema import Message

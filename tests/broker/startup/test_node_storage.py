@@ -10,7 +10,7 @@ import pytest
 from broker.controller.producer_ids import BLOCK_SIZE
 from broker.metadata.image import BROKER_RESOURCE
 from broker.metadata.log import MetadataLogError
-from broker.node_storage import NodeStorage
+from broker.startup.node_storage import NodeStorage
 from config.broker_config import BrokerConfig
 from config.layers import InvalidConfigError
 from protocol.messages.topic_records import FeatureLevelRecord, PartitionRecord, TopicRecord

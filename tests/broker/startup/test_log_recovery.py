@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.log_recovery import LogLoading, Progress, run_all_in_threads
+from broker.startup.log_recovery import LogLoading, Progress, run_all_in_threads
 from storage.log_loading import LoadTask, PartitionDirName
 
 
@@ -50,7 +50,7 @@ def test_the_longest_begin_first() -> None:
 
 def test_directories_are_worked_on_at_once_with_so_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two directories, two threads for each: four tasks are under way before any of them ends."""
-    monkeypatch.setattr("broker.log_recovery._processors", lambda: 4)
+    monkeypatch.setattr("broker.startup.log_recovery._processors", lambda: 4)
     together = threading.Barrier(4, timeout=60)
     tasks = [
         task(Directory(path), number, 1, lambda one: together.wait())
@@ -68,7 +68,7 @@ def test_directories_are_worked_on_at_once_with_so_many_threads(monkeypatch: pyt
 def test_no_more_threads_than_there_is_to_do(
     monkeypatch: pytest.MonkeyPatch, processors: int, configured: int, directories: int, expected: int
 ) -> None:
-    monkeypatch.setattr("broker.log_recovery._processors", lambda: processors)
+    monkeypatch.setattr("broker.startup.log_recovery._processors", lambda: processors)
     started: list[threading.Thread] = []
     start = threading.Thread.start
     monkeypatch.setattr(
@@ -130,7 +130,7 @@ def test_a_line_comes_though_nothing_is_done(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "barnabas.startup")
-    monkeypatch.setattr("broker.log_recovery.PROGRESS_INTERVAL_S", 0.0)
+    monkeypatch.setattr("broker.startup.log_recovery.PROGRESS_INTERVAL_S", 0.0)
     said = threading.Event()
     monkeypatch.setattr(Progress, "say", lambda self, count: said.set())
     one = task(Directory("/a"), 0, 1, lambda _: said.wait(30))

@@ -9,7 +9,7 @@ import pytest
 
 from broker.controller.embedded import Decision
 from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.server import Server
+from broker.startup.server import Server
 from protocol.messages.topic_records import ConfigRecord
 from storage.env import RealEnv, RealFile
 from tests.broker.running_server import TIMEOUT_S, config_of, running

@@ -7,11 +7,11 @@ from base64 import b64encode
 
 import pytest
 
-from broker.formatting import FormatPlan, Formatter, parse_voters
 from broker.metadata.bootstrap import bootstrap_records, default_levels, first_records, read_bootstrap
 from broker.metadata.snapshot_files import read_snapshot
-from broker.node_storage import NodeStorage
-from broker.scram_arguments import FormatterError, parse_scram
+from broker.startup.log_dir_formatter import FormatPlan, Formatter, parse_voters
+from broker.startup.node_storage import NodeStorage
+from broker.startup.scram_arguments import FormatterError, parse_scram
 from config.broker_config import BrokerConfig
 from protocol.messages.topic_records import (
     BeginTransactionRecord,

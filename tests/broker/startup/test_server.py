@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from broker import compiled
-from broker import server as server_module
 from broker.controller.embedded import Decision
 from broker.network.listeners import ListenError
-from broker.server import EXIT_FAILED, EXIT_STOPPED, EXIT_USAGE, Server, run
+from broker.startup import server as server_module
+from broker.startup.server import EXIT_FAILED, EXIT_STOPPED, EXIT_USAGE, Server, run
 from config.broker_config import BrokerConfig
 from config.layers import InvalidConfigError
 from protocol.codec import encode

@@ -12,7 +12,7 @@ import pytest
 
 from broker.metrics.families import FAMILIES
 from broker.metrics.prometheus import snapshot_at_once
-from broker.server import Server
+from broker.startup.server import Server
 from tests.broker.http.test_server import Reply, ask
 from tests.broker.running_server import LOCALHOST, config_of, connected, running
 from tests.support import raw

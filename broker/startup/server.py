@@ -24,9 +24,7 @@ from broker.controller.log_dir_admin import LogDirAdmin, copying_threads, new_lo
 from broker.controller.producer_ids import ProducerIdManager
 from broker.controller.topic_admin import TopicDefaults
 from broker.coordinator.assembly import Coordinators, CoordinatorSurroundings
-from broker.dynamic_config import DynamicConfigPublisher
 from broker.fetch.session import FetchManager, FetchSessionCache
-from broker.housekeeping import Housekeeping
 from broker.http.server import HttpServer
 from broker.kafka_apis.dispatch import KafkaApis
 from broker.logging import setup as log_setup
@@ -40,10 +38,12 @@ from broker.network.connection_quotas import ConnectionLimitsUpdate, ConnectionQ
 from broker.network.listeners import ListenError
 from broker.network.request_memory import RequestMemory
 from broker.network.socket_server import SocketServer, SocketSettings
-from broker.node_storage import NodeStorage
-from broker.observers import Observers
 from broker.replica.replica_manager import ReplicaManager
 from broker.services import Broker, Endpoint
+from broker.startup.dynamic_config import DynamicConfigPublisher
+from broker.startup.housekeeping import Housekeeping
+from broker.startup.node_storage import NodeStorage
+from broker.startup.observers import Observers
 from broker.telemetry.client_metrics import ClientMetricsManager
 from broker.telemetry.client_metrics_store import ClientMetricsStore
 from broker.version import VERSION

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker import node_storage
-from broker import server as server_module
 from broker.coordinator.group.consumer.settings import GroupSettings
-from broker.log_recovery import LogLoading
-from broker.server import Server
+from broker.startup import node_storage
+from broker.startup import server as server_module
+from broker.startup.log_recovery import LogLoading
+from broker.startup.server import Server
 from config.catalogue import BROKER_KEYS, TOPIC_KEYS
 from config.keys import DynamicMode
 from protocol.api_keys import ApiKey

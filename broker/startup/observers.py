@@ -24,9 +24,9 @@ from broker.metrics.prometheus import Metrics
 from broker.network.listeners import ListenError
 from broker.network.request_memory import RequestMemory
 from broker.network.socket_server import SocketServer
-from broker.node_storage import NodeStorage
 from broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
 from broker.replica.replica_manager import ReplicaManager
+from broker.startup.node_storage import NodeStorage
 from broker.telemetry.client_metrics import ClientMetricsManager
 from broker.telemetry.client_metrics_metrics import add_client_metrics
 from config.broker_config import BrokerConfig
