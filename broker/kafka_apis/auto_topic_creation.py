@@ -17,7 +17,7 @@ from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from broker.services import Broker
+    from broker.broker import Broker
 
 
 def create_topics_on_demand(broker: Broker, names: Sequence[str]) -> Pending[dict[str, ErrorCode]]:

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from broker.broker import Broker
 from broker.kafka_apis import handlers
 from broker.kafka_apis.error_places import ErrorPlaces, error_places, errors_in
 from broker.request import (
@@ -23,7 +24,6 @@ from broker.request import (
     Pending,
     RequestContext,
 )
-from broker.services import Broker
 from config.catalogue.server import UNSTABLE_API_VERSIONS_ENABLE
 from protocol.api_keys import (
     ApiKey,

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from broker import compiled
+from broker.broker import Broker, Endpoint
 from broker.compaction.scheduler import LogCleaner
 from broker.compaction.worker_pool import WorkerPool
 from broker.controller.cordoned_dirs import CordonedLogDirs
@@ -39,7 +40,6 @@ from broker.network.listeners import ListenError
 from broker.network.request_memory import RequestMemory
 from broker.network.socket_server import SocketServer, SocketSettings
 from broker.replica.replica_manager import ReplicaManager
-from broker.services import Broker, Endpoint
 from broker.startup.dynamic_config import DynamicConfigPublisher
 from broker.startup.housekeeping import Housekeeping
 from broker.startup.node_storage import NodeStorage

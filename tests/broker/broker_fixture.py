@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 from uuid import UUID
 
+from broker.broker import Broker, Endpoint
 from broker.controller.cordoned_dirs import CordonedLogDirs
 from broker.controller.directory_assignment import DirectoryAssignment, report_directory
 from broker.controller.embedded import Controller
@@ -28,7 +29,6 @@ from broker.metadata.loader import MetadataLoader
 from broker.probes import BrokerTopicProbe, RequestProbe
 from broker.replica.replica_manager import ReplicaManager
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
-from broker.services import Broker, Endpoint
 from broker.startup.dynamic_config import DynamicConfigPublisher
 from broker.startup.node_storage import NodeStorage
 from broker.telemetry.client_metrics import ClientMetricsManager

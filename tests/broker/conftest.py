@@ -12,7 +12,7 @@ import uvloop
 
 if TYPE_CHECKING:
     from tests.broker.broker_fixture import InProcessBroker
-    from tests.broker.socket_house import Run
+    from tests.broker.network.socket_harness import Run
 
 
 @pytest.fixture

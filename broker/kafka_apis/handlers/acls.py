@@ -31,7 +31,7 @@ from protocol.messages.acls import (
 )
 
 if TYPE_CHECKING:
-    from broker.services import Broker
+    from broker.broker import Broker
 
 
 def _disabled(broker: Broker) -> ApiError | None:

@@ -22,7 +22,7 @@ from protocol.messages.configs import (
 from protocol.schema import Message
 
 if TYPE_CHECKING:
-    from broker.services import Broker
+    from broker.broker import Broker
 
 Response = TypeVar("Response", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 

@@ -14,7 +14,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
-    from broker.services import Broker
+    from broker.broker import Broker
 
 _SOFTWARE_VERSION: Final = 3
 """The first version in which clients name themselves."""

@@ -35,7 +35,7 @@ from protocol.messages.transactions import TxnOffsetCommitRequest, TxnOffsetComm
 from protocol.wire import ZERO_UUID, Uuid
 
 if TYPE_CHECKING:
-    from broker.services import Broker
+    from broker.broker import Broker
 
 _TOPIC_IDS_SINCE: Final = 10
 _MANY_GROUPS_SINCE: Final = 8

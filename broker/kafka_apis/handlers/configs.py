@@ -38,7 +38,7 @@ from protocol.messages.configs import (
 )
 
 if TYPE_CHECKING:
-    from broker.services import Broker
+    from broker.broker import Broker
 
 RESOURCE_TYPES: Final = (
     TOPIC_RESOURCE,

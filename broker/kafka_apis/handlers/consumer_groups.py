@@ -23,7 +23,7 @@ from protocol.messages.consumer_groups import (
 )
 
 if TYPE_CHECKING:
-    from broker.services import Broker
+    from broker.broker import Broker
 
 _PROTOCOL: Final = "consumer"
 

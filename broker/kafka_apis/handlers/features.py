@@ -15,8 +15,8 @@ from protocol.errors import ApiError, ErrorCode
 from protocol.messages.cluster import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
+    from broker.broker import Broker
     from broker.metadata.image import MetadataImage
-    from broker.services import Broker
     from config.broker_config import BrokerConfig
 
 _UPGRADE_TYPES_SINCE: Final = 1

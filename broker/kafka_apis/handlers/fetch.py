@@ -15,7 +15,7 @@ from protocol.messages.fetch import FetchRequest, FetchResponse
 from storage.offsets import FetchIsolation
 
 if TYPE_CHECKING:
-    from broker.services import Broker
+    from broker.broker import Broker
 
 READ_COMMITTED: Final = 1
 _LEADERS_SINCE: Final = 16

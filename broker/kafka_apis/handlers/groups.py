@@ -43,7 +43,7 @@ from protocol.messages.groups import (
 )
 
 if TYPE_CHECKING:
-    from broker.services import Broker
+    from broker.broker import Broker
 
 _MANY_KEYS_SINCE: Final = 4
 _NULL_PROTOCOL_SINCE: Final = 7

@@ -18,7 +18,7 @@ from protocol.messages.log_dirs import (
 )
 
 if TYPE_CHECKING:
-    from broker.services import Broker
+    from broker.broker import Broker
 
 
 @api(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 5))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
+from broker.broker import AUTHORIZED_OPERATIONS_OMITTED, Broker
 from broker.controller.topic_admin import check_topic_name, is_internal
 from broker.kafka_apis.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from broker.kafka_apis.auto_topic_creation import create_topics_on_demand
@@ -12,7 +13,6 @@ from broker.metadata.image import MetadataImage
 from broker.metadata.topic_answers import MakeTopic
 from broker.metadata.topics import NO_LEADER, PartitionImage, TopicImage
 from broker.request import Pending, RequestContext, api
-from broker.services import AUTHORIZED_OPERATIONS_OMITTED, Broker
 from config.catalogue.log import AUTO_CREATE_TOPICS_ENABLE
 from config.catalogue.server import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from protocol.api_keys import ApiKey

@@ -32,7 +32,7 @@ from protocol.special_timestamps import (
 from storage.errors import KafkaStorageError
 
 if TYPE_CHECKING:
-    from broker.services import Broker
+    from broker.broker import Broker
 
 
 _LEADER_EPOCHS_SINCE: Final = 4

@@ -36,7 +36,7 @@ from protocol.messages.topics import (
 )
 
 if TYPE_CHECKING:
-    from broker.services import Broker
+    from broker.broker import Broker
 
 _ELECTIONS: Final = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 """By ElectionType's numbers; requests of version 0 know the first only."""

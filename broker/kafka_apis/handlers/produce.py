@@ -29,7 +29,7 @@ from protocol.records.layout import (
 from protocol.wire import ZERO_UUID
 
 if TYPE_CHECKING:
-    from broker.services import Broker
+    from broker.broker import Broker
 
 Records = bytes | memoryview
 

@@ -16,7 +16,7 @@ from protocol.messages.producers import DescribeProducersRequest, DescribeProduc
 from storage.producer_entry import ProducerStateEntry
 
 if TYPE_CHECKING:
-    from broker.services import Broker
+    from broker.broker import Broker
 
 
 @api(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0))

@@ -15,8 +15,8 @@ from protocol.wire import ZERO_UUID
 from storage.log_manager import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
+    from broker.broker import Broker
     from broker.metadata.image import MetadataImage
-    from broker.services import Broker
 
 _NODES_SINCE: Final = 2
 _NOT_HOSTED: Final = "This server does not host this topic-partition."

@@ -18,7 +18,7 @@ from protocol.messages.quotas import (
 )
 
 if TYPE_CHECKING:
-    from broker.services import Broker
+    from broker.broker import Broker
 
 
 @api(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=(0, 1))

@@ -16,7 +16,7 @@ from protocol.messages.telemetry import (
 )
 
 if TYPE_CHECKING:
-    from broker.services import Broker
+    from broker.broker import Broker
 
 
 def _offered(broker: Broker) -> bool:

@@ -32,7 +32,7 @@ from protocol.schema import Message
 from protocol.wire import ZERO_UUID, EncodedArray, Uuid
 
 if TYPE_CHECKING:
-    from broker.services import Broker
+    from broker.broker import Broker
 
 _DELETION_DISABLED_SINCE: Final = 3
 _TOPIC_STATES_SINCE: Final = 6

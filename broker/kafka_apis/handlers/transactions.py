@@ -42,7 +42,7 @@ from protocol.messages.transactions import (
 )
 
 if TYPE_CHECKING:
-    from broker.services import Broker
+    from broker.broker import Broker
 
 FIRST_INIT_WITH_FENCED: Final = 4
 FIRST_WITH_FENCED: Final = 2

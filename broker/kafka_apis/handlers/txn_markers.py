@@ -18,7 +18,7 @@ from protocol.messages.transactions import WriteTxnMarkersRequest, WriteTxnMarke
 from protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 if TYPE_CHECKING:
-    from broker.services import Broker
+    from broker.broker import Broker
 
 Codes = dict[TopicPartition, ErrorCode]
 

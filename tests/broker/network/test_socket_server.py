@@ -16,9 +16,9 @@ from broker.network.listeners import ListenError
 from protocol.framing import Frame, size_prefix
 from storage.env import RealFile
 from storage.offsets import FileRecords
+from tests.broker.network.socket_harness import MIB, Address, Client, House, Run, house
 from tests.broker.network.test_listeners import has_ipv6_loopback
 from tests.broker.scripted import FakeRecords, SliceableRecords, framed
-from tests.broker.socket_house import MIB, Address, Client, House, Run, house
 
 
 def test_requests_are_answered(run: Run) -> None:

@@ -9,7 +9,7 @@ import socket
 from pathlib import Path
 
 from broker.network.transport import MORE_COMES, SocketTransport
-from tests.broker.socket_house import Run
+from tests.broker.network.socket_harness import Run
 
 
 class End:

@@ -22,7 +22,7 @@ from protocol.records.compression import CompressionType, compress
 from protocol.wire import ZERO_UUID, Uuid
 from tests.broker.fakes import ManualTimer
 from tests.broker.held_runner import HeldRunner
-from tests.broker.otlp_payloads import gauge, payload, point
+from tests.broker.telemetry.otlp_payloads import gauge, payload, point
 
 MINUTE_MS = 60_000
 NOTHING = Subscription(subscription_id([], 300_000, b"x" * 16), (), 300_000)

@@ -22,7 +22,7 @@ from broker.telemetry.otlp import (
     unpack,
 )
 from protocol.records.compression import CompressionType, compress
-from tests.broker.otlp_payloads import counter, gauge, payload, point
+from tests.broker.telemetry.otlp_payloads import counter, gauge, payload, point
 
 LIMIT = 1 << 20
 NONE = CompressionType.NONE

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from broker.broker import AUTHORIZED_OPERATIONS_OMITTED
 from broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
-from broker.services import AUTHORIZED_OPERATIONS_OMITTED
 from protocol.errors import ErrorCode
 from protocol.messages.cluster import UpdateFeaturesRequest
 from protocol.messages.consumer_groups import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest

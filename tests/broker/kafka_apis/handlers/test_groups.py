@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from broker.broker import AUTHORIZED_OPERATIONS_OMITTED
 from broker.controller.internal_topics import GROUP, TRANSACTION
 from broker.coordinator.group.classic.group import ClassicGroup
 from broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
-from broker.services import AUTHORIZED_OPERATIONS_OMITTED
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     DeleteGroupsRequest,

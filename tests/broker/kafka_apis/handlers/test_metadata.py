@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from broker.broker import AUTHORIZED_OPERATIONS_OMITTED
 from broker.controller.embedded import Decision
 from broker.fetch.reader import log_dir_of
 from broker.kafka_apis.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from broker.services import AUTHORIZED_OPERATIONS_OMITTED
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import (
     DescribeClusterRequest,

@@ -13,7 +13,7 @@ from protocol.messages.configs import IncrementalAlterConfigsRequest
 from protocol.wire import ZERO_UUID
 from tests.broker.broker_fixture import WAITS, InProcessBroker, Wait
 from tests.broker.held_runner import HeldRunner
-from tests.broker.otlp_payloads import counter, payload, point
+from tests.broker.telemetry.otlp_payloads import counter, payload, point
 from tests.conformance.dialogues.telemetry import CLIENT_METRICS, SET, get, push
 from tests.support.difference import Like
 

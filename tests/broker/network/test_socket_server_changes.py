@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from broker.network.connection_quotas import ConnectionLimits
-from tests.broker.socket_house import Address, Client, Run, house
+from tests.broker.network.socket_harness import Address, Client, Run, house
 
 
 def test_a_listener_is_opened_and_closed(run: Run) -> None:
