@@ -15,10 +15,10 @@ import click
 
 from bench import document, results
 from bench import readme as figures
-from broker.admin.reference import render as render_commands
-from broker.admin.reference import render_command
 from broker.kafka_apis import handlers
 from broker.request import REGISTRY
+from cli.admin.reference import render as render_commands
+from cli.admin.reference import render_command
 from config.reference import render
 from pipeline.cli import pipeline
 from protocol.api_keys import ApiKey, request_type

@@ -8,8 +8,8 @@ from bench import flame
 from bench.flame import Shares, shares, top
 
 STACKS = [
-    "process 7:broker;<module> (broker/__main__.py:9);handle (broker/kafka_apis/dispatch.py:80);crc32c (native:1) 3",
-    "process 7:broker;<module> (broker/__main__.py:9);handle (broker/kafka_apis/dispatch.py:90) 1",
+    "process 7:broker;<module> (cli/__main__.py:9);handle (broker/kafka_apis/dispatch.py:80);crc32c (native:1) 3",
+    "process 7:broker;<module> (cli/__main__.py:9);handle (broker/kafka_apis/dispatch.py:90) 1",
     "process 7:broker;handle (broker/kafka_apis/dispatch.py:80);handle (broker/kafka_apis/dispatch.py:85) 2",
 ]
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from click.testing import CliRunner
 
-from broker.cli import main
+from cli.main import main
 from tests.conformance.kafka_jars import require_compiled
 
 SOURCE = Path(__file__).parent / "java" / "DumpPeer.java"

@@ -15,7 +15,7 @@ from random import Random
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from broker.tools.java_text import format_double
+from cli.tools.java_text import format_double
 from protocol.codec import encode
 from protocol.messages import (
     cluster_records,

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from broker.cli import main
 from broker.metadata.versions import FEATURES, METADATA_VERSIONS
+from cli.main import main
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.metadata import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse

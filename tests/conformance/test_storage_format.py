@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from broker.metadata.snapshot_files import read_snapshot
-from broker.storage_cli import storage
+from cli.storage import storage
 from protocol.messages.cluster_records import UserScramCredentialRecord
 from protocol.records.batch import RecordBatch, batches
 from storage.checkpoints import MetaProperties

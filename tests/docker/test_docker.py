@@ -33,7 +33,7 @@ class EnvironmentOnly(BrokerProcess):
     """Started as the entry point does it: no argument, everything from the environment."""
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "broker.cli", "serve"]
+        return [sys.executable, "-m", "cli.main", "serve"]
 
 
 def compose_environment() -> dict[str, str]:

@@ -49,8 +49,8 @@ def _begin_when_ready(env: BrokerEnv, at: int) -> None:
 
 
 def run() -> None:
-    from broker import cli
     from broker.startup import server
+    from cli import main as cli
 
     setattr(server, "RealEnv", BrokerEnv)  # noqa: B010
     cli.main()

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from broker.cli import main
+from cli.main import main
 from pipeline import session
 from pipeline.cli import COMMANDS, pipeline
 from pipeline.commands import auditing
@@ -45,8 +45,8 @@ def test_the_broker_s_command_line_finds_it() -> None:
 def test_it_costs_the_broker_nothing() -> None:
     """Neither `serve` nor another command looks for it, or imports anything of it."""
     code = (
-        "import sys, broker.__main__, broker.startup.serving, broker.cli, click;"
-        "main = broker.cli.main; context = click.Context(main);"
+        "import sys, cli.__main__, broker.startup.serving, cli.main, click;"
+        "main = cli.main.main; context = click.Context(main);"
         "main.get_command(context, 'serve'); main.get_command(context, 'topics');"
         "print([name for name in sys.modules if name.split('.')[0] in ('pipeline', 'pyspark', 'pyarrow')],"
         " 'importlib.metadata' in sys.modules)"

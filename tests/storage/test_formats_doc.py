@@ -268,7 +268,7 @@ def test_the_line_of_a_dump_is_what_is_printed(tmp_path: Path) -> None:
     """Of the batch that the page has as its first example."""
     from click.testing import CliRunner
 
-    from broker.cli import main
+    from cli.main import main
 
     log = tmp_path / "00000000000000000007.log"
     log.write_bytes(block("record-batch"))

@@ -1,0 +1,132 @@
+"""Access control lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from cli.admin.client import CONTROLLER, AdminClient
+from cli.admin.errors import check
+from protocol.acls import AclOperation, PatternType, PermissionType
+from protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+
+
+class Pattern(NamedTuple):
+    """What an ACL is about: a type of resource (AclResourceType) and a name; numbers, for there may be newer ones."""
+
+    resource_type: int
+    name: str
+    pattern_type: int
+
+
+class Entry(NamedTuple):
+    """Who may or may not do what, from where."""
+
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+class Acl(NamedTuple):
+    """One ACL."""
+
+    pattern: Pattern
+    entry: Entry
+
+
+class AclFilter(NamedTuple):
+    """Picks ACLs; None and the ANYs match everything."""
+
+    resource_type: int
+    name: str | None
+    pattern_type: int
+    principal: str | None = None
+    host: str | None = None
+    operation: int = AclOperation.ANY
+    permission: int = PermissionType.ANY
+
+    def of(self, entry: Entry) -> AclFilter:
+        """The same resources, but just this entry."""
+        return AclFilter(self.resource_type, self.name, self.pattern_type, *entry)
+
+
+EVERYTHING = AclFilter(resource_type=1, name=None, pattern_type=PatternType.ANY)
+
+
+def describe_acls(client: AdminClient, wanted: AclFilter) -> list[Acl]:
+    """The ACLs that match, sorted. Raises ServerError: SECURITY_DISABLED where the broker keeps none."""
+    request = DescribeAclsRequest(
+        resource_type_filter=wanted.resource_type,
+        resource_name_filter=wanted.name,
+        pattern_type_filter=wanted.pattern_type,
+        principal_filter=wanted.principal,
+        host_filter=wanted.host,
+        operation=wanted.operation,
+        permission_type=wanted.permission,
+    )
+    answer = client.send(request)
+    check(answer.error_code, answer.error_message)
+    return sorted(
+        Acl(
+            Pattern(resource.resource_type, resource.resource_name, resource.pattern_type),
+            Entry(each.principal, each.host, each.operation, each.permission_type),
+        )
+        for resource in answer.resources
+        for each in resource.acls
+    )
+
+
+def create_acls(client: AdminClient, acls: Sequence[Acl]) -> None:
+    """Creates ACLs; those that are there stay. Raises ServerError for the first that is refused."""
+    creations = [
+        CreateAclsRequest.AclCreation(
+            resource_type=each.pattern.resource_type,
+            resource_name=each.pattern.name,
+            resource_pattern_type=each.pattern.pattern_type,
+            principal=each.entry.principal,
+            host=each.entry.host,
+            operation=each.entry.operation,
+            permission_type=each.entry.permission,
+        )
+        for each in acls
+    ]
+    answer = client.send(CreateAclsRequest(creations=creations), CONTROLLER, codes=_codes)
+    for result in answer.results:
+        check(result.error_code, result.error_message)
+
+
+def delete_acls(client: AdminClient, filters: Sequence[AclFilter]) -> list[Acl]:
+    """Deletes the ACLs that match any of the filters; those that are gone, sorted. Raises ServerError."""
+    request = DeleteAclsRequest(
+        filters=[
+            DeleteAclsRequest.DeleteAclsFilter(
+                resource_type_filter=each.resource_type,
+                resource_name_filter=each.name,
+                pattern_type_filter=each.pattern_type,
+                principal_filter=each.principal,
+                host_filter=each.host,
+                operation=each.operation,
+                permission_type=each.permission,
+            )
+            for each in filters
+        ]
+    )
+    answer = client.send(request, CONTROLLER, codes=lambda a: [each.error_code for each in a.filter_results])
+    gone: set[Acl] = set()
+    for result in answer.filter_results:
+        check(result.error_code, result.error_message)
+        gone.update(_deleted(each) for each in result.matching_acls)
+    return sorted(gone)
+
+
+def _deleted(each: Any) -> Acl:
+    check(each.error_code, each.error_message)
+    return Acl(
+        Pattern(each.resource_type, each.resource_name, each.pattern_type),
+        Entry(each.principal, each.host, each.operation, each.permission_type),
+    )
+
+
+def _codes(answer: Any) -> list[int]:
+    return [each.error_code for each in answer.results]

@@ -1,0 +1,163 @@
+"""Configurations of topics, brokers, loggers, groups and client metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from cli.admin.client import ANYONE, AdminClient, Node, Target
+from cli.admin.errors import check
+from cli.admin.names import ResourceType
+from config.config_source import ConfigSource
+from protocol.messages.configs import (
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+    ListConfigResourcesRequest,
+)
+
+SET: Final = 0
+DELETE: Final = 1
+RESOURCES_A_REQUEST: Final = 500
+"""A topic has some 35 values: the answer for more topics at once would be unwieldy."""
+
+
+class Synonym(NamedTuple):
+    """A key that a value may come from: the first of a value's synonyms is in force."""
+
+    source: int
+    name: str
+    value: str | None
+
+
+class ConfigValue(NamedTuple):
+    """One value of a configuration; None where the broker hides it."""
+
+    name: str
+    value: str | None
+    source: int
+    is_read_only: bool
+    is_sensitive: bool
+    synonyms: list[Synonym]
+    documentation: str | None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody has set it (`ConfigEntry.isDefault`)."""
+        return self.source == ConfigSource.DEFAULT_CONFIG
+
+
+def describe_configs(
+    client: AdminClient,
+    kind: ResourceType,
+    names: Sequence[str],
+    *,
+    include_synonyms: bool = True,
+    include_documentation: bool = False,
+) -> dict[str, list[ConfigValue]]:
+    """The configuration of each resource, in the broker's order. Raises ServerError."""
+    found: dict[str, list[ConfigValue]] = {}
+    for start in range(0, len(names), RESOURCES_A_REQUEST):
+        some = names[start : start + RESOURCES_A_REQUEST]
+        resources = [
+            DescribeConfigsRequest.DescribeConfigsResource(
+                resource_type=kind, resource_name=name, configuration_keys=None
+            )
+            for name in some
+        ]
+        request = DescribeConfigsRequest(
+            resources=resources,
+            include_synonyms=include_synonyms,
+            include_documentation=include_documentation,
+        )
+        answer = client.send(
+            request,
+            target_of(kind, some[0]),
+            codes=lambda a: [each.error_code for each in a.results],
+            versions="3-4" if include_documentation else None,
+        )
+        for result in answer.results:
+            check(result.error_code, result.error_message)
+            found[result.resource_name] = [_value(each) for each in result.configs]
+    return found
+
+
+def target_of(kind: ResourceType, name: str) -> Target:
+    """Who knows and changes this resource: a broker its own values and loggers, anyone all others."""
+    is_own = kind in {ResourceType.BROKER, ResourceType.BROKER_LOGGER} and name != ""
+    return Node(int(name)) if is_own else ANYONE
+
+
+def alter_config(
+    client: AdminClient,
+    kind: ResourceType,
+    name: str,
+    changes: Mapping[str, str | None],
+    *,
+    validate_only: bool = False,
+) -> None:
+    """Sets keys of one resource, and takes back those whose value is None. Raises ServerError."""
+    alter_configs(client, {(kind, name): changes}, validate_only=validate_only)
+
+
+def alter_configs(
+    client: AdminClient,
+    changes: Mapping[tuple[ResourceType, str], Mapping[str, str | None]],
+    *,
+    validate_only: bool = False,
+) -> None:
+    """The same for several resources; those of brokers are changed one after the other, each by its broker.
+
+    Raises ServerError for the first that is refused.
+    """
+    for target, resources in _by_target(changes).items():
+        request = IncrementalAlterConfigsRequest(
+            resources=[_resource(kind, name, changes[kind, name]) for kind, name in resources],
+            validate_only=validate_only,
+        )
+        answer = client.send(request, target, codes=lambda a: [each.error_code for each in a.responses])
+        for response in answer.responses:
+            check(response.error_code, response.error_message)
+
+
+def _by_target(resources: Iterable[tuple[ResourceType, str]]) -> dict[Target, list[tuple[ResourceType, str]]]:
+    grouped: dict[Target, list[tuple[ResourceType, str]]] = {}
+    for kind, name in resources:
+        grouped.setdefault(target_of(kind, name), []).append((kind, name))
+    return grouped
+
+
+def _resource(kind: ResourceType, name: str, changes: Mapping[str, str | None]) -> Any:
+    configs = [
+        IncrementalAlterConfigsRequest.AlterableConfig(
+            name=key, config_operation=DELETE if value is None else SET, value=value
+        )
+        for key, value in changes.items()
+    ]
+    return IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=kind, resource_name=name, configs=configs
+    )
+
+
+def list_config_resources(client: AdminClient, kind: ResourceType) -> list[str]:
+    """The resources of this kind that have a configuration of their own, sorted."""
+    if kind is ResourceType.CLIENT_METRICS:
+        answer = client.send(
+            ListConfigResourcesRequest(), versions="0"
+        )  # in Kafka before 4.1, this kind alone
+    else:
+        answer = client.send(ListConfigResourcesRequest(resource_types=[kind]), versions="1")
+    check(answer.error_code)
+    return sorted(each.resource_name for each in answer.config_resources if each.resource_type == kind)
+
+
+def _value(result: Any) -> ConfigValue:
+    synonyms = [Synonym(each.source, each.name, each.value) for each in result.synonyms]
+    return ConfigValue(
+        result.name,
+        result.value,
+        result.config_source,
+        result.read_only,
+        result.is_sensitive,
+        synonyms,
+        result.documentation,
+    )

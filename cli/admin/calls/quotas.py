@@ -1,0 +1,92 @@
+"""Client quotas (KIP-546)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from cli.admin.client import CONTROLLER, AdminClient
+from cli.admin.errors import check
+from protocol.messages.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+ENTITY_TYPES: Final = (USER, CLIENT_ID, IP)
+"""In the order in which Kafka's tools name them."""
+
+EXACT: Final = 0
+DEFAULT: Final = 1
+ANY: Final = 2
+
+Entity = Mapping[str, str | None]
+"""Whom a quota is for: a name for each type, None for all that have no quota of their own."""
+
+
+class Quota(NamedTuple):
+    """The quotas of one entity, by their names (`producer_byte_rate` ...)."""
+
+    entity: Entity
+    values: Mapping[str, float]
+
+    @property
+    def sort_key(self) -> tuple[tuple[bool, bool, str], ...]:
+        """By type, then by name, defaults last."""
+        return tuple(
+            (kind not in self.entity, self.entity.get(kind) is None, self.entity.get(kind) or "")
+            for kind in ENTITY_TYPES
+        )
+
+
+class Component(NamedTuple):
+    """What an entity must have for a filter: a type with this name, with the default (DEFAULT), or with any (ANY)."""
+
+    entity_type: str
+    match_type: int
+    name: str | None = None
+
+
+def describe_quotas(client: AdminClient, components: Sequence[Component], *, strict: bool) -> list[Quota]:
+    """The quotas that match all components; `strict`: of entities that have no further types. Sorted."""
+    request = DescribeClientQuotasRequest(
+        components=[
+            DescribeClientQuotasRequest.ComponentData(
+                entity_type=each.entity_type, match_type=each.match_type, match=each.name
+            )
+            for each in components
+        ],
+        strict=strict,
+    )
+    answer = client.send(request)
+    check(answer.error_code, answer.error_message)
+    quotas = [_quota(entry) for entry in answer.entries or ()]
+    return sorted(quotas, key=lambda quota: quota.sort_key)
+
+
+def _quota(entry: Any) -> Quota:
+    entity = {each.entity_type: each.entity_name for each in entry.entity}
+    return Quota(entity, {each.key: each.value for each in sorted(entry.values, key=lambda value: value.key)})
+
+
+def alter_quotas(
+    client: AdminClient, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool = False
+) -> None:
+    """Sets quotas of one entity, and removes those whose value is None. Raises ServerError."""
+    request = AlterClientQuotasRequest(
+        entries=[
+            AlterClientQuotasRequest.EntryData(
+                entity=[
+                    AlterClientQuotasRequest.EntityData(entity_type=kind, entity_name=name)
+                    for kind, name in entity.items()
+                ],
+                ops=[
+                    AlterClientQuotasRequest.OpData(key=key, value=value or 0.0, remove=value is None)
+                    for key, value in changes.items()
+                ],
+            )
+        ],
+        validate_only=validate_only,
+    )
+    answer = client.send(request, CONTROLLER, codes=lambda a: [each.error_code for each in a.entries])
+    for entry in answer.entries:
+        check(entry.error_code, entry.error_message)

@@ -1,0 +1,102 @@
+"""SCRAM credentials of users (KIP-554). Passwords stay here: only salted hashes go over the wire."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from cli.admin.client import CONTROLLER, AdminClient
+from cli.admin.errors import ServerError, check
+from protocol.errors import ErrorCode
+from protocol.messages.security import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
+from protocol.scram import HASH_NAMES, ScramMechanism
+
+SALT_BYTES: Final = 26
+"""What Kafka's own client draws."""
+
+
+class Credential(NamedTuple):
+    """That a user can authenticate with a mechanism (its number); nothing of the secret."""
+
+    mechanism: int
+    iterations: int
+
+
+class ScramUser(NamedTuple):
+    """One user with all credentials, or what the broker says instead."""
+
+    name: str
+    credentials: list[Credential]
+    error: ServerError | None = None
+
+
+class NewCredential(NamedTuple):
+    """A credential to set."""
+
+    user: str
+    mechanism: ScramMechanism
+    iterations: int
+    password: str
+
+
+class OldCredential(NamedTuple):
+    """A credential to delete."""
+
+    user: str
+    mechanism: ScramMechanism
+
+
+def describe_users(client: AdminClient, names: Sequence[str] | None = None) -> list[ScramUser]:
+    """These users, or all that have credentials, sorted; one without any has RESOURCE_NOT_FOUND as its error."""
+    users = (
+        None if names is None else [DescribeUserScramCredentialsRequest.UserName(name=name) for name in names]
+    )
+    answer = client.send(DescribeUserScramCredentialsRequest(users=users))
+    check(answer.error_code, answer.error_message)
+    return sorted((_user(result) for result in answer.results), key=lambda user: user.name)
+
+
+def _user(result: Any) -> ScramUser:
+    if result.error_code != ErrorCode.NONE:
+        return ScramUser(result.user, [], ServerError(result.error_code, result.error_message))
+    credentials = sorted(Credential(each.mechanism, each.iterations) for each in result.credential_infos)
+    return ScramUser(result.user, credentials)
+
+
+def salted_password(credential: NewCredential, salt: bytes) -> bytes:
+    """Hi(password, salt, iterations) of RFC 5802, which is PBKDF2 with HMAC; the password as UTF-8, as Kafka has it."""
+    return hashlib.pbkdf2_hmac(
+        HASH_NAMES[credential.mechanism], credential.password.encode(), salt, credential.iterations
+    )
+
+
+def alter_users(
+    client: AdminClient,
+    upsertions: Sequence[NewCredential],
+    deletions: Sequence[OldCredential] = (),
+    *,
+    draw_salt: Callable[[int], bytes] = secrets.token_bytes,
+) -> None:
+    """Sets and deletes credentials, each user's once. Raises ServerError for the first that is refused."""
+    salted = [(each, draw_salt(SALT_BYTES)) for each in upsertions]
+    request = AlterUserScramCredentialsRequest(
+        deletions=[
+            AlterUserScramCredentialsRequest.ScramCredentialDeletion(name=each.user, mechanism=each.mechanism)
+            for each in deletions
+        ],
+        upsertions=[
+            AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
+                name=each.user,
+                mechanism=each.mechanism,
+                iterations=each.iterations,
+                salt=salt,
+                salted_password=salted_password(each, salt),
+            )
+            for each, salt in salted
+        ],
+    )
+    answer = client.send(request, CONTROLLER, codes=lambda a: [each.error_code for each in a.results])
+    for result in answer.results:
+        check(result.error_code, result.error_message, about=f"user {result.user!r}")

@@ -1,0 +1,40 @@
+"""`barnabas delete-records`: kafka-delete-records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cli.admin.calls.offsets import delete_records as delete_before
+from cli.admin.errors import AdminError
+from cli.admin.files import read_partitions
+from cli.admin.options import FILE, Given, admin_command, connection_options, option, session
+
+
+@admin_command("delete-records", short_help="Delete the records of partitions before an offset.")
+@connection_options()
+@option(
+    "--offset-json-file",
+    'The partitions and where they are to begin: {"partitions": [{"topic": "t", "partition": 0, "offset": 1}]}; '
+    "-1 is the end.",
+    kind=FILE,
+    metavar="FILE",
+)
+def delete_records(**values: Any) -> None:
+    """Delete the records of partitions before an offset: kafka-delete-records."""
+    given = Given(values)
+    given.need("offset-json-file")
+    path = given.path("offset-json-file")
+    assert path is not None
+    with session(given) as (client, out):
+        before = {each.partition: each.integer("offset", path) for each in read_partitions(path)}
+        out.line("Executing records delete operation")
+        results = delete_before(client, before)
+        out.line("Records delete operation completed:")
+        for partition, result in results.items():
+            if isinstance(result, AdminError):
+                out.result("partition", str(partition), "delete-records", result)
+                out.failed(str(result))
+            else:
+                message = f"low watermark {result}"
+                out.result("partition", str(partition), "delete-records", message=message)
+                out.line(f"partition: {partition}\tlow_watermark: {result}")

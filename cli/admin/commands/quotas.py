@@ -1,0 +1,155 @@
+"""`barnabas quotas`: the quotas that kafka-configs keeps under users, clients and ips, in one table."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cli.admin.calls.quotas import (
+    CLIENT_ID,
+    ENTITY_TYPES,
+    EXACT,
+    IP,
+    USER,
+    Component,
+    Quota,
+    alter_quotas,
+    describe_quotas,
+)
+from cli.admin.calls.quotas import DEFAULT as DEFAULT_ENTITY
+from cli.admin.commands.config_report import entity_text
+from cli.admin.options import Given, admin_command, connection_options, flag, option, refuse, session
+from cli.admin.output import Output
+from cli.admin.shapes import QuotaRow
+
+QUOTAS: Final = {
+    "producer-byte-rate": "bytes a second that may be produced",
+    "consumer-byte-rate": "bytes a second that may be consumed",
+    "request-percentage": "percents of a thread for requests",
+    "controller-mutation-rate": "partitions a second that may be created and deleted",
+    "connection-creation-rate": "connections a second; of IP addresses only",
+}
+_NAMES: Final = {
+    USER: ("user", "user-defaults"),
+    CLIENT_ID: ("client", "client-defaults"),
+    IP: ("ip", "ip-defaults"),
+}
+DEFAULT_NAME: Final = "<default>"
+
+
+def _quota_options(function: Any) -> Any:
+    for name, text in reversed(QUOTAS.items()):
+        function = option(f"--{name}", f"With --alter: {text}.", kind=float, metavar="N")(function)
+    return function
+
+
+@admin_command("quotas", short_help="Show or change the quotas of users, clients and IP addresses.")
+@connection_options()
+@flag("--describe", "Show quotas; of a user and a client also those that have just one of them.")
+@flag("--alter", "Set quotas of one entity.")
+@flag("--delete", "Take back quotas of one entity: those that are named, or all.")
+@option("--user", "The user's principal name.")
+@flag("--user-defaults", "All users that have none of their own.")
+@option("--client", "The client's id; with --user of this user only.")
+@flag("--client-defaults", "All clients that have none of their own.")
+@option("--ip", "The IP address.")
+@flag("--ip-defaults", "All IP addresses that have none of their own.")
+@option("--quota", "With --delete: the quotas to take back, producer-byte-rate for one.", metavar="NAME,...")
+@_quota_options
+def quotas(**values: Any) -> None:
+    """Show and change quotas: what kafka-configs does for users, clients and ips.
+
+    \b
+    barnabas quotas --describe
+    barnabas quotas --alter --user alice --producer-byte-rate 1048576
+    barnabas quotas --delete --user alice --quota producer-byte-rate
+    """
+    given = Given(values)
+    action = given.one_action("describe", "alter", "delete")
+    entity = _entity(given)
+    for name in QUOTAS:
+        given.only_with(name, "alter")
+    given.only_with("quota", "delete")
+    if action != "describe" and not entity:
+        refuse(f"--{action} needs --user, --client or --ip, or the defaults of one of them")
+    changes = {name.replace("-", "_"): values[name.replace("-", "_")] for name in QUOTAS if given.has(name)}
+    if action == "alter" and not changes:
+        refuse(f"--alter needs one of --{', --'.join(QUOTAS)}")
+    deleted = _deleted(given)
+    with session(given) as (client, out):
+        if action == "describe":
+            components = [_component(kind, name) for kind, name in entity.items()]
+            show(out, describe_quotas(client, components, strict=False))
+            return
+        if action == "delete":
+            components = [_component(kind, name) for kind, name in entity.items()]
+            there = describe_quotas(client, components, strict=True)
+            changes = dict.fromkeys(deleted or (there[0].values if there else ()))
+        if changes:
+            alter_quotas(client, entity, changes)
+        _tell(out, entity, changes)
+
+
+def _entity(given: Given) -> dict[str, str | None]:
+    entity: dict[str, str | None] = {}
+    for kind, (name, default) in _NAMES.items():
+        given.forbid(name, default)
+        if given.has(name) or given.has(default):
+            entity[kind] = given.text(name)
+    if IP in entity and len(entity) > 1:
+        refuse("--ip cannot be used with --user or --client")
+    return entity
+
+
+def _deleted(given: Given) -> list[str]:
+    names = [
+        name.strip().replace("_", "-") for name in (given.text("quota") or "").split(",") if name.strip()
+    ]
+    for name in names:
+        if name not in QUOTAS:
+            refuse(f"--quota {name}: there are {', '.join(QUOTAS)}")
+    return [name.replace("-", "_") for name in names]
+
+
+def _component(kind: str, name: str | None) -> Component:
+    return Component(kind, DEFAULT_ENTITY) if name is None else Component(kind, EXACT, name)
+
+
+def show(out: Output, found: list[Quota]) -> None:
+    """A table with a column for each quota that somebody has."""
+    for quota in found:
+        out.row(QuotaRow(dict(quota.entity), dict(quota.values)))
+    columns = [key for key in map(_key, QUOTAS) if any(key in quota.values for quota in found)]
+    columns += sorted({key for quota in found for key in quota.values} - set(columns))
+    kinds = [kind for kind in ENTITY_TYPES if any(kind in quota.entity for quota in found)]
+    rows = [
+        [*(_shown(quota, kind) for kind in kinds), *(_number(quota.values.get(key)) for key in columns)]
+        for quota in found
+    ]
+    if rows:
+        out.table(
+            [*(kind.upper() for kind in kinds), *(key.upper().replace("_", "-") for key in columns)], rows
+        )
+
+
+def _key(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _shown(quota: Quota, kind: str) -> str | None:
+    if kind not in quota.entity:
+        return None
+    name = quota.entity[kind]
+    return DEFAULT_NAME if name is None else name
+
+
+def _number(value: float | None) -> int | float | None:
+    return int(value) if value is not None and value.is_integer() else value
+
+
+def _tell(out: Output, entity: dict[str, str | None], changes: dict[str, float | None]) -> None:
+    whose = entity_text(Quota(entity, {}))
+    if not changes:
+        out.line(f"{whose} has no quotas.")
+    for key, value in changes.items():
+        out.result("quota", whose, "delete" if value is None else "alter", message=key)
+        out.line(f"{key} of {whose} is {'taken back' if value is None else _number(value)}.")

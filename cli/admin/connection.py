@@ -1,0 +1,208 @@
+"""One blocking connection to one broker: it asks which versions there are, then requests go out and answers come in."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from broker.version import VERSION
+from cli.admin.errors import NotReachableError, UnsendableError, UnsupportedApiError
+from protocol.api_keys import (
+    ApiKey,
+    request_header_version,
+    request_type,
+    response_header_version,
+    response_type,
+)
+from protocol.codec import decode, decoder, encode
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.framing import SIZE_BYTES, size_prefix
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.headers import RequestHeader, ResponseHeader
+from protocol.schema import VersionRange
+
+if TYPE_CHECKING:
+    from cli.admin.settings import Address
+    from protocol.schema import Message
+
+MAX_ANSWER_BYTES: Final = 256 << 20
+"""More than any answer that is right; a peer that speaks another protocol seems to announce gigabytes."""
+_SIZE: Final = struct.Struct(">i")
+ANY_VERSION: Final = VersionRange(0, 32767)
+
+
+class LostConnectionError(Exception):
+    """There is no connection, or it broke, or no answer came in time; the request may have been carried out."""
+
+
+class UnknownHostError(LostConnectionError):
+    """The host has no address."""
+
+
+class VersionChoice(NamedTuple):
+    """What may be used of one API: the versions in question here, those of the broker, or None where it has none."""
+
+    key: ApiKey
+    ours: VersionRange
+    theirs: VersionRange | None
+
+    def newest(self, address: Address) -> int:
+        """The newest version of both. Raises UnsupportedApiError."""
+        name = api_name(self.key)
+        if self.theirs is None:
+            raise UnsupportedApiError(
+                f"the broker at {address} does not serve {name} (API key {self.key.value})"
+            )
+        low, high = max(self.ours.low, self.theirs.low), min(self.ours.high, self.theirs.high)
+        if low > high:
+            raise UnsupportedApiError(
+                f"the broker at {address} serves {name} (API key {self.key.value}) in versions {self.theirs}, "
+                f"and this needs one of {self.ours}"
+            )
+        return high
+
+
+def api_name(key: ApiKey) -> str:
+    """As Kafka writes it: ListGroups."""
+    return "".join(word.capitalize() for word in key.name.split("_"))
+
+
+class Connection:
+    """A socket on which one request at a time is under way.
+
+    Raises LostConnectionError where it cannot be opened, and NotReachableError where somebody else answers.
+    """
+
+    def __init__(
+        self, address: Address, client_id: str, *, connect_timeout_s: float, timeout_s: float
+    ) -> None:
+        self.address = address
+        self._client_id = client_id
+        self._correlation_id = 0
+        try:
+            self._socket = socket.create_connection(address, timeout=connect_timeout_s)
+        except socket.gaierror as error:
+            raise UnknownHostError(
+                f"{address.host} is no host that is known here: {error.strerror}"
+            ) from None
+        except (
+            ValueError
+        ):  # a label that is empty or longer than 63 characters: no such name can be looked up
+            raise UnknownHostError(f"{address.host!r} is no name of a host") from None
+        except OSError as error:
+            raise LostConnectionError(f"nobody answers at {address}: {error.strerror or error}") from None
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.features = self._negotiate(timeout_s)
+        except BaseException:
+            self.close()
+            raise
+        self._served = {
+            api.api_key: VersionRange(api.min_version, api.max_version) for api in self.features.api_keys
+        }
+
+    def version_of(self, key: ApiKey, versions: VersionRange = ANY_VERSION) -> int:
+        """The newest version of `key` that both sides speak, within `versions`. Raises UnsupportedApiError."""
+        known = request_type(key)
+        high = known.versions.high - known.latest_unstable
+        ours = VersionRange(max(known.versions.low, versions.low), min(high, versions.high))
+        return VersionChoice(key, ours, self._served.get(key)).newest(self.address)
+
+    def serves(self, key: ApiKey) -> bool:
+        """Whether the broker has this API at all."""
+        return key in self._served
+
+    def ask(self, request: Message, version: int, timeout_s: float) -> Any:
+        """The answer. Raises LostConnectionError, and ProtocolError for bytes that are none.
+
+        Raises UnsendableError for a number that is too large for its field, and text that is none.
+        """
+        assert request.api_key is not None
+        try:
+            body = encode(request, version)
+        except ValueError as error:
+            reason = " ".join(str(error).split())
+            raise UnsendableError(f"no request can carry what is asked for: {reason}") from None
+        frame = self._exchange(ApiKey(request.api_key), version, body, timeout_s)
+        return decode(response_type(request.api_key), version, frame)
+
+    def close(self) -> None:
+        """Closes the socket; the object is of no use then."""
+        self._socket.close()
+
+    # ---- what versions there are (KIP-35, KIP-511)
+
+    def _negotiate(self, timeout_s: float) -> ApiVersionsResponse:
+        answer = self._ask_versions(ApiVersionsRequest.versions.high, timeout_s)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            offered = next(
+                (api.max_version for api in answer.api_keys if api.api_key == ApiKey.API_VERSIONS), 0
+            )
+            answer = self._ask_versions(offered, timeout_s)
+        if answer.error_code != ErrorCode.NONE:
+            raise NotReachableError(f"{self.address} does not say what it serves: error {answer.error_code}")
+        return answer
+
+    def _ask_versions(self, version: int, timeout_s: float) -> ApiVersionsResponse:
+        request = ApiVersionsRequest(
+            client_software_name="barnabas", client_software_version=VERSION.replace("+", ".")
+        )
+        frame = self._exchange(ApiKey.API_VERSIONS, version, encode(request, version), timeout_s)
+        if frame[:2] == struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION):
+            version = 0  # whatever was asked for: the broker does not know that version
+        try:
+            return decode(ApiVersionsResponse, version, frame)
+        except ProtocolError as error:
+            raise NotReachableError(f"{self.address} does not speak Kafka's protocol: {error}") from None
+
+    # ---- frames
+
+    def _exchange(self, key: ApiKey, version: int, body: bytes, timeout_s: float) -> bytes:
+        self._correlation_id += 1
+        header = RequestHeader(
+            request_api_key=key,
+            request_api_version=version,
+            correlation_id=self._correlation_id,
+            client_id=self._client_id,
+        )
+        payload = encode(header, request_header_version(key, version)) + body
+        deadline = time.monotonic() + timeout_s
+        try:
+            self._socket.settimeout(timeout_s)
+            self._socket.sendall(size_prefix(len(payload)) + payload)
+            frame = self._read(self._frame_size(self._read(SIZE_BYTES, deadline)), deadline)
+        except TimeoutError:
+            raise LostConnectionError(f"no answer from {self.address} within {timeout_s:.0f} s") from None
+        except OSError as error:
+            raise LostConnectionError(
+                f"the connection to {self.address} broke: {error.strerror or error}"
+            ) from None
+        return self._body(frame, response_header_version(key, version))
+
+    def _frame_size(self, prefix: bytes) -> int:
+        size: int = _SIZE.unpack(prefix)[0]
+        if not 0 < size <= MAX_ANSWER_BYTES:
+            raise NotReachableError(
+                f"{self.address} does not speak Kafka's protocol in the clear: its answer begins with {prefix!r}"
+            )
+        return size
+
+    def _read(self, size: int, deadline: float) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+            piece = self._socket.recv(min(size - len(parts), 1 << 20))
+            if not piece:
+                raise LostConnectionError(f"{self.address} closed the connection")
+            parts += piece
+        return bytes(parts)
+
+    def _body(self, frame: bytes, header_version: int) -> bytes:
+        header, position = decoder(ResponseHeader, header_version)(frame, 0, len(frame))
+        if header.correlation_id != self._correlation_id:
+            raise ProtocolError(
+                f"{self.address} answered request {header.correlation_id}, not {self._correlation_id}"
+            )
+        return frame[position:]

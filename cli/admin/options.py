@@ -1,0 +1,272 @@
+"""What all admin commands share: how options are declared and checked, the connection, errors and exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeVar
+
+import click
+
+from broker.version import VERSION
+from cli.admin.client import AdminClient
+from cli.admin.errors import AdminError
+from cli.admin.output import Output
+from cli.admin.settings import DEFAULT_BOOTSTRAP, load_settings, parse_bootstrap
+
+EXIT_FAILED: Final = 1
+BOOTSTRAP_VARIABLE: Final = "BARNABAS_BOOTSTRAP_SERVER"
+EXIT_CODES: Final = """\b
+Exit codes:
+  0  done
+  1  a broker cannot be reached or says no, or a part could not be done
+  2  the command line is wrong
+"""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class AdminCommand(click.Command):
+    """A command that ends with a message and an exit code where it cannot go on."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except AdminError as error:
+            click.echo(click.style("error: ", fg="red") + str(error), err=True)
+            sys.exit(EXIT_FAILED)
+
+
+def admin_command(
+    name: str, *, short_help: str, cls: type[AdminCommand] = AdminCommand
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Declares a command; its docstring is the help, to which the exit codes are added."""
+
+    def declare(function: Callable[..., Any]) -> click.Command:
+        text = f"{(function.__doc__ or '').rstrip()}\n\n{EXIT_CODES}"
+        wrapped = click.command(name, cls=cls, short_help=short_help, help=_dedented(text))
+        return wrapped(function)
+
+    return declare
+
+
+def admin_group(
+    name: str, *, short_help: str, controller: bool = True
+) -> Callable[[Callable[..., Any]], click.Group]:
+    """Declares a command with commands below it; the connection may be given before or after the second word."""
+
+    def declare(function: Callable[..., Any]) -> click.Group:
+        def remember(**values: Any) -> None:
+            click.get_current_context().obj = values
+
+        text = f"{(function.__doc__ or '').rstrip()}\n\n{EXIT_CODES}"
+        group = click.group(name, short_help=short_help, help=_dedented(text))(remember)
+        return connection_options(controller=controller)(group)
+
+    return declare
+
+
+def _dedented(text: str) -> str:
+    return "\n".join(line.removeprefix("    ") for line in text.splitlines())
+
+
+# ---- declaring options
+
+
+def option(name: str, help_text: str, *, kind: Any = str, metavar: str | None = None) -> Callable[[F], F]:
+    """An option with a value that may be given once."""
+    return click.option(
+        name, type=kind, metavar=metavar, multiple=True, callback=_once, help=help_text, expose_value=True
+    )
+
+
+def options(name: str, help_text: str, *, metavar: str | None = None) -> Callable[[F], F]:
+    """An option with a value that may be given again and again."""
+    return click.option(name, metavar=metavar, multiple=True, help=help_text)
+
+
+def optional(name: str, help_text: str, *, metavar: str) -> Callable[[F], F]:
+    """An option that may have a value: "" is what it has without one, None what it is when not given."""
+    return click.option(
+        name, is_flag=False, flag_value="", default=None, metavar=f"[{metavar}]", help=help_text
+    )
+
+
+def flag(name: str, help_text: str) -> Callable[[F], F]:
+    """An option without a value."""
+    return click.option(name, is_flag=True, help=help_text)
+
+
+def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(f"barnabas {VERSION}")
+        ctx.exit()
+
+
+def _once(ctx: click.Context, parameter: click.Parameter, values: tuple[Any, ...]) -> Any:
+    if len(values) > 1:
+        raise click.UsageError(
+            f"{parameter.opts[0]} is given {len(values)} times, and can be given once", ctx
+        )
+    return values[0] if values else None
+
+
+def connection_options(*, controller: bool = False) -> Callable[[F], F]:
+    """The options of every command: where the cluster is, and how to speak of it."""
+
+    def declare(function: F) -> F:
+        function = click.option(
+            "--version",
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_version,
+            help="Show the version.",
+        )(function)
+        function = flag("--json", "Print JSON, one object a line: see docs/cli.md.")(function)
+        function = option("--command-config", "A file of client properties.", kind=_FILE, metavar="FILE")(
+            function
+        )
+        if controller:
+            function = option(
+                "--bootstrap-controller",
+                "The KRaft controllers to connect to, instead.",
+                metavar="HOST:PORT,...",
+            )(function)
+        return option(
+            "--bootstrap-server",
+            f"The brokers to connect to. Default: {BOOTSTRAP_VARIABLE}, else {DEFAULT_BOOTSTRAP}.",
+            metavar="HOST:PORT,...",
+        )(function)
+
+    return declare
+
+
+_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+FILE: Final = _FILE
+"""The type of an option that names a file to read."""
+
+
+# ---- what was given
+
+
+class Given:
+    """The options of one command line, by their names as they are typed, without the dashes in front."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = {name.replace("_", "-"): value for name, value in values.items()}
+
+    @classmethod
+    def below(cls, ctx: click.Context, values: Mapping[str, Any]) -> Given:
+        """The options of a command below another; those that only the upper one got are taken from there."""
+        above: Mapping[str, Any] = ctx.obj or {}
+        return cls({name: value or above.get(name, value) for name, value in values.items()})
+
+    def __contains__(self, name: str) -> bool:
+        """Whether the command has such an option at all."""
+        return name in self._values
+
+    def has(self, name: str) -> bool:
+        """Whether it was given."""
+        value = self._values[name]
+        return value is not None and value is not False and value != ()
+
+    def text(self, name: str) -> str | None:
+        """The value of an option that may be given once."""
+        value: str | None = self._values[name]
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """The values of an option that may be given again and again."""
+        values: tuple[str, ...] = self._values[name]
+        return values
+
+    def number(self, name: str) -> int | None:
+        """The value of an option with a number."""
+        value: int | None = self._values[name]
+        return value
+
+    def path(self, name: str) -> Path | None:
+        """The value of an option with a file."""
+        value: Path | None = self._values[name]
+        return value
+
+    def one_action(self, *names: str) -> str:
+        """The one of these that was given. Raises UsageError where it is none, or more than one."""
+        found = [name for name in names if self.has(name)]
+        if len(found) != 1:
+            refuse(f"Exactly one of {', '.join(_dashed(names))} is needed")
+        return found[0]
+
+    def need(self, *names: str) -> None:
+        """Raises UsageError for one of these that is missing."""
+        for name in names:
+            if not self.has(name):
+                refuse(f"{_dash(name)} is missing")
+
+    def forbid(self, name: str, *others: str, why: str = "") -> None:
+        """Raises UsageError where `name` comes together with one of the others."""
+        for other in others:
+            if self.has(name) and self.has(other):
+                refuse(f"{_dash(name)} cannot be used with {_dash(other)}{why}")
+
+    def only_with(self, name: str, *others: str) -> None:
+        """Raises UsageError where `name` comes without any of the others."""
+        if self.has(name) and not any(map(self.has, others)):
+            refuse(f"{_dash(name)} can only be used with {' or '.join(_dashed(others))}")
+
+
+def refuse(reason: str) -> NoReturn:
+    """Ends the command: its line is wrong."""
+    raise click.UsageError(reason)
+
+
+def _dash(name: str) -> str:
+    return f"--{name}"
+
+
+def _dashed(names: Iterable[str]) -> list[str]:
+    return [_dash(name) for name in names]
+
+
+# ---- the command at work
+
+
+def _check_servers(name: str, text: str | None) -> None:
+    try:
+        if text is not None:
+            parse_bootstrap(text)
+    except ValueError as error:
+        refuse(f"{_dash(name)}: {error}")
+
+
+@contextmanager
+def session(given: Given, *, timeout_ms: int | None = None) -> Iterator[tuple[AdminClient, Output]]:
+    """A client and a way out, for as long as the command runs. Exits with EXIT_FAILED where a part of it failed."""
+    out = Output.standard(as_json=given.has("json"))
+    controller = given.text("bootstrap-controller") if "bootstrap-controller" in given else None
+    if controller is not None and given.has("bootstrap-server"):
+        refuse("--bootstrap-controller cannot be used with --bootstrap-server")
+    for name, text in (
+        ("bootstrap-server", given.text("bootstrap-server")),
+        ("bootstrap-controller", controller),
+    ):
+        _check_servers(name, text)
+    settings = load_settings(
+        server=given.text("bootstrap-server"),
+        controller=controller,
+        file=given.path("command-config"),
+        default=os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP,
+        warn=lambda text: out.note(f"warning: {text}"),
+    )
+    if timeout_ms is not None:
+        settings = settings._replace(
+            default_api_timeout_ms=timeout_ms, request_timeout_ms=min(timeout_ms, settings.request_timeout_ms)
+        )
+    with AdminClient(settings, on_wait=out.note) as client:
+        yield client, out
+    if out.has_failed:
+        sys.exit(EXIT_FAILED)

@@ -1,0 +1,139 @@
+"""The command line: `barnabas serve`, and the other commands, each imported when it is asked for (LAZY_COMMANDS).
+
+Packages that are not ours to know bring commands by entry points of the group `barnabas.commands`, as `pipeline` does.
+
+A plain line for `serve` does not come here: cli/__main__.py reads it.
+
+Exit codes: 0 stopped in order, 1 could not start or had to stop, 2 the command line or the configuration is wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from broker.startup.serving import load_config
+from broker.startup.serving import serve as start
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+
+LAZY_COMMANDS = {
+    "topics": "cli.admin.commands.topics:topics",
+    "configs": "cli.admin.commands.configs:configs",
+    "groups": "cli.admin.commands.groups:groups",
+    "log-dirs": "cli.admin.commands.log_dirs:log_dirs",
+    "quotas": "cli.admin.commands.quotas:quotas",
+    "users": "cli.admin.commands.users:users",
+    "acls": "cli.admin.commands.acls:acls",
+    "cluster": "cli.admin.commands.cluster:cluster",
+    "features": "cli.admin.commands.features:features",
+    "metadata-quorum": "cli.admin.commands.metadata_quorum:metadata_quorum",
+    "get-offsets": "cli.admin.commands.get_offsets:get_offsets",
+    "delete-records": "cli.admin.commands.delete_records:delete_records",
+    "reassign-partitions": "cli.admin.commands.reassign_partitions:reassign_partitions",
+    "leader-election": "cli.admin.commands.leader_election:leader_election",
+    "transactions": "cli.admin.commands.transactions:transactions",
+    "compact": "cli.compact:compact",
+    "config": "cli.config:config",
+    "dump-log": "cli.tools.dump_log:dump_log",
+    "format": "cli.storage:format_dirs",
+    "log": "cli.tools.log_verify:log",
+    "storage": "cli.storage:storage",
+}
+ENTRY_POINTS = "barnabas.commands"
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command other than `serve` when it is asked for: `serve` has to start quickly."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), *LAZY_COMMANDS, *sorted(_brought())]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in LAZY_COMMANDS:
+            module, _, name = LAZY_COMMANDS[cmd_name].partition(":")
+            command: click.Command = getattr(import_module(module), name)
+            return command
+        known = super().get_command(ctx, cmd_name)
+        if known is not None:
+            return known
+        entry = _brought().get(cmd_name)
+        if entry is None:
+            return None
+        brought: click.Command = entry.load()
+        return brought
+
+
+def _brought() -> dict[str, EntryPoint]:
+    """The commands of other packages. Looking for them takes milliseconds, so only a line that no other is for does."""
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+
+
+def show_version(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        from broker.version import VERSION
+
+        click.echo(f"barnabas {VERSION}")
+        context.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    callback=show_version,
+    expose_value=False,
+    is_eager=True,
+    help="Show the version and exit.",
+)
+def main() -> None:
+    """Barnabas: a message broker that speaks the Kafka wire protocol and keeps Apache Kafka's own log format."""
+
+
+@main.command()
+@click.argument("properties", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set one key; wins over the file and the environment. May be given again and again.",
+)
+@click.option(
+    "--show-config", is_flag=True, help="Print each setting that is not a default, and who set it; then exit."
+)
+def serve(properties: Path | None, overrides: tuple[str, ...], show_config: bool) -> None:
+    """Start a broker and serve until SIGTERM or Ctrl-C.
+
+    PROPERTIES is a server.properties as Apache Kafka reads it. Without one the broker listens on localhost:9092
+    and keeps its data in a directory that it names. Storage is formatted on first start. KAFKA_* environment
+    variables set keys as they do in Apache Kafka's container image.
+
+    \b
+    Exit codes:
+      0  stopped in order (SIGTERM, Ctrl-C, SIGHUP without nohup)
+      1  could not start (address in use, data directory locked or damaged) or had to stop
+      2  the command line or the configuration is wrong
+    """
+    file = None if properties is None else str(properties)
+    if show_config:
+        from cli.config import effective_settings
+
+        click.echo(effective_settings(load_config(file, overrides)))
+        return
+    sys.exit(start(file, overrides))
+
+
+if __name__ == "__main__":
+    main()

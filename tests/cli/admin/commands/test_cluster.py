@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from click.testing import Result
+
+from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.cluster import UnregisterBrokerResponse
+from tests.cli.admin.fake_broker import CLUSTER_ID, FakeCluster
+
+Barnabas = Callable[..., Result]
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cluster",
+        "cluster unregister",
+        "cluster nonsense",
+    ],
+)
+def test_a_wrong_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
+    result = barnabas(*line.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Error: " in result.stderr or "Usage: " in result.stderr
+    assert not cluster.requests
+
+
+def test_the_cluster(barnabas: Barnabas, cluster: FakeCluster) -> None:
+    assert barnabas("cluster", "cluster-id").stdout == f"Cluster ID: {CLUSTER_ID}\n"
+    (line,) = barnabas("cluster", "--json", "list-endpoints").stdout.splitlines()
+    assert json.loads(line)["state"] == "unfenced"
+    port = str(cluster.brokers[1].port)
+    found = rows(barnabas("cluster", "list-endpoints", "--include-fenced-brokers").stdout)
+    assert found[1] == ["1", "127.0.0.1", port, "-", "unfenced", "broker"]
+    assert cluster.asked(ApiKey.DESCRIBE_CLUSTER)[-1].include_fenced_brokers
+
+
+def test_the_controllers(barnabas: Barnabas, cluster: FakeCluster) -> None:
+    line = ("cluster", "list-endpoints", "--bootstrap-controller", cluster.bootstrap)
+    found = rows(barnabas(*line).stdout)
+    assert found[1][-2:] == ["-", "controller"]
+    assert barnabas("cluster", "--bootstrap-server", "a:1", *line[1:]).exit_code == 2
+
+
+def test_a_broker_is_taken_out(barnabas: Barnabas, cluster: FakeCluster) -> None:
+    refusal = UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message="No.")
+    cluster.on(ApiKey.UNREGISTER_BROKER, UnregisterBrokerResponse(error_message=None), refusal)
+    assert barnabas("cluster", "unregister", "--id", "0").stdout == "Broker 0 is no longer registered.\n"
+    result = barnabas("cluster", "unregister", "--id", "7")
+    assert (result.exit_code, result.stderr) == (1, "error: broker 7: No (BROKER_ID_NOT_REGISTERED)\n")

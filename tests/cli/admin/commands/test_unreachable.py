@@ -1,0 +1,144 @@
+"""One broker of several that does not answer: an error of what it would have answered, and the others are asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cli.main import main
+from protocol.api_keys import ApiKey
+from protocol.messages.groups import ListGroupsResponse
+from protocol.messages.log_dirs import DescribeLogDirsResponse
+from protocol.messages.offsets import DeleteRecordsResponse
+from protocol.messages.producers import DescribeProducersResponse, ListTransactionsResponse
+from tests.cli.admin.commands import test_groups
+from tests.cli.admin.commands.test_get_offsets import by_partition
+from tests.cli.admin.fake_broker import FakeCluster
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    """Three brokers, of which the second is gone, with a topic of four partitions: it leads t-1."""
+    with FakeCluster(3) as cluster:
+        cluster.topics["t"] = 4
+        cluster.brokers[2].stop()
+        yield cluster
+
+
+@pytest.fixture
+def once(tmp_path: Path) -> list[str]:
+    """Options with which each broker is tried once."""
+    file = tmp_path / "client.properties"
+    file.write_text("retries=0\n")
+    return ["--command-config", str(file)]
+
+
+def run(cluster: FakeCluster, *words: str) -> Result:
+    environ = {"BARNABAS_BOOTSTRAP_SERVER": cluster.bootstrap}
+    return CliRunner().invoke(main, list(words), env=environ, catch_exceptions=False)
+
+
+def test_get_offsets(cluster: FakeCluster, once: list[str]) -> None:
+    cluster.on(ApiKey.LIST_OFFSETS, by_partition)
+    result = run(cluster, "get-offsets", *once)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == ["t:0:0", "t:2:2", "t:3:3"]
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(
+        "error: no offset of t-1: its leader, broker 2, does not answer: gave up after 60 s: "
+    )
+    assert f"nobody answers at 127.0.0.1:{cluster.brokers[2].port}" in line
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_delete_records(cluster: FakeCluster, once: list[str], tmp_path: Path, *, is_json: bool) -> None:
+    def deleted(request: object, version: int) -> DeleteRecordsResponse:
+        response = DeleteRecordsResponse
+        partitions = [
+            response.DeleteRecordsPartitionResult(partition_index=each.partition_index, low_watermark=5)
+            for each in request.topics[0].partitions  # type: ignore[attr-defined]
+        ]
+        return response(topics=[response.DeleteRecordsTopicResult(name="t", partitions=partitions)])
+
+    cluster.on(ApiKey.DELETE_RECORDS, deleted)
+    file = tmp_path / "offsets.json"
+    entries = [{"topic": "t", "partition": number, "offset": 5} for number in range(4)]
+    file.write_text(json.dumps({"partitions": entries}))
+    result = run(
+        cluster, "delete-records", "--offset-json-file", str(file), *once, *(["--json"] if is_json else [])
+    )
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: t-1: its leader, broker 2, does not answer: ")
+    if is_json:
+        rows = [json.loads(line) for line in result.stdout.splitlines()]
+        assert [row["name"] for row in rows if row["error"]] == ["t-1"]
+        assert len(rows) == 4
+    else:
+        told = result.stdout.splitlines()[2:]
+        assert told == [f"partition: t-{number}\tlow_watermark: 5" for number in (0, 2, 3)]
+
+
+def test_log_dirs(cluster: FakeCluster, once: list[str]) -> None:
+    response = DescribeLogDirsResponse
+    cluster.on(ApiKey.DESCRIBE_LOG_DIRS, response(results=[response.DescribeLogDirsResult(log_dir="/a")]))
+    result = run(cluster, "log-dirs", "--describe", "--json", *once)
+    assert result.exit_code == 1
+    assert [json.loads(line)["broker"] for line in result.stdout.splitlines()] == [1, 3]
+    assert result.stderr.startswith("error: no log directories of broker 2: gave up ")
+
+
+@pytest.mark.parametrize("options", [(), ("--consumer",)])
+def test_lists_of_groups(cluster: FakeCluster, once: list[str], options: tuple[str, ...]) -> None:
+    response = ListGroupsResponse
+    listed = response.ListedGroup(group_id="g", protocol_type="consumer", group_type="consumer")
+    cluster.on(ApiKey.LIST_GROUPS, response(groups=[listed]))
+    result = run(cluster, "groups", "--list", *options, *once)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-1].split()[0] == "g"
+    assert result.stderr.startswith("error: no groups that broker 2 coordinates: gave up ")
+
+
+def test_a_group_whose_partition_has_no_leader_that_answers(cluster: FakeCluster, once: list[str]) -> None:
+    cluster.on(ApiKey.CONSUMER_GROUP_DESCRIBE, test_groups.consumer_groups)
+    cluster.on(ApiKey.OFFSET_FETCH, test_groups.fetched)
+    cluster.on(ApiKey.LIST_OFFSETS, test_groups.offsets)
+    result = run(cluster, "groups", "--describe", "--group", "new", "--json", *once)
+    assert result.exit_code == 1
+    ends = {row["partition"]: row["logEndOffset"] for row in map(json.loads, result.stdout.splitlines())}
+    assert ends == {0: test_groups.END, 1: None, 2: test_groups.END}
+    assert result.stderr.startswith("error: no log end of t-1: its leader, broker 2, does not answer: ")
+
+
+def test_transactions(cluster: FakeCluster, once: list[str]) -> None:
+    response = ListTransactionsResponse
+    state = response.TransactionState(transactional_id="x", producer_id=7, transaction_state="Ongoing")
+    cluster.on(ApiKey.LIST_TRANSACTIONS, response(transaction_states=[state]))
+    result = run(cluster, "transactions", "list", *once)
+    assert result.exit_code == 1
+    assert [line.split()[:2] for line in result.stdout.splitlines()[1:]] == [["x", "1"], ["x", "3"]]
+    assert result.stderr.startswith("error: no transactional ids that broker 2 coordinates: gave up ")
+
+
+def test_hanging_transactions_are_searched_where_a_broker_answers(
+    cluster: FakeCluster, once: list[str]
+) -> None:
+    def nothing(request: object, version: int) -> DescribeProducersResponse:
+        return DescribeProducersResponse(topics=[])
+
+    cluster.on(ApiKey.DESCRIBE_PRODUCERS, nothing)
+    result = run(cluster, "transactions", "find-hanging", "--topic", "t", *once)
+    assert result.exit_code == 1
+    assert sorted(cluster.who(ApiKey.DESCRIBE_PRODUCERS)) == [1, 3]
+    assert result.stderr.startswith("error: the partitions of broker 2 were not searched: gave up ")
+
+
+def test_what_needs_all_coordinators_fails_without_one(cluster: FakeCluster, once: list[str]) -> None:
+    """A group that is not listed would be left out of what is done to all groups."""
+    cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse(groups=[]))
+    result = run(cluster, "groups", "--delete", "--all-groups", *once)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert ": nobody answers at " in result.stderr

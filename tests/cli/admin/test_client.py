@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cli.admin.client import ANYONE, CONTROLLER, AdminClient, Coordinator, Node
+from cli.admin.errors import NotReachableError, ServerError, UnsupportedApiError
+from cli.admin.settings import Address, ClientSettings, parse_bootstrap
+from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.groups import FindCoordinatorResponse, ListGroupsRequest, ListGroupsResponse
+from protocol.messages.metadata import DescribeClusterResponse
+from tests.cli.admin.fake_broker import CLOSE, LOCALHOST, FakeCluster
+from tests.support.ports import held_ports
+
+
+class ManualClock:
+    """Time goes on only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.pauses: list[float] = []
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.time += seconds
+
+
+def client_of(bootstrap: str, **settings: Any) -> tuple[AdminClient, ManualClock, list[str]]:
+    clock, told = ManualClock(), list[str]()
+    client = AdminClient(
+        ClientSettings(parse_bootstrap(bootstrap))._replace(**settings), clock=clock, on_wait=told.append
+    )
+    return client, clock, told
+
+
+def test_the_newest_version_of_both(cluster: FakeCluster, client: AdminClient) -> None:
+    cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse())
+    client.send(ListGroupsRequest())
+    client.send(ListGroupsRequest(), versions="0-3")
+    assert cluster.versions(ApiKey.LIST_GROUPS) == [5, 3]
+
+
+def test_what_passes_by_itself_is_asked_again(cluster: FakeCluster) -> None:
+    busy = ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    cluster.on(ApiKey.LIST_GROUPS, *[busy] * 5, ListGroupsResponse())
+    client, clock, told = client_of(cluster.bootstrap)
+    assert client.send(ListGroupsRequest()).error_code == 0
+    assert len(cluster.asked(ApiKey.LIST_GROUPS)) == 6
+    assert 0.08 <= clock.pauses[0] <= 0.12
+    assert 0.16 <= clock.pauses[1] <= 0.24
+    said = f"the broker at {cluster.bootstrap} says COORDINATOR_LOAD_IN_PROGRESS; trying for 59 s"
+    assert told == [said], "once, and not before it has taken a while"
+    client.close()
+
+
+def test_pauses_grow_up_to_a_limit(cluster: FakeCluster) -> None:
+    cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    client, clock, _ = client_of(cluster.bootstrap, default_api_timeout_ms=10_000)
+    answer = client.send(ListGroupsRequest())
+    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE, (
+        "the caller is told what it was in the end"
+    )
+    assert clock.time == pytest.approx(10)
+    assert max(clock.pauses) <= 1.2
+    client.close()
+
+
+def test_other_codes_are_for_the_caller(cluster: FakeCluster, client: AdminClient) -> None:
+    cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    assert client.send(ListGroupsRequest()).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert len(cluster.asked(ApiKey.LIST_GROUPS)) == 1
+
+
+def test_a_lost_connection_is_opened_again(cluster: FakeCluster) -> None:
+    cluster.on(ApiKey.LIST_GROUPS, CLOSE, ListGroupsResponse())
+    client, clock, told = client_of(cluster.bootstrap)
+    client.send(ListGroupsRequest())
+    assert len(cluster.asked(ApiKey.LIST_GROUPS)) == 2
+    assert len(clock.pauses) == 1
+    assert not told
+    client.close()
+
+
+def test_as_many_attempts_as_are_allowed(cluster: FakeCluster) -> None:
+    cluster.on(ApiKey.LIST_GROUPS, CLOSE)
+    client, clock, _ = client_of(cluster.bootstrap, retries=2)
+    with pytest.raises(NotReachableError, match="closed the connection"):
+        client.send(ListGroupsRequest())
+    assert len(clock.pauses) == 2
+    client.close()
+
+
+def test_the_first_server_that_answers(cluster: FakeCluster) -> None:
+    cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse())
+    client, clock, _ = client_of(f"{LOCALHOST}:{held_ports(1)[0]},{cluster.bootstrap}")
+    client.send(ListGroupsRequest())
+    assert not clock.pauses
+    client.close()
+
+
+def test_nobody_answers() -> None:
+    port = held_ports(1)[0]
+    client, clock, told = client_of(f"{LOCALHOST}:{port}")
+    with pytest.raises(NotReachableError, match=f"gave up after 60 s: nobody answers at {LOCALHOST}:{port}"):
+        client.cluster()
+    assert clock.time == pytest.approx(60)
+    assert told == [f"nobody answers at {LOCALHOST}:{port}: Connection refused; trying for 59 s"]
+
+
+def test_hosts_that_there_are_not_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    import socket
+
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "create_connection", unknown)
+    client, clock, _ = client_of("nowhere:1")
+    with pytest.raises(NotReachableError, match="nowhere is no host that is known here"):
+        client.send(ListGroupsRequest())
+    assert not clock.pauses
+
+
+def test_an_api_that_is_not_served_is_not_waited_for(cluster: FakeCluster) -> None:
+    cluster.without(ApiKey.LIST_GROUPS)
+    client, clock, _ = client_of(cluster.bootstrap)
+    with pytest.raises(UnsupportedApiError, match="ListGroups"):
+        client.send(ListGroupsRequest())
+    assert not clock.pauses
+    client.close()
+
+
+def test_an_answer_that_makes_no_sense(cluster: FakeCluster) -> None:
+    cluster.on(ApiKey.LIST_GROUPS, b"\x00\x00\x00\x05\x00\x00\x00\x02\x00")
+    client, _, _ = client_of(cluster.bootstrap)
+    with pytest.raises(NotReachableError, match="makes no sense"):
+        client.send(ListGroupsRequest(), versions="0")
+    client.close()
+
+
+def test_each_request_goes_where_it_belongs() -> None:
+    with FakeCluster(3) as cluster:
+        cluster.coordinator = 2
+        cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse())
+        client, _, _ = client_of(cluster.bootstrap)
+        for target in (ANYONE, CONTROLLER, Node(3), Coordinator("g"), Node(2)):
+            client.send(ListGroupsRequest(), target)
+        assert cluster.who(ApiKey.LIST_GROUPS) == [1, 1, 3, 2, 2]
+        assert client.coordinator_of("g") == 2
+        assert len(cluster.asked(ApiKey.FIND_COORDINATOR)) == 1
+        assert sorted(client.cluster().nodes) == [1, 2, 3]
+        client.close()
+
+
+def test_a_coordinator_that_has_moved_is_looked_for_again() -> None:
+    with FakeCluster(2) as cluster:
+
+        def moved(request: object, version: int) -> ListGroupsResponse:
+            cluster.coordinator = 2
+            return ListGroupsResponse(error_code=ErrorCode.NOT_COORDINATOR)
+
+        cluster.on(ApiKey.LIST_GROUPS, moved, ListGroupsResponse())
+        client, _, _ = client_of(cluster.bootstrap)
+        client.send(ListGroupsRequest(), Coordinator("g"))
+        assert cluster.who(ApiKey.LIST_GROUPS) == [1, 2]
+        client.close()
+
+
+def test_a_coordinator_that_is_not_there_yet(cluster: FakeCluster) -> None:
+    def found(code: int) -> FindCoordinatorResponse:
+        coordinator = FindCoordinatorResponse.Coordinator(key="g", node_id=1, error_code=code)
+        return FindCoordinatorResponse(coordinators=[coordinator])
+
+    cluster.on(ApiKey.FIND_COORDINATOR, *[found(ErrorCode.COORDINATOR_NOT_AVAILABLE)] * 4, found(0))
+    client, _, told = client_of(cluster.bootstrap)
+    assert client.coordinator_of("g") == 1
+    assert told == ["group 'g' has no coordinator: COORDINATOR_NOT_AVAILABLE; trying for 59 s"]
+    cluster.on(ApiKey.FIND_COORDINATOR, found(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    with pytest.raises(ServerError, match="GROUP_AUTHORIZATION_FAILED"):
+        client.coordinator_of("h")
+    client.close()
+
+
+def test_a_broker_that_is_not_there(cluster: FakeCluster) -> None:
+    client, _, _ = client_of(cluster.bootstrap, default_api_timeout_ms=500)
+    with pytest.raises(NotReachableError, match=r"there is no broker 7 in the cluster \(known: 1\)"):
+        client.send(ListGroupsRequest(), Node(7))
+    client.close()
+
+
+def test_controllers_are_asked_who_they_are(cluster: FakeCluster) -> None:
+    cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse())
+    client, _, _ = client_of(cluster.bootstrap, is_controller=1)
+    client.send(ListGroupsRequest(), CONTROLLER)
+    assert cluster.asked(ApiKey.DESCRIBE_CLUSTER)[0].endpoint_type == 2
+    assert not cluster.asked(ApiKey.METADATA)
+    assert client.cluster().nodes == {1: Address(LOCALHOST, cluster.brokers[1].port)}
+    cluster.on(
+        ApiKey.DESCRIBE_CLUSTER, DescribeClusterResponse(error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE)
+    )
+    other, _, _ = client_of(cluster.bootstrap, is_controller=1)
+    with pytest.raises(ServerError, match="MISMATCHED_ENDPOINT_TYPE"):
+        other.cluster()
+    client.close()
+    other.close()

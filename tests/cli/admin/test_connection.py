@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from cli.admin.connection import Connection, LostConnectionError, UnknownHostError, api_name
+from cli.admin.errors import NotReachableError, UnsendableError, UnsupportedApiError
+from cli.admin.settings import Address
+from protocol.api_keys import ApiKey
+from protocol.errors import ProtocolError
+from protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
+from protocol.messages.offsets import DeleteRecordsRequest
+from protocol.schema import Message, VersionRange
+from tests.cli.admin.fake_broker import CLOSE, LOCALHOST, FakeCluster
+from tests.support.ports import held_ports
+
+PATIENCE_S = 60.0
+
+
+def connect(port: int, timeout_s: float = PATIENCE_S) -> Connection:
+    return Connection(Address(LOCALHOST, port), "me", connect_timeout_s=PATIENCE_S, timeout_s=timeout_s)
+
+
+@pytest.fixture
+def connection(cluster: FakeCluster) -> Iterator[Connection]:
+    connection = connect(cluster.brokers[1].port)
+    yield connection
+    connection.close()
+
+
+def test_it_asks_first_which_versions_there_are(cluster: FakeCluster, connection: Connection) -> None:
+    assert cluster.versions(ApiKey.API_VERSIONS) == [4]
+    assert cluster.asked(ApiKey.API_VERSIONS)[0].client_software_name == "barnabas"
+    assert connection.version_of(ApiKey.LIST_GROUPS) == 5
+    assert connection.version_of(ApiKey.LIST_GROUPS, VersionRange(0, 3)) == 3
+    assert connection.serves(ApiKey.LIST_GROUPS)
+
+
+def test_versions_that_may_still_change_are_not_used(connection: Connection) -> None:
+    assert connection.version_of(ApiKey.INIT_PRODUCER_ID) == 5
+
+
+def test_an_older_broker_says_which_version_of_the_question_it_knows(cluster: FakeCluster) -> None:
+    cluster.served[ApiKey.API_VERSIONS] = VersionRange(0, 2)
+    cluster.served[ApiKey.LIST_GROUPS] = VersionRange(0, 2)
+    connection = connect(cluster.brokers[1].port)
+    assert cluster.versions(ApiKey.API_VERSIONS) == [4, 2]
+    assert connection.version_of(ApiKey.LIST_GROUPS) == 2
+    connection.close()
+
+
+def test_an_api_that_is_not_served_is_named_with_its_key(cluster: FakeCluster) -> None:
+    cluster.without(ApiKey.LIST_GROUPS)
+    connection = connect(cluster.brokers[1].port)
+    assert not connection.serves(ApiKey.LIST_GROUPS)
+    with pytest.raises(UnsupportedApiError, match=r"does not serve ListGroups \(API key 16\)"):
+        connection.version_of(ApiKey.LIST_GROUPS)
+    connection.close()
+
+
+def test_versions_that_do_not_meet_are_named(cluster: FakeCluster) -> None:
+    cluster.served[ApiKey.LIST_GROUPS] = VersionRange(6, 7)
+    connection = connect(cluster.brokers[1].port)
+    with pytest.raises(UnsupportedApiError, match=r"in versions 6-7, and this needs one of 0-5"):
+        connection.version_of(ApiKey.LIST_GROUPS)
+    connection.close()
+
+
+def test_question_and_answer(cluster: FakeCluster, connection: Connection) -> None:
+    cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse(error_code=7))
+    assert connection.ask(ListGroupsRequest(), 5, PATIENCE_S).error_code == 7
+    assert connection.ask(ListGroupsRequest(), 0, PATIENCE_S).error_code == 7
+
+
+def test_a_connection_that_is_closed(cluster: FakeCluster, connection: Connection) -> None:
+    cluster.on(ApiKey.LIST_GROUPS, CLOSE)
+    with pytest.raises(LostConnectionError, match="closed the connection"):
+        connection.ask(ListGroupsRequest(), 5, PATIENCE_S)
+
+
+def test_an_answer_to_something_else(cluster: FakeCluster, connection: Connection) -> None:
+    cluster.on(ApiKey.LIST_GROUPS, struct.pack(">ii", 4, 999))
+    with pytest.raises(ProtocolError):
+        connection.ask(ListGroupsRequest(), 0, PATIENCE_S)
+
+
+def test_an_answer_that_makes_no_sense(cluster: FakeCluster, connection: Connection) -> None:
+    cluster.on(ApiKey.LIST_GROUPS, struct.pack(">iih", 6, 2, 0))
+    with pytest.raises(ProtocolError):
+        connection.ask(ListGroupsRequest(), 0, PATIENCE_S)
+
+
+def test_an_answer_that_does_not_come() -> None:
+    with (
+        socket.create_server((LOCALHOST, 0)) as silent,
+        pytest.raises(LostConnectionError, match="no answer"),
+    ):
+        connect(silent.getsockname()[1], timeout_s=0.05)
+
+
+def test_somebody_who_speaks_otherwise(cluster: FakeCluster) -> None:
+    cluster.on(ApiKey.API_VERSIONS, b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    with pytest.raises(NotReachableError, match=r"does not speak Kafka's protocol in the clear.*HTTP"):
+        connect(cluster.brokers[1].port)
+
+
+def test_nobody() -> None:
+    with pytest.raises(LostConnectionError, match=f"nobody answers at {LOCALHOST}"):
+        connect(held_ports(1)[0])
+
+
+def test_a_host_that_there_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "create_connection", unknown)
+    with pytest.raises(UnknownHostError, match="is no host that is known here"):
+        Connection(Address("no.such.host", 1), "me", connect_timeout_s=1, timeout_s=1)
+
+
+def test_names_as_kafka_writes_them() -> None:
+    assert api_name(ApiKey.ALTER_USER_SCRAM_CREDENTIALS) == "AlterUserScramCredentials"
+
+
+@pytest.mark.parametrize(
+    "unsendable",
+    [
+        DeleteRecordsRequest(timeout_ms=1 << 31),
+        ListGroupsRequest(states_filter=["stable\udcff"]),
+    ],
+)
+def test_what_no_request_can_carry_is_no_crash(connection: Connection, unsendable: Message) -> None:
+    """A number of twenty digits on a command line, or bytes that are no text: people have typed it."""
+    version = connection.version_of(ApiKey(unsendable.api_key or 0))
+    with pytest.raises(UnsendableError, match=f"^no request can carry .*{type(unsendable).__name__}.*$"):
+        connection.ask(unsendable, version, PATIENCE_S)
+
+
+@pytest.mark.parametrize("host", ["one..example", "a" * 64 + ".example"])
+def test_what_cannot_be_the_name_of_a_host_is_an_unknown_host(host: str) -> None:
+    with pytest.raises(UnknownHostError, match="is no name of a host"):
+        Connection(Address(host, 9092), "me", connect_timeout_s=PATIENCE_S, timeout_s=PATIENCE_S)

@@ -1,0 +1,72 @@
+"""What all commands have in common, seen through one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import Result
+
+from broker.version import VERSION
+from cli.admin.options import Given
+from protocol.api_keys import ApiKey
+from tests.cli.admin.fake_broker import FakeCluster
+from tests.support.ports import held_ports
+
+Barnabas = Callable[..., Result]
+
+
+def test_where_the_brokers_are(barnabas: Barnabas, cluster: FakeCluster, tmp_path: Path) -> None:
+    nobody = f"127.0.0.1:{held_ports(1)[0]}"
+    file = tmp_path / "client.properties"
+    file.write_text(f"bootstrap.servers={nobody}\n")
+    config = ("--command-config", str(file))
+    assert barnabas("topics", "--list").exit_code == 0, "from the environment"
+    assert barnabas("topics", "--list", "--bootstrap-server", cluster.bootstrap, *config).exit_code == 0
+    assert barnabas("topics", "--list", f"--bootstrap-server={nobody},{cluster.bootstrap}").exit_code == 0
+    file.write_text(f"bootstrap.servers={nobody}\ndefault.api.timeout.ms=1\n")
+    result = barnabas("topics", "--list", *config)
+    assert result.exit_code == 1
+    assert f"nobody answers at {nobody}" in result.stderr
+
+
+def test_what_the_client_calls_itself(barnabas: Barnabas, cluster: FakeCluster, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("sasl.mechanism=PLAIN\n")
+    result = barnabas("topics", "--list", "--command-config", str(file))
+    assert result.stderr == f"warning: {file} line 1: sasl.mechanism has no effect here\n"
+    file.write_text("security.protocol=SSL\n")
+    result = barnabas("topics", "--list", "--command-config", str(file))
+    assert result.exit_code == 1
+    assert "security.protocol=SSL is not supported yet" in result.stderr
+
+
+def test_the_version(barnabas: Barnabas, cluster: FakeCluster) -> None:
+    assert barnabas("topics", "--version").stdout == f"barnabas {VERSION}\n"
+    assert not cluster.asked(ApiKey.API_VERSIONS)
+
+
+def test_a_command_alone_says_what_it_needs(barnabas: Barnabas) -> None:
+    result = barnabas("topics")
+    assert result.exit_code == 2
+    assert "Exactly one of --list, --describe, --create, --alter, --delete is needed" in result.stderr
+
+
+def test_what_was_given_and_what_was_not() -> None:
+    given = Given({"partitions": 0, "topic": None, "list": False, "config": (), "describe": True})
+    assert given.has("partitions")
+    assert given.has("describe")
+    assert not any(map(given.has, ("topic", "list", "config")))
+    assert given.one_action("list", "describe") == "describe"
+    for refused in (
+        lambda: given.one_action("list", "topic"),
+        lambda: given.need("describe", "topic"),
+        lambda: given.forbid("describe", "list", "partitions"),
+        lambda: given.only_with("describe", "list", "topic"),
+    ):
+        with pytest.raises(click.UsageError, match="--"):
+            refused()
+    given.only_with("list", "topic")
+    given.forbid("describe", "list")

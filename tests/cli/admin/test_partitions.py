@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import pytest
+
+from cli.admin.partitions import TopicPartition, by_topic, parse_topic_partitions
+
+
+def test_partitions_of_a_topic() -> None:
+    assert parse_topic_partitions("t") == ("t", None)
+    assert parse_topic_partitions("t:0,2") == ("t", [0, 2])
+    assert str(TopicPartition("t", 1)) == "t-1"
+    assert by_topic([TopicPartition("t", 1), TopicPartition("u", 0), TopicPartition("t", 2)]) == {
+        "t": [1, 2],
+        "u": [0],
+    }
+
+
+@pytest.mark.parametrize("text", ["t:", ":0", "t:a", "t:0,", "t:0:1", "t:-1"])
+def test_what_are_no_partitions(text: str) -> None:
+    with pytest.raises(ValueError, match=text.replace("-", ".")):
+        parse_topic_partitions(text)

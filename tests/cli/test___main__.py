@@ -1,0 +1,164 @@
+"""The command as it is installed: a plain `serve` without click, everything else with it, and the same from both."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.startup import serving
+from cli import __main__ as command
+from cli import main as cli
+from cli.__main__ import ServeLine, plain_serve_line
+
+FILE = __file__
+"""Some file that is there."""
+
+WORDS = st.sampled_from(
+    [
+        "serve",
+        FILE,
+        "/nowhere/server.properties",
+        "/",
+        "--override",
+        "--override=a=b",
+        "--override=",
+        "a=b",
+        "-h",
+        "--help",
+        "--show-config",
+        "--",
+        "-",
+        "",
+        "--overrides=a=b",
+        "--ov=a=b",
+    ]
+)
+
+
+def by_click(words: list[str], monkeypatch: pytest.MonkeyPatch) -> ServeLine | None:
+    """What click makes of them; None where it serves nothing."""
+    served: list[ServeLine] = []
+
+    def serve(properties: str | None, overrides: tuple[str, ...]) -> int:
+        served.append(ServeLine(properties, overrides))
+        return 0
+
+    monkeypatch.setattr(cli, "start", serve)
+    CliRunner().invoke(cli.main, words)
+    return served[0] if served else None
+
+
+@given(words=st.lists(WORDS, max_size=6).map(lambda words: ["serve", *words]))
+def test_a_plain_line_means_what_click_makes_of_it(words: list[str]) -> None:
+    line = plain_serve_line(words)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        assert line is None or line == by_click(words, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["serve"], ServeLine(None, ())),
+        (["serve", FILE], ServeLine(FILE, ())),
+        (["serve", "--override", "a=b", FILE, "--override=c=d"], ServeLine(FILE, ("a=b", "c=d"))),
+        (["serve", "--override"], None),
+        (["serve", "--show-config"], None),
+        (["serve", "/nowhere/server.properties"], None),
+        (["serve", FILE, FILE], None),
+        (["topics"], None),
+        ([], None),
+    ],
+)
+def test_lines_that_are_plain_and_others(words: list[str], line: ServeLine | None) -> None:
+    assert plain_serve_line(words) == line
+
+
+def test_the_installed_command_serves_a_plain_line_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[Any] = []
+
+    def serve(*line: object) -> int:
+        called.append(line)
+        return 7
+
+    monkeypatch.setattr(serving, "serve", serve)
+    monkeypatch.setattr(sys, "argv", ["barnabas", "serve", "--override", "a=b"])
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert (ended.value.code, called) == (7, [(None, ("a=b",))])
+
+
+def test_an_interrupt_before_the_broker_listens_to_it_ends_quietly(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(serving, "serve", interrupted)
+    monkeypatch.setattr(sys, "argv", ["barnabas", "serve"])
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert (ended.value.code, capsys.readouterr().err) == (1, "Aborted!\n")
+
+
+def test_everything_else_is_left_to_the_command_line() -> None:
+    words = [sys.executable, "-m", "broker"]
+    version = subprocess.run([*words, "--version"], check=True, capture_output=True, text=True)
+    assert version.stdout.startswith("barnabas ")
+    wrong = subprocess.run([*words, "serve", "/nowhere"], check=False, capture_output=True, text=True)
+    assert wrong.returncode == serving.EXIT_USAGE
+    assert "Usage: " in wrong.stderr
+
+
+def test_what_is_wrong_with_the_configuration_is_named_and_the_collector_works_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=0\n")
+    with pytest.raises(SystemExit) as ended:
+        serving.serve(str(file), ("fetch.max.bytes=1",))
+    assert ended.value.code == serving.EXIT_USAGE
+    said = capsys.readouterr().err
+    assert f"{file} line 1: num.partitions" in said
+    assert "fetch.max.bytes" in said
+    assert gc.isenabled()
+
+
+def test_serving_needs_nothing_heavy() -> None:
+    code = (
+        "import sys; import cli.__main__, broker.startup.serving, broker.startup.server; print(*sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    heavy = {"click", "rich", "structlog", "prometheus_client", "google.protobuf", "logging.handlers", "uuid"}
+    assert not heavy & set(ended.stdout.split())
+
+
+def test_streams_that_are_closed_lead_nowhere(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    program = (
+        "import os, sys\n"
+        "from broker.startup.serving import open_closed_streams\n"
+        "open_closed_streams()\n"
+        "print('a line', flush=True)\n"
+        "print('another', file=sys.stderr, flush=True)\n"
+        "nowhere = os.stat(os.devnull)\n"
+        "lead_nowhere = [os.path.samestat(os.fstat(number), nowhere) for number in (0, 1, 2)]\n"
+        "open(sys.argv[1], 'w').write(str(lead_nowhere))\n"
+    )
+    closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"]
+    subprocess.run([*closed, sys.executable, "-c", program, str(told)], check=True)
+    assert told.read_text() == "[True, True, True]"
+
+
+def test_streams_that_are_open_stay_what_they_are() -> None:
+    before = sys.stdout, sys.stderr, [os.fstat(number) for number in (0, 1, 2)]
+    serving.open_closed_streams()
+    assert (sys.stdout, sys.stderr, [os.fstat(number) for number in (0, 1, 2)]) == before

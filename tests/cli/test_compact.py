@@ -1,0 +1,162 @@
+"""`barnabas compact` against a whole server in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import json
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from broker.startup.server import Server
+from cli import compact as compact_cli
+from cli.main import main
+from protocol.records.builder import build_batch
+from tests.broker.running_server import LOCALHOST, config_of, connected, running
+from tests.support import raw
+
+LIMIT_S = 60.0
+
+
+def barnabas(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["compact", *arguments])
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    settings = {"barnabas_http_host": LOCALHOST, "barnabas_http_port": "0"}
+    config = config_of(
+        tmp_path,
+        **settings,
+        log_cleanup_policy="compact",
+        log_cleaner_backoff_ms="3600000",
+        log_cleaner_dedupe_buffer_size=str(2 << 20),
+    )
+    async with running(config) as server, connected(server.ports["PLAINTEXT"]) as client:
+        await client.ask(raw.metadata_request(topics=["t"]))
+        yield server
+
+
+async def compact(server: Server, *arguments: str) -> Result:
+    http_server = server.observers.serve_http(server)
+    assert http_server is not None
+    with closing(http_server):
+        url = f"http://{LOCALHOST}:{http_server.port}/"
+        return await asyncio.wait_for(asyncio.to_thread(barnabas, *arguments, "--url", url), LIMIT_S)
+
+
+def fill(server: Server) -> None:
+    log = server.replica_manager.partition("t", 0).log
+    for number in range(50):
+        value = b"%d" % number
+        log.append_as_leader(build_batch([(b"key", value, 1_700_000_000_000, ())]), 0)
+    log.update_high_watermark(log.log_end_offset)
+
+
+async def test_a_topic_is_compacted(server: Server) -> None:
+    fill(server)
+    result = await compact(server, "t", "--wait")
+    assert result.exit_code == 0, result.output
+    assert "t-0: compacted up to offset 50, " in result.stdout
+    log = server.replica_manager.partition("t", 0).log
+    assert log.size < 200
+
+
+async def test_without_waiting(server: Server) -> None:
+    fill(server)
+    result = await compact(server, "t")
+    assert (result.exit_code, result.stdout) == (0, "t: 1 partitions will be compacted\n")
+
+
+async def test_a_topic_that_is_not_there(server: Server) -> None:
+    result = await compact(server, "nothing", "--wait")
+    assert result.exit_code == 1
+    assert result.stderr == "There is no topic 'nothing'.\n"
+    assert (await compact(server, "../t")).exit_code == 1
+
+
+def test_a_broker_that_is_not_there() -> None:
+    result = barnabas("t", "--url", "http://127.0.0.1:9/")
+    assert result.exit_code == 1
+    assert "No broker answers at http://127.0.0.1:9/topics/t/compact" in result.stderr
+
+
+def test_a_wrong_command_line() -> None:
+    assert barnabas().exit_code == 2
+    assert barnabas("t", "--no-such-option").exit_code == 2
+
+
+def test_help_tells_the_exit_codes() -> None:
+    result = barnabas("--help")
+    assert result.exit_code == 0
+    assert "Exit codes:" in result.stdout
+    assert "BARNABAS_URL" in result.stdout
+
+
+# ---- against a broker that answers as the test wants
+
+
+@contextmanager
+def answering(*answers: Any) -> Iterator[str]:
+    """An HTTP port that gives one answer after the other; its URL."""
+    left = list(answers)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = left.pop(0)
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body if isinstance(body, bytes) else json.dumps(body).encode())
+
+        do_POST = do_GET  # noqa: N815  # as the base class wants it
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.HTTPServer((LOCALHOST, 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://{LOCALHOST}:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def partition(state: str, percent: int = 0, **more: Any) -> dict[str, Any]:
+    return {
+        "partitions": [
+            {"partition": 0, "state": state, "percent": percent, "bytes": 10, "compacted_to": 5, **more}
+        ]
+    }
+
+
+def test_it_waits_until_nothing_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compact_cli, "POLL_INTERVAL_S", 0)
+    states = [(200, partition(state, 50)) for state in compact_cli.BUSY]
+    with answering((202, partition("queued")), *states, (200, partition("idle", 100))) as url:
+        result = barnabas("t", "--wait", "--url", url)
+    assert result.exit_code == 0
+    assert result.stdout == "t-0: compacted up to offset 5, 10 bytes are 10\n"
+
+
+@pytest.mark.parametrize(
+    "end", [partition("uncleanable", error="rot"), partition("idle", error="killed"), partition("offline")]
+)
+def test_a_failure_is_one(end: dict[str, Any]) -> None:
+    with answering((202, partition("queued")), (200, end)) as url:
+        result = barnabas("t", "--wait", "--url", url)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1].startswith("t-0: ")
+
+
+def test_an_answer_that_makes_no_sense() -> None:
+    for answer in ((500, b"<html>"), (200, b"<html>"), (500, {"no": "error"})):
+        with answering(answer) as url:
+            result = barnabas("t", "--url", url)
+        assert result.exit_code == 1
+        assert result.stderr

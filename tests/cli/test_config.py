@@ -1,0 +1,102 @@
+"""`barnabas config`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cli.config import config, effective_settings
+from config.broker_config import BrokerConfig
+from config.reference import render
+
+
+def check(*arguments: str, environ: dict[str, str] | None = None) -> Result:
+    return CliRunner().invoke(config, ["check", *arguments], env=environ)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "server.properties"
+
+
+def test_a_good_file_is_fine(file: Path) -> None:
+    file.write_text("num.partitions=3\nbarnabas.profile=dev\n")
+    result = check(str(file), "--strict")
+    assert (result.exit_code, result.output) == (
+        0,
+        "fine: nothing is unknown, out of range or without effect\n",
+    )
+
+
+def test_the_file_may_be_left_out() -> None:
+    assert check().exit_code == 0
+
+
+def test_warnings_fail_only_when_strict(file: Path) -> None:
+    file.write_text("log.retension.ms=1\nbarnabas.profile=dev\n")
+    result = check(str(file))
+    assert result.exit_code == 0
+    assert result.output.splitlines() == [
+        f"warning {file} line 1: log.retension.ms is not a configuration key; did you mean log.retention.ms?",
+        "1 warning",
+    ]
+    assert check(str(file), "--strict").exit_code == 1
+
+
+def test_notes_never_fail(file: Path) -> None:
+    file.write_text("num.io.threads=9\n")
+    result = check(str(file), "--strict")
+    assert result.exit_code == 0
+    lines = result.output.splitlines()
+    assert lines[0].startswith(f"note    {file} line 1: num.io.threads has no effect: one event loop")
+    assert lines[1].startswith(
+        "note    there is 1 broker, so each of these counts as 1: offsets.topic.replication.factor"
+    )
+    assert lines[2] == "2 notes"
+
+
+def test_errors_fail_and_everything_is_told(file: Path) -> None:
+    file.write_text("num.partitions=0\nlisteners=nowhere\nx.y=1\nnum.io.threads=2\n")
+    result = check(str(file))
+    assert result.exit_code == 2
+    assert [line.partition(" ")[0] for line in result.output.splitlines()] == [
+        "error",
+        "error",
+        "warning",
+        "note",
+        "2",
+    ]
+    assert result.output.splitlines()[-1] == "2 errors, 1 warning, 1 note"
+
+
+def test_overrides_and_variables_count(file: Path) -> None:
+    file.write_text("barnabas.profile=dev\n")
+    assert check(str(file), "--override", "num.partitions=0").exit_code == 2
+    result = check(str(file), environ={"KAFKA_LOG_DIRZ": "x"})
+    assert "environment variable KAFKA_LOG_DIRZ: log.dirz is not a configuration key" in result.output
+
+
+def test_a_file_that_is_not_there() -> None:
+    assert check("/nowhere/server.properties").exit_code == 2
+
+
+def test_show_prints_what_differs_from_the_defaults_and_its_place(file: Path) -> None:
+    file.write_text("num.partitions=3\nlog.roll.hours=168\nssl.key.password=secret\n")
+    result = check(str(file), "--show", "--override", "broker.rack=a")
+    lines = result.output.splitlines()
+    assert lines[0] == "profile kafka; default < profile < file < KAFKA_* environment < --override"
+    rows = [line.split() for line in lines[1:4]]
+    assert [row[-1] for row in rows] == ["broker.rack=a", "num.partitions=3", "ssl.key.password=[hidden]"]
+    assert rows[0][0] == "--override"
+    assert "secret" not in result.output
+
+
+def test_nothing_but_defaults_is_one_line() -> None:
+    assert len(effective_settings(BrokerConfig()).splitlines()) == 1
+
+
+def test_docs_is_the_reference() -> None:
+    result = CliRunner().invoke(config, ["docs"])
+    assert (result.exit_code, result.output) == (0, render())

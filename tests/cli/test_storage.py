@@ -1,0 +1,75 @@
+"""`barnabas format` and `barnabas storage`; the conformance checks hold all they say against kafka-storage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cli.main import main
+from protocol.wire import uuid_from_string
+
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+
+
+@pytest.fixture
+def properties(tmp_path: Path) -> Path:
+    path = tmp_path / "server.properties"
+    path.write_text(f"node.id=7\nlog.dirs={tmp_path}/b,{tmp_path}/a\n")
+    return path
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def test_directories_are_formatted_and_shown(properties: Path) -> None:
+    before = run("storage", "info", "-c", properties)
+    assert before.exit_code == 1
+    assert "Found problems:" in before.stdout
+    done = run("format", "-t", CLUSTER_ID, "-c", properties)
+    assert (done.exit_code, len(done.stdout.splitlines())) == (0, 3)
+    after = run("storage", "info", "-c", properties)
+    assert after.exit_code == 0
+    assert f"cluster.id={CLUSTER_ID}, directory.id=" in after.stdout
+    assert "node.id=7, version=1}" in after.stdout
+
+
+def test_a_format_is_not_done_twice_unless_told(properties: Path) -> None:
+    words = ("storage", "format", "-t", CLUSTER_ID, "-c", properties)
+    run(*words)
+    again = run(*words)
+    assert (again.exit_code, again.stdout) == (1, "")
+    assert "is already formatted. Use --ignore-formatted" in again.stderr
+    assert run(*words, "-g").stdout == "All of the log directories are already formatted.\n"
+
+
+def test_a_directory_that_cannot_be_read_is_a_problem(properties: Path) -> None:
+    run("format", "-t", CLUSTER_ID, "-c", properties)
+    folder = properties.parent
+    (folder / "a" / "meta.properties").write_text("version=9\n")
+    text = (folder / "b" / "meta.properties").read_text()
+    shown = run("storage", "info", "-c", properties)
+    assert shown.exit_code == 1
+    assert f"Error loading {folder}/a/meta.properties" in shown.stdout
+    (folder / "a" / "meta.properties").write_text(text.replace("node.id=7", "node.id=8"))
+    assert "Mismatched node IDs" in run("storage", "info", "-c", properties).stdout
+    (folder / "a" / "meta.properties").write_text(text.replace(CLUSTER_ID, "another"))
+    assert "Mismatched cluster IDs" in run("storage", "info", "-c", properties).stdout
+
+
+def test_a_wrong_command_line_is_told_as_such(properties: Path) -> None:
+    both = run("format", "-t", CLUSTER_ID, "-c", properties, "-s", "-N")
+    assert both.exit_code == 2
+    assert "not allowed with" in both.stderr
+    assert run("format", "-c", properties).exit_code == 2
+    assert run("format", "-t", CLUSTER_ID, "-c", properties.parent / "none").exit_code == 2
+
+
+def test_look_ups() -> None:
+    assert run("storage", "version-mapping", "-r", "3.9").stdout.startswith("metadata.version=21 (3.9)\n")
+    needs = run("storage", "feature-dependencies", "-f", "eligible.leader.replicas.version=1").stdout
+    assert needs == "eligible.leader.replicas.version=1 requires:\n    metadata.version=23 (4.0-IV1)\n"
+    assert run("storage", "feature-dependencies", "-f", "no.such=1").exit_code == 1
+    assert len(uuid_from_string(run("storage", "random-uuid").stdout.strip())) == 16
