@@ -27,8 +27,8 @@ from bench.results import Section, Table, number
 from config.log_config import LogConfig
 from protocol.records.batch import CompressionType, build_batch
 from storage.cleaned_segment import CleanedSegmentWriter
-from storage.cleaning_plan import CleaningPlan, SegmentToClean
 from storage.env import RealEnv
+from storage.log.cleaning_plan import CleaningPlan, SegmentToClean
 from storage.log_cleaner import clean
 from tests.conformance.kafka_jars import KafkaMissingError, classpath, require_compiled
 

@@ -15,10 +15,10 @@ from protocol.records.batch import CompressionType, build_batch
 from protocol.records.checksum import crc32c
 from protocol.records.record import COMPILED
 from storage.env import RealEnv
+from storage.log.unified_log import UnifiedLog
 from storage.log_loader import open_log
 from storage.log_manager import LogManager
 from storage.offsets import FetchIsolation
-from storage.unified_log import UnifiedLog
 
 MIB = 1024 * 1024
 BATCH_BYTES = 16 * 1024

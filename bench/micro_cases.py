@@ -24,9 +24,9 @@ from protocol.records.builder import build_batch
 from protocol.records.compression import CompressionType
 from protocol.schema import Message
 from storage.env import RealEnv
+from storage.log.unified_log import UnifiedLog
 from storage.log_loader import open_log
 from storage.offsets import FetchIsolation
-from storage.unified_log import UnifiedLog
 
 MIB: Final = 1 << 20
 DAY_MS: Final = 24 * 3600 * 1000

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from broker.metadata.versions import FEATURES_BY_NAME, METADATA_VERSION, level_text, metadata_version
-from storage.checkpoints import META_PROPERTIES, MetaProperties
 from storage.env import RealEnv
 from storage.errors import InconsistentMetadataError
+from storage.log.checkpoints import META_PROPERTIES, MetaProperties
 
 
 def describe(directories: Sequence[str]) -> tuple[list[str], bool]:

@@ -22,7 +22,7 @@ from protocol.records.batch import NO_TIMESTAMP, RecordBatch, TimestampType, bui
 from protocol.records.cleaning import RecordFilter
 from protocol.records.legacy import LegacyEntry
 from storage.cleaned_transactions import CleanedTransactions
-from storage.cleaning_plan import CleaningPlan
+from storage.log.cleaning_plan import CleaningPlan
 from storage.offset_map import OffsetMap
 
 if TYPE_CHECKING:

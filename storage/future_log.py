@@ -20,8 +20,8 @@ from typing import Final
 
 from protocol.records.batch import batches, entry_header
 from storage.errors import StorageError, storage_error
+from storage.log.unified_log import UnifiedLog
 from storage.offsets import FetchIsolation, FileRecords, LogStartOffsetIncrementReason
-from storage.unified_log import UnifiedLog
 
 STEP_BYTES: Final = 1 << 20
 PIECE_BATCHES: Final = 64

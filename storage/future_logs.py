@@ -21,8 +21,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from protocol.records.errors import CorruptRecordError
-from storage.checkpoints import TopicPartition
-from storage.deletion import DeletionQueue
 from storage.env import Env, remove_tree
 from storage.errors import (
     DiskFullError,
@@ -43,11 +41,13 @@ from storage.future_log import (
     has_diverged,
     plan_step,
 )
+from storage.log.checkpoints import TopicPartition
+from storage.log.deletion import DeletionQueue
+from storage.log.unified_log import UnifiedLog
 from storage.log_dir import LogDir
 from storage.log_loading import DELETE_DIR_SUFFIX, FUTURE_DIR_SUFFIX, STRAY_DIR_SUFFIX, odd_dir_name
 from storage.new_directories import NewDirectories
 from storage.open_segments import OpenSegments
-from storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     from storage.log_manager import LogManager

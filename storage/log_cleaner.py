@@ -25,16 +25,16 @@ from protocol.records.legacy import LegacyEntry
 from storage.batch_filter import BatchFilter
 from storage.cleaned_segment import CleanedSegmentWriter
 from storage.cleaned_transactions import AbortedTransactionFiles, CleanedTransactions
-from storage.cleaning_plan import (
+from storage.env import Env, File, read_fully
+from storage.errors import CorruptIndexError, LogCleaningAbortedError
+from storage.index import MAX_RELATIVE_OFFSET, OffsetIndex
+from storage.log.cleaning_plan import (
     CleanedSegment,
     CleaningPlan,
     CleaningResult,
     CleaningStats,
     SegmentToClean,
 )
-from storage.env import Env, File, read_fully
-from storage.errors import CorruptIndexError, LogCleaningAbortedError
-from storage.index import MAX_RELATIVE_OFFSET, OffsetIndex
 from storage.offset_map import SECRET_BYTES, OffsetMap
 from storage.segment_files import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, segment_path
 from storage.throttler import Throttler

@@ -23,10 +23,10 @@ from storage.errors import DiskFullError, KafkaStorageError, OutOfResourcesError
 from storage.log_to_clean import LogToClean, OffsetsToClean, cleanable_bytes, cleanable_offsets, log_to_clean
 
 if TYPE_CHECKING:
-    from storage.checkpoints import TopicPartition
+    from storage.log.checkpoints import TopicPartition
+    from storage.log.unified_log import UnifiedLog
     from storage.log_dir import LogDir
     from storage.log_manager import LogManager
-    from storage.unified_log import UnifiedLog
 
 FIRST_RETRY_MS: Final = 15_000
 LAST_RETRY_MS: Final = 900_000

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from protocol.records.errors import CorruptRecordError
 from protocol.wire import uuid_from_string
-from storage.checkpoints import (
+from storage.env import Env, Lock, make_directory
+from storage.errors import CorruptCheckpointError, KafkaStorageError, LogDirLockedError, suppress_no_space
+from storage.log.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOCK,
@@ -18,12 +20,10 @@ from storage.checkpoints import (
     OffsetCheckpointFile,
     TopicPartition,
 )
-from storage.disk_space import DiskSpace
-from storage.env import Env, Lock, make_directory
-from storage.errors import CorruptCheckpointError, KafkaStorageError, LogDirLockedError, suppress_no_space
+from storage.log.disk_space import DiskSpace
 
 if TYPE_CHECKING:
-    from storage.unified_log import UnifiedLog
+    from storage.log.unified_log import UnifiedLog
 
 logger = logging.getLogger("barnabas.storage")
 

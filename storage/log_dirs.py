@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from storage.checkpoints import MetaProperties, TopicPartition
 from storage.env import Env
 from storage.errors import (
     AllCordonedError,
@@ -19,10 +18,11 @@ from storage.errors import (
     KafkaStorageError,
     NoLogDirError,
 )
+from storage.log.checkpoints import MetaProperties, TopicPartition
 from storage.log_dir import LogDir
 
 if TYPE_CHECKING:
-    from storage.unified_log import UnifiedLog
+    from storage.log.unified_log import UnifiedLog
 
 logger = logging.getLogger("barnabas.storage")
 

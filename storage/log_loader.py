@@ -12,20 +12,24 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.records.batch import CorruptRecordError
 from protocol.records.scanning import SegmentScanner
-from storage.checkpoints import (
+from storage.env import Env, read_fully, remove_if_exists
+from storage.errors import CorruptCheckpointError, CorruptIndexError, suppress_no_space
+from storage.log.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     LeaderEpochCheckpointFile,
     PartitionMetadataFile,
 )
-from storage.deletion import DeletionQueue
-from storage.env import Env, read_fully, remove_if_exists
-from storage.errors import CorruptCheckpointError, CorruptIndexError, suppress_no_space
-from storage.leader_epochs import LeaderEpochFileCache
-from storage.local_log import LocalLog, LogSegments
+from storage.log.deletion import DeletionQueue
+from storage.log.leader_epochs import LeaderEpochFileCache
+from storage.log.local_log import LocalLog, LogSegments
+from storage.log.producer_replay import follow, rebuild_producer_state
+from storage.log.producer_snapshots import ProducerSnapshotFiles
+from storage.log.producer_state import ProducerStateManager
+from storage.log.segment_split import SplitNeededError, check_overflow, split_segment
+from storage.log.segment_swap import CLEANED_SUFFIX, complete_swaps
+from storage.log.unified_log import UnifiedLog
 from storage.open_segments import OpenSegments
-from storage.producer_state import ProducerStateManager
-from storage.replay import follow, rebuild_producer_state
 from storage.segment import LogSegment
 from storage.segment_files import (
     DELETED_SUFFIX,
@@ -35,10 +39,6 @@ from storage.segment_files import (
     TXN_INDEX_SUFFIX,
 )
 from storage.segment_pass import OnProgress, SegmentPass
-from storage.segment_split import SplitNeededError, check_overflow, split_segment
-from storage.segment_swap import CLEANED_SUFFIX, complete_swaps
-from storage.snapshots import ProducerSnapshotFiles
-from storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     from config.log_config import LogConfig

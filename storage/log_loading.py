@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from protocol.records.errors import CorruptRecordError
-from storage.checkpoints import TopicPartition
 from storage.env import Env
 from storage.errors import StorageError
+from storage.log.checkpoints import TopicPartition
 from storage.segment_files import LOG_SUFFIX
 
 if TYPE_CHECKING:
+    from storage.log.unified_log import UnifiedLog
     from storage.log_dir import LogDir
-    from storage.unified_log import UnifiedLog
 
 DELETE_DIR_SUFFIX: Final = "-delete"
 FUTURE_DIR_SUFFIX: Final = "-future"

@@ -13,8 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from protocol.records.errors import CorruptRecordError
-from storage.checkpoints import PARTITION_METADATA, PartitionMetadataFile, TopicPartition
-from storage.deletion import Deletion, DeletionQueue
 from storage.env import Env
 from storage.errors import (
     CorruptCheckpointError,
@@ -26,6 +24,9 @@ from storage.errors import (
     storage_error,
 )
 from storage.future_logs import OPEN_SEGMENTS, FutureLogs
+from storage.log.checkpoints import PARTITION_METADATA, PartitionMetadataFile, TopicPartition
+from storage.log.deletion import Deletion, DeletionQueue
+from storage.log.unified_log import UnifiedLog
 from storage.log_dir import LogDir
 from storage.log_dirs import LogDirs
 from storage.log_loader import DEFAULT_PRODUCER_ID_EXPIRATION_MS, open_log
@@ -42,7 +43,6 @@ from storage.log_loading import (
 )
 from storage.new_directories import NewDirectories
 from storage.open_segments import DESCRIPTORS_PER_SEGMENT, NO_LIMIT, OpenSegments
-from storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     from config.log_config import LogConfig

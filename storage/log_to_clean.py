@@ -11,11 +11,11 @@ from storage.segment import LogSegment
 from storage.segment_files import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
 
 if TYPE_CHECKING:
-    from storage.checkpoints import TopicPartition
-    from storage.cleaning_plan import CleaningPlan, SegmentToClean
     from storage.env import Env
+    from storage.log.checkpoints import TopicPartition
+    from storage.log.cleaning_plan import CleaningPlan, SegmentToClean
+    from storage.log.unified_log import UnifiedLog
     from storage.log_dir import LogDir
-    from storage.unified_log import UnifiedLog
 
 logger = logging.getLogger("barnabas.cleaner")
 
@@ -171,7 +171,7 @@ def cleaning_plan(
     found: LogToClean, segments: "tuple[SegmentToClean, ...]", limits: CleanerLimits, now_ms: int
 ) -> "CleaningPlan":
     """The order for the worker."""
-    from storage.cleaning_plan import CleaningPlan  # a broker that never compacts does without
+    from storage.log.cleaning_plan import CleaningPlan  # a broker that never compacts does without
 
     log, config = found.log, found.log.config
     return CleaningPlan(
@@ -211,7 +211,7 @@ class SegmentSurvey:
         self.segments = tuple(self._look_at(base_offset) for base_offset in self._base_offsets)
 
     def _look_at(self, base_offset: int) -> "SegmentToClean":
-        from storage.cleaning_plan import SegmentToClean
+        from storage.log.cleaning_plan import SegmentToClean
 
         log, index, time_index = (
             segment_path(self._directory, base_offset, suffix)

@@ -8,10 +8,10 @@ only takes what is there. What is in the directory need not be durable yet: the 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from storage.checkpoints import PARTITION_METADATA, PartitionMetadataFile
 from storage.env import Env
+from storage.log.checkpoints import PARTITION_METADATA, PartitionMetadataFile
+from storage.log.unified_log import UnifiedLog
 from storage.open_segments import OpenSegments
-from storage.unified_log import UnifiedLog
 
 
 class _New(NamedTuple):

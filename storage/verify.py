@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Final, NamedTuple, TypedDict, Unpack
 
-from storage.checkpoints import LEADER_EPOCH_CHECKPOINT, META_PROPERTIES, PARTITION_METADATA
+from storage.log.checkpoints import LEADER_EPOCH_CHECKPOINT, META_PROPERTIES, PARTITION_METADATA
+from storage.log.producer_snapshots import SNAPSHOT_SUFFIX
 from storage.segment_files import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
-from storage.snapshots import SNAPSHOT_SUFFIX
 
 
 class Severity(StrEnum):

@@ -2,7 +2,9 @@
 
 from typing import Final
 
-from storage.checkpoints import (
+from storage.env import Env
+from storage.errors import CorruptCheckpointError
+from storage.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
@@ -11,8 +13,6 @@ from storage.checkpoints import (
     OffsetCheckpointFile,
     TopicPartition,
 )
-from storage.env import Env
-from storage.errors import CorruptCheckpointError
 from storage.verify import Findings, Severity, Situation, without_path
 from storage.verify_partition import LogRange
 

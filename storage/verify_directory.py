@@ -6,7 +6,9 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from protocol.wire import uuid_from_string
-from storage.checkpoints import (
+from storage.env import Env
+from storage.errors import InconsistentMetadataError
+from storage.log.checkpoints import (
     CLEAN_SHUTDOWN,
     LOCK,
     META_PROPERTIES,
@@ -14,9 +16,7 @@ from storage.checkpoints import (
     MetaProperties,
     TopicPartition,
 )
-from storage.disk_space import RESERVE_FILE
-from storage.env import Env
-from storage.errors import InconsistentMetadataError
+from storage.log.disk_space import RESERVE_FILE
 from storage.segment_files import LOG_SUFFIX
 from storage.verify import LEFT_ALONE, REMOVED, Counts, Finding, Findings, Situation
 from storage.verify_batches import SNAPSHOT_FILE, verify_batches

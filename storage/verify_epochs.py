@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 
 from protocol.records.batch import RecordBatch
-from storage.checkpoints import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpointFile
 from storage.env import Env
 from storage.errors import CorruptCheckpointError
+from storage.log.checkpoints import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpointFile
 from storage.offsets import NO_LEADER_EPOCH
 from storage.verify import Check, Findings, Severity, Situation, without_path
 

@@ -6,13 +6,15 @@ from typing import Final, NamedTuple
 
 from protocol.records.batch import RecordBatch
 from storage.batch_reading import Batch
-from storage.checkpoints import (
+from storage.env import Env
+from storage.errors import CorruptCheckpointError
+from storage.log.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     PartitionMetadataFile,
 )
-from storage.env import Env
-from storage.errors import CorruptCheckpointError
+from storage.log.producer_snapshots import SNAPSHOT_SUFFIX
+from storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX
 from storage.segment_files import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
@@ -21,8 +23,6 @@ from storage.segment_files import (
     TXN_INDEX_SUFFIX,
     segment_path,
 )
-from storage.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX
-from storage.snapshots import SNAPSHOT_SUFFIX
 from storage.verify import (
     LEFT_ALONE,
     REMOVED,

@@ -15,10 +15,10 @@ from protocol.records.layout import MAX_SEQUENCE
 from storage.batch_reading import Batch
 from storage.env import Env
 from storage.errors import CorruptSnapshotError
-from storage.producer_entry import ProducerStateEntry
-from storage.producer_state import ProducerStateManager
+from storage.log.producer_entry import ProducerStateEntry
+from storage.log.producer_snapshots import ProducerSnapshotFiles, SnapshotEntry
+from storage.log.producer_state import ProducerStateManager
 from storage.segment_files import TXN_INDEX_SUFFIX, segment_path
-from storage.snapshots import ProducerSnapshotFiles, SnapshotEntry
 from storage.verify import REBUILT, REMOVED, Check, Findings, Severity, Situation
 from storage.verify_segment import is_dense
 

@@ -17,7 +17,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from storage.env import Env, RealEnv
-from storage.segment_swap import DirectoryBusyError, lock_directory
+from storage.log.segment_swap import DirectoryBusyError, lock_directory
 from storage.worker_messages import (
     Done,
     Failed,
@@ -30,7 +30,7 @@ from storage.worker_messages import (
 )
 
 if TYPE_CHECKING:
-    from storage.cleaning_plan import CleaningPlan, CleaningResult
+    from storage.log.cleaning_plan import CleaningPlan, CleaningResult
 
 READ_BYTES: Final = 65536
 NICENESS: Final = 5

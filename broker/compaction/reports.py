@@ -8,7 +8,7 @@ from storage.log_to_clean import LogToClean
 from storage.worker_messages import Failed, FailureKind
 
 if TYPE_CHECKING:
-    from storage.cleaning_plan import CleaningResult, CleaningStats
+    from storage.log.cleaning_plan import CleaningResult, CleaningStats
 
 MIB = 1 << 20
 

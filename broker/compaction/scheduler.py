@@ -26,16 +26,16 @@ from config.broker_config import BrokerConfig
 from config.catalogue import log as keys
 from storage.env import Env
 from storage.errors import DiskFullError, KafkaStorageError, OutOfResourcesError, storage_error
+from storage.log.segment_swap import DirectoryBusyError, SwapClaim, SwapPreparation, remove_cleaned
+from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner_manager import LogCleanerManager
 from storage.log_dir import LogDir
 from storage.log_manager import LogManager
 from storage.log_to_clean import CleanerLimits, LogToClean, SegmentSurvey, cleaning_plan, paths_to_sync
-from storage.segment_swap import DirectoryBusyError, SwapClaim, SwapPreparation, remove_cleaned
-from storage.unified_log import UnifiedLog
 from storage.worker_messages import Done, Failed, FailureKind, Job
 
 if TYPE_CHECKING:
-    from storage.cleaning_plan import CleanedSegment, CleaningResult, CleaningStats
+    from storage.log.cleaning_plan import CleanedSegment, CleaningResult, CleaningStats
 
 logger = logging.getLogger("barnabas.cleaner")
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 from broker.compaction.scheduler import Cleaning, LogCleaner
 from broker.metadata.image import MetadataImage
 from storage.errors import KafkaStorageError
+from storage.log.unified_log import UnifiedLog
 from storage.log_manager import LogManager
-from storage.unified_log import UnifiedLog
 
 QUEUED: Final = "queued"
 IDLE: Final = "idle"

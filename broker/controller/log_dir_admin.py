@@ -27,9 +27,9 @@ from config.catalogue.metrics import (
 )
 from config.catalogue.replication import REPLICA_FETCH_BACKOFF_MS
 from protocol.errors import ErrorCode
+from storage.log.unified_log import UnifiedLog
 from storage.log_dir import LogDir
 from storage.log_loading import FUTURE_DIR_SUFFIX, MAX_DIR_NAME
-from storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     from broker.replica.replica_manager import ReplicaManager

@@ -18,9 +18,9 @@ from protocol.errors import ApiError, ErrorCode
 from protocol.records.batch import RecordBatch
 from protocol.wire import ZERO_UUID
 from storage.errors import InvalidProducerEpochError, OutOfResourcesError
+from storage.log.txn_verification import VerificationGuard
+from storage.log.unified_log import UnifiedLog
 from storage.offsets import AppendOrigin, FetchIsolation, FileRecords
-from storage.unified_log import UnifiedLog
-from storage.verification import VerificationGuard
 
 _NO_TIMEOUT_MS: Final = (1 << 31) - 1
 """Records that are in the log are committed some day, or never; who waits has a time limit of his own."""

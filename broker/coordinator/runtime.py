@@ -25,7 +25,7 @@ from broker.coordinator.txn import (
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
-from storage.verification import VerificationGuard
+from storage.log.txn_verification import VerificationGuard
 
 S = TypeVar("S", bound=CoordinatorShard)
 R = TypeVar("R")

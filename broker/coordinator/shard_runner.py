@@ -46,8 +46,8 @@ from protocol.records.builder import build_batch
 from protocol.records.control import end_transaction_marker
 from protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from storage.errors import OutOfResourcesError, is_fault_of_disk
+from storage.log.txn_verification import VerificationGuard
 from storage.offsets import FileRecords
-from storage.verification import VerificationGuard
 
 logger = logging.getLogger("barnabas.coordinator")
 

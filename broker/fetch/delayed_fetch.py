@@ -9,8 +9,8 @@ from broker.error_map import MAPPED_ERRORS
 from broker.fetch.partition import FetchPartition
 from broker.replica.partition_io import FetchParams
 from broker.waiting.purgatory import DelayedOperation
+from storage.log.unified_log import UnifiedLog
 from storage.offsets import FetchIsolation, LogOffsetMetadata
-from storage.unified_log import UnifiedLog
 
 _HIGH_WATERMARK: Final = FetchIsolation.HIGH_WATERMARK
 _TXN_COMMITTED: Final = FetchIsolation.TXN_COMMITTED

@@ -19,8 +19,8 @@ from broker.request import Pending
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse
 from storage.errors import DiskFullError, KafkaStorageError, OutOfResourcesError
+from storage.log.unified_log import UnifiedLog
 from storage.offsets import FetchIsolation
-from storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     from broker.replica.replica_manager import ReplicaManager

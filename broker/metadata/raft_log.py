@@ -39,9 +39,9 @@ from protocol.records.batch import RecordBatch, batches, build_batch
 from protocol.records.control import ControlRecordType
 from protocol.schema import Message
 from protocol.wire import ZERO_UUID, Uuid
-from storage.deletion import DeletionQueue
 from storage.env import Env, make_directory
 from storage.errors import KafkaStorageError, RecordBatchTooLargeError, StorageError, is_no_space
+from storage.log.deletion import DeletionQueue
 from storage.log_loader import open_log
 from storage.log_manager import CLUSTER_METADATA_TOPIC
 from storage.offsets import AppendOrigin, FetchIsolation

@@ -31,10 +31,10 @@ from config.catalogue.controller import (
 )
 from config.log_config import LogConfig
 from protocol.records.batch import RecordBatch, batches
-from storage.deletion import DeletionQueue
 from storage.env import Env, remove_if_exists
+from storage.log.deletion import DeletionQueue
+from storage.log.unified_log import UnifiedLog
 from storage.offsets import FetchIsolation, LogStartOffsetIncrementReason
-from storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     from config.broker_config import BrokerConfig

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from broker.network.socket_server import SocketServer
     from broker.replica.partition import Partition
     from broker.waiting.purgatory import DelayedOperationPurgatory
-    from storage.disk_space import DiskSpace
+    from storage.log.disk_space import DiskSpace
 
 _CONSUMER_FETCHES = "FetchConsumer"
 """Kafka shows fetches under this name too (and those of followers under another; there are none yet)."""

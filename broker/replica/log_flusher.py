@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from broker.waiting.blocking import BlockingRunner
 from storage.errors import KafkaStorageError
-from storage.unified_log import UnifiedLog
+from storage.log.unified_log import UnifiedLog
 
 FlushFailed = Callable[[UnifiedLog, KafkaStorageError], None]
 

@@ -15,8 +15,8 @@ from broker.metadata.topics import PartitionImage, TopicImage
 from broker.waiting.blocking import Work
 from protocol.errors import ApiError, ErrorCode
 from protocol.wire import Uuid
-from storage.checkpoints import TopicPartition
 from storage.errors import AllCordonedError, DiskFullError, OutOfResourcesError, StorageError
+from storage.log.checkpoints import TopicPartition
 from storage.log_manager import LogManager
 
 

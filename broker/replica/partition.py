@@ -14,6 +14,8 @@ from broker.metadata.topics import PartitionImage
 from broker.replica.partition_io import TopicTraffic
 from protocol.errors import ApiError, ErrorCode
 from protocol.wire import Uuid
+from storage.log.txn_verification import VerificationGuard
+from storage.log.unified_log import UnifiedLog
 from storage.offsets import (
     AppendOrigin,
     EpochEndOffset,
@@ -22,8 +24,6 @@ from storage.offsets import (
     LogAppendInfo,
     LogStartOffsetIncrementReason,
 )
-from storage.unified_log import UnifiedLog
-from storage.verification import VerificationGuard
 
 ACKS_ALL: Final = -1
 HIGH_WATERMARK: Final = -1

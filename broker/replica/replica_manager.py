@@ -38,10 +38,10 @@ from protocol.errors import ApiError, ErrorCode
 from protocol.messages.fetch import FetchResponse
 from protocol.wire import ZERO_UUID, Uuid, uuid_to_string
 from storage.errors import InconsistentTopicIdError, KafkaStorageError
+from storage.log.txn_verification import VerificationGuard
+from storage.log.unified_log import UnifiedLog
 from storage.log_manager import LogManager
 from storage.offsets import AppendOrigin, LogAppendInfo
-from storage.unified_log import UnifiedLog
-from storage.verification import VerificationGuard
 
 if TYPE_CHECKING:
     from broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager

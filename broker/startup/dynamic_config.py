@@ -19,8 +19,8 @@ from config.catalogue.transactions import PRODUCER_ID_EXPIRATION_MS
 from config.dynamic import apply_dynamic_settings
 from config.keys import ConfigError
 from config.log_config import LogConfig, LogConfigs
+from storage.log.unified_log import UnifiedLog
 from storage.log_manager import LogManager
-from storage.unified_log import UnifiedLog
 
 logger = logging.getLogger("barnabas.config")
 

@@ -17,8 +17,8 @@ from protocol.schema import Message
 from protocol.wire import ZERO_UUID, Uuid, random_uuid
 from storage.env import Env
 from storage.errors import InconsistentMetadataError
+from storage.log.unified_log import UnifiedLog
 from storage.log_manager import LogManager
-from storage.unified_log import UnifiedLog
 
 logger = logging.getLogger("barnabas.startup")
 

@@ -33,9 +33,9 @@ from protocol.messages.cluster_records import UserScramCredentialRecord
 from protocol.messages.topic_records import FeatureLevelRecord
 from protocol.schema import Message
 from protocol.wire import Uuid, random_uuid, uuid_from_string, uuid_to_string
-from storage.checkpoints import MetaProperties
 from storage.env import Env, make_directory
 from storage.errors import InconsistentMetadataError
+from storage.log.checkpoints import MetaProperties
 from storage.log_manager import CLUSTER_METADATA_TOPIC
 
 FIRST_SNAPSHOT: Final = SnapshotId(0, 0)

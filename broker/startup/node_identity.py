@@ -16,9 +16,9 @@ from broker.metadata.versions import LATEST_PRODUCTION
 from config.broker_config import BrokerConfig
 from config.catalogue.controller import METADATA_LOG_DIR
 from protocol.wire import random_uuid, uuid_to_string
-from storage.checkpoints import MetaProperties
 from storage.env import Env
 from storage.errors import InconsistentMetadataError, NoLogDirError
+from storage.log.checkpoints import MetaProperties
 from storage.log_dir import LogDir
 from storage.log_manager import CLUSTER_METADATA_TOPIC, LogManager
 

@@ -27,7 +27,7 @@ from cli.tools.dump_log_indexes import (
 from protocol.records.checksum import crc32c
 from protocol.records.errors import CorruptRecordError
 from storage.env import Env, File, read_fully
-from storage.snapshots import PRODUCER_ENTRY, SnapshotEntry
+from storage.log.producer_snapshots import PRODUCER_ENTRY, SnapshotEntry
 
 if TYPE_CHECKING:
     from cli.tools.dump_log_batches import BatchInfo

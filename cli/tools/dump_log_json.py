@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cli.tools.dump_log_decoders import Decoded
     from cli.tools.dump_log_files import Report
     from protocol.records.record import Record
-    from storage.snapshots import SnapshotEntry
+    from storage.log.producer_snapshots import SnapshotEntry
 
 HELP: Final = """\
 With --json each line is one object. Its "type" is one of

@@ -12,18 +12,18 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from pipeline.log_reading.errors import BusyDirectoryError, LogReadingError, NoSuchLogError
-from storage.checkpoints import (
+from storage.env import Env
+from storage.errors import CorruptCheckpointError
+from storage.log.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
     PartitionMetadataFile,
     TopicPartition,
     parse_offset_checkpoint,
 )
-from storage.env import Env
-from storage.errors import CorruptCheckpointError
+from storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX
 from storage.log_loading import parse_partition_dir
 from storage.segment_files import LOG_SUFFIX, segment_path
-from storage.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX
 
 MAX_LOOKS: Final = 1000
 _SEGMENT: Final = re.compile(r"\d{20}\.log")

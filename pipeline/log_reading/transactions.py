@@ -15,11 +15,11 @@ from protocol.records.batch import RecordBatch
 from protocol.records.scanning import SegmentScanner
 from storage.env import Env
 from storage.errors import CorruptIndexError, CorruptSnapshotError
-from storage.producer_entry import CompletedTxn
-from storage.producer_state import ProducerStateManager
+from storage.log.producer_entry import CompletedTxn
+from storage.log.producer_snapshots import ProducerSnapshotFiles
+from storage.log.producer_state import ProducerStateManager
 from storage.segment_files import TXN_INDEX_SUFFIX
 from storage.segment_pass import SegmentPass
-from storage.snapshots import ProducerSnapshotFiles
 from storage.txn_index import AbortedTxn, TransactionIndex
 
 _NEVER_MS: Final = 1 << 62

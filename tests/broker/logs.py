@@ -11,8 +11,8 @@ from config.log_config import LogConfig
 from protocol.records.batch import NO_PRODUCER_ID
 from protocol.records.builder import build_batch
 from storage.env import RealEnv
+from storage.log.unified_log import UnifiedLog
 from storage.log_manager import LogManager
-from storage.unified_log import UnifiedLog
 
 START_MS = 1_700_000_000_000
 

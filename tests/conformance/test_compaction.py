@@ -19,12 +19,12 @@ import pytest
 
 from protocol.records.batch import CompressionType, RecordBatch, build_batch
 from protocol.records.legacy import LegacyEntry
-from storage.cleaning_plan import CleaningPlan, CleaningResult
 from storage.env import RealEnv
+from storage.log.cleaning_plan import CleaningPlan, CleaningResult
+from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner import clean
 from storage.log_loader import open_log
 from storage.offsets import AppendOrigin
-from storage.unified_log import UnifiedLog
 from tests.conformance.kafka_jars import KAFKA_39, KAFKA_VERSION, require_compiled
 from tests.protocol.records.message_sets import Message, message_set
 from tests.storage.cleaning import aborted_transactions, plan_for, running, stored_batches, swap_in

@@ -15,10 +15,10 @@ import pytest
 
 from protocol.records.batch import batches
 from protocol.records.record import Record
-from storage.checkpoints import CleanShutdownFile, LeaderEpochCheckpointFile, OffsetCheckpointFile
 from storage.env import RealEnv
 from storage.errors import InvalidProducerEpochError, OutOfOrderSequenceError
-from storage.unified_log import UnifiedLog
+from storage.log.checkpoints import CleanShutdownFile, LeaderEpochCheckpointFile, OffsetCheckpointFile
+from storage.log.unified_log import UnifiedLog
 from tests.conformance.dump_log_peer import assert_same_dumps
 from tests.conformance.handover.kafka_side import (
     LEFT_OPEN,

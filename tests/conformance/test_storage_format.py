@@ -13,8 +13,8 @@ from broker.metadata.snapshot_files import read_snapshot
 from cli.storage import storage
 from protocol.messages.cluster_records import UserScramCredentialRecord
 from protocol.records.batch import RecordBatch, batches
-from storage.checkpoints import MetaProperties
 from storage.env import RealEnv
+from storage.log.checkpoints import MetaProperties
 from tests.conformance.admin_peer import AdminPeer, PeerRefusedError
 
 pytestmark = pytest.mark.conformance

@@ -15,10 +15,10 @@ import pytest
 
 from protocol.records.batch import CompressionType, TimestampType, batches
 from protocol.records.record import Record
-from storage.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT_CHECKPOINT, OffsetCheckpointFile
 from storage.env import RealEnv
+from storage.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT_CHECKPOINT, OffsetCheckpointFile
+from storage.log.unified_log import UnifiedLog
 from storage.offsets import FetchIsolation
-from storage.unified_log import UnifiedLog
 from tests.conformance.dump_log_peer import assert_same_dumps
 from tests.conformance.handover.kafka_side import Written, config_of, kafka_in, produce, timestamps
 from tests.conformance.handover.our_side import compact, fill, log_of, open_ours

@@ -22,8 +22,8 @@ from broker.coordinator.txn import TopicPartition, TransactionMarker
 from broker.startup.housekeeping import Housekeeping
 from protocol.errors import ErrorCode
 from storage.cleaned_transactions import CleanedTransactions
+from storage.log.txn_verification import VerificationGuard
 from storage.txn_index import TransactionIndex
-from storage.verification import VerificationGuard
 from tests.simulation import scenario
 from tests.simulation.scenario import LONG, Scenario
 

@@ -13,12 +13,12 @@ from protocol.records.batch import RecordBatch, batches
 from protocol.records.legacy import LegacyEntry
 from storage import batch_filter, log_cleaner, offset_map
 from storage.cleaned_segment import CLEANED_SUFFIX
-from storage.cleaning_plan import CleaningPlan, CleaningResult, SegmentToClean
 from storage.env import Env, remove_if_exists
-from storage.producer_state import ProducerStateManager
+from storage.log.cleaning_plan import CleaningPlan, CleaningResult, SegmentToClean
+from storage.log.producer_state import ProducerStateManager
+from storage.log.unified_log import UnifiedLog
 from storage.segment_files import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, segment_path
 from storage.txn_index import AbortedTxn, TransactionIndex
-from storage.unified_log import UnifiedLog
 from tests.storage.helpers import T0
 from tests.support.loops import in_form
 

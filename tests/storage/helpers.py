@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 from config.log_config import LogConfig
 from protocol.records.batch import CompressionType, RecordBatch, batches, build_batch
-from storage.deletion import DeletionQueue
 from storage.env import Env
+from storage.log.deletion import DeletionQueue
+from storage.log.unified_log import UnifiedLog
 from storage.log_loader import open_log
 from storage.offsets import FetchIsolation
-from storage.unified_log import UnifiedLog
 
 TOPIC_ID = bytes(range(16))
 DIRECTORY = "/logs/t-0"

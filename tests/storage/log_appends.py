@@ -26,8 +26,8 @@ from storage.errors import (
     RecordTooLargeError,
     UnexpectedAppendOffsetError,
 )
+from storage.log.unified_log import UnifiedLog
 from storage.offsets import AppendOrigin
-from storage.unified_log import UnifiedLog
 from tests.storage.log_model import MAX_SEQUENCE, LogModel, ModelBatch, ModelProducer, ModelRecord
 
 IDEMPOTENT: Final = (7, 8)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from config.log_config import LogConfig
 from protocol.records.batch import RecordBatch, batches
 from storage.env import Env, read_fully
+from storage.log.unified_log import UnifiedLog
 from storage.offsets import FetchIsolation
 from storage.segment import LogSegment
-from storage.unified_log import UnifiedLog
 from tests.storage.log_model import LogModel, ModelBatch, ModelRecord
 
 Consumed = dict[int, tuple[int, bytes | None, bytes | None]]

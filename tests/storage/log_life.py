@@ -10,13 +10,13 @@ from typing import Final
 
 import pytest
 
-from storage.checkpoints import CLEAN_SHUTDOWN
 from storage.env import make_directory
 from storage.errors import OffsetOutOfRangeError
+from storage.log.checkpoints import CLEAN_SHUTDOWN
+from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner_manager import LogCleanerManager
 from storage.log_manager import LogManager
 from storage.offsets import FetchIsolation, LogStartOffsetIncrementReason
-from storage.unified_log import UnifiedLog
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import TOPIC_ID, small_config
 from tests.storage.log_appends import LogAppends, SteeredEnv

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from protocol.records.batch import CompressionType, build_batch
 from storage.env import RealEnv
 from storage.errors import StorageError
+from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner import clean
 from storage.log_loader import open_log
 from storage.offsets import AppendOrigin
-from storage.unified_log import UnifiedLog
 from tests.storage.cleaning import (
     committed_records,
     last_values,

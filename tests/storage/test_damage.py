@@ -13,11 +13,11 @@ import pytest
 
 from config.log_config import LogConfig
 from protocol.records.batch import CorruptRecordError, batches
-from storage.checkpoints import OffsetCheckpointFile
+from storage.log.checkpoints import OffsetCheckpointFile
+from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner_manager import LogCleanerManager
 from storage.log_manager import LogManager
 from storage.offsets import AppendOrigin, FetchIsolation, LogStartOffsetIncrementReason
-from storage.unified_log import UnifiedLog
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, TOPIC_ID, append, end_txn, make_batch, read_values, small_config
 from tests.support.chance import seeds

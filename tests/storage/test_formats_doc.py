@@ -16,15 +16,15 @@ from protocol.messages.control_records import LeaderChangeMessage
 from protocol.messages.topic_records import FeatureLevelRecord, TopicRecord
 from protocol.records.batch import RecordBatch, batches, build_batch, empty_batch
 from protocol.records.control import ControlRecordType
-from storage.checkpoints import (
+from storage.index import OffsetIndex, TimeIndex
+from storage.log.checkpoints import (
     CleanShutdownFile,
     LeaderEpochCheckpointFile,
     MetaProperties,
     OffsetCheckpointFile,
     PartitionMetadataFile,
 )
-from storage.index import OffsetIndex, TimeIndex
-from storage.snapshots import ProducerSnapshotFiles, SnapshotEntry
+from storage.log.producer_snapshots import ProducerSnapshotFiles, SnapshotEntry
 from storage.txn_index import AbortedTxn, TransactionIndex
 from tests.protocol.records.message_sets import message
 from tests.storage.fault_env import FaultEnv

@@ -10,12 +10,12 @@ import pytest
 
 from protocol.records.batch import CompressionType, CorruptRecordError, empty_batch
 from protocol.records.errors import InvalidRecordError
-from storage.cleaning_plan import CleaningResult, SegmentToClean
 from storage.errors import LogCleaningAbortedError, SegmentOverflowError
+from storage.log.cleaning_plan import CleaningResult, SegmentToClean
+from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner import Cleaner, clean, group_segments_by_size, legacy_delete_horizon_ms
 from storage.offsets import AppendOrigin
 from storage.segment_files import segment_path
-from storage.unified_log import UnifiedLog
 from tests.protocol.records.message_sets import message_set
 from tests.storage.cleaning import (
     aborted_transactions,

@@ -13,8 +13,8 @@ import pytest
 from protocol.records import cleaning
 from protocol.records.batch import CompressionType, build_batch
 from storage.cleaned_segment import CLEANED_SUFFIX, CleanedSegmentWriter
-from storage.cleaning_plan import CleaningPlan, SegmentToClean
 from storage.env import RealEnv
+from storage.log.cleaning_plan import CleaningPlan, SegmentToClean
 
 MIB = 1 << 20
 SEGMENTS, SEGMENT_BYTES = 5, 10 * MIB

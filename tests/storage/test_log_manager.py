@@ -13,7 +13,6 @@ import pytest
 
 from config.log_config import LogConfig
 from protocol.wire import uuid_to_string
-from storage.checkpoints import OffsetCheckpointFile
 from storage.env import RealEnv
 from storage.errors import (
     DiskFullError,
@@ -22,6 +21,7 @@ from storage.errors import (
     KafkaStorageError,
     LogDirLockedError,
 )
+from storage.log.checkpoints import OffsetCheckpointFile
 from storage.log_manager import LogManager
 from storage.offsets import LogStartOffsetIncrementReason
 from tests.storage.fault_env import Fault, FaultEnv, nth

@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from storage.env import read_fully
+from storage.log.unified_log import UnifiedLog
 from storage.log_manager import LogManager
 from storage.offsets import LogStartOffsetIncrementReason
-from storage.unified_log import UnifiedLog
 from tests.storage.fault_env import FaultEnv, nth
 from tests.storage.helpers import TOPIC_ID, append, fill, make_batch, read_values, small_config
 from tests.storage.log_checks import check_indexes, decode

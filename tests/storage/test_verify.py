@@ -7,9 +7,9 @@ import pytest
 
 from protocol.records.batch import RecordBatch, batches
 from protocol.records.checksum import crc32c
-from storage.checkpoints import LeaderEpochCheckpointFile, OffsetCheckpointFile
 from storage.env import Env
-from storage.snapshots import ProducerSnapshotFiles
+from storage.log.checkpoints import LeaderEpochCheckpointFile, OffsetCheckpointFile
+from storage.log.producer_snapshots import ProducerSnapshotFiles
 from storage.verify import Check, Findings, SameAgain, Severity, Situation
 from storage.verify_directory import NotALogDirectoryError, Progress, Verification
 from storage.verify_partition import verify_partition

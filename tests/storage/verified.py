@@ -2,9 +2,9 @@
 
 from protocol.records.batch import CompressionType
 from storage.env import Env
+from storage.log.unified_log import UnifiedLog
 from storage.log_manager import LogManager
 from storage.offsets import AppendOrigin
-from storage.unified_log import UnifiedLog
 from storage.verify import Finding, Severity
 from storage.verify_directory import Verification
 from tests.storage.helpers import T0, TOPIC_ID, append, end_txn, fill, make_batch, small_config

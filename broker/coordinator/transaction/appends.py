@@ -32,7 +32,7 @@ from protocol.errors import ApiError, ErrorCode
 from protocol.records.batch import RecordBatch
 from protocol.records.errors import CorruptRecordError
 from storage.errors import InvalidProducerEpochError
-from storage.verification import VerificationGuard
+from storage.log.txn_verification import VerificationGuard
 
 if TYPE_CHECKING:
     from broker.replica.partition import Partition

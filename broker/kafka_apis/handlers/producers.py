@@ -13,7 +13,7 @@ from broker.request import RequestContext, api
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError
 from protocol.messages.producers import DescribeProducersRequest, DescribeProducersResponse
-from storage.producer_entry import ProducerStateEntry
+from storage.log.producer_entry import ProducerStateEntry
 
 if TYPE_CHECKING:
     from broker.broker import Broker

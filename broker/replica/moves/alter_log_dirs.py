@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from broker.replica.moves.replication_quota import ReplicationQuota
     from storage.future_log import CopyStep
     from storage.future_logs import NewFutureLog
+    from storage.log.unified_log import UnifiedLog
     from storage.log_dir import LogDir
     from storage.log_manager import LogManager
-    from storage.unified_log import UnifiedLog
 
 logger = logging.getLogger("barnabas.alter_log_dirs")
 

@@ -20,9 +20,9 @@ from storage.errors import (
 )
 
 if TYPE_CHECKING:
+    from storage.log.unified_log import UnifiedLog
     from storage.log_cleaner_manager import LogCleanerManager
     from storage.log_dir import LogDir
-    from storage.unified_log import UnifiedLog
 
 
 PartitionId = tuple[str, int]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from broker.compaction.scheduler import LogCleaner
 from storage.env import Env
-from storage.unified_log import UnifiedLog
+from storage.log.unified_log import UnifiedLog
 from storage.worker import perform
 from storage.worker_messages import Done, Failed, FailureKind, Job
 from tests.broker.broker_fixture import InProcessBroker, TurnedEnv

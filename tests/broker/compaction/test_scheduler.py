@@ -12,8 +12,8 @@ import pytest
 
 from config.dynamic import apply_dynamic_settings
 from protocol.messages.topics import DeleteTopicsRequest
-from storage.cleaning_plan import CleaningPlan
 from storage.env import RealEnv, RealFile
+from storage.log.cleaning_plan import CleaningPlan
 from storage.worker_messages import Failed, FailureKind
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.compaction.cleaner_harness import BACKOFF_S, CleanerHouse

@@ -12,8 +12,8 @@ import pytest
 from broker.compaction import worker_pool
 from broker.compaction.worker_pool import WorkerPool, WorkerProcess
 from broker.waiting.blocking import ThreadRunner
-from storage.cleaning_plan import CleaningPlan, CleaningResult
 from storage.env import RealEnv
+from storage.log.cleaning_plan import CleaningPlan, CleaningResult
 from storage.worker_messages import Done, Failed, FailureKind, Job
 from tests.storage.compacting import Compacted
 

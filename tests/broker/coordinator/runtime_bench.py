@@ -28,8 +28,8 @@ from protocol.messages.group_state import OffsetCommitKey, OffsetCommitValue
 from protocol.records.batch import RecordBatch, stamp
 from storage.env import RealFile
 from storage.errors import OutOfResourcesError
+from storage.log.txn_verification import VerificationGuard
 from storage.offsets import FileRecords, LogAppendInfo
-from storage.verification import VerificationGuard
 from tests.broker.fakes import ManualTimer
 from tests.broker.logs import START_MS
 

@@ -23,8 +23,8 @@ from protocol.messages.topic_records import (
     TopicRecord,
 )
 from protocol.schema import Message
+from storage.log.txn_verification import VerificationGuard
 from storage.offsets import FileRecords
-from storage.verification import VerificationGuard
 from tests.broker.coordinator.runtime_bench import Bench, Counters, MemoryLogs, marker
 from tests.broker.held_runner import HeldRunner
 

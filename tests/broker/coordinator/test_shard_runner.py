@@ -17,7 +17,7 @@ from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from storage.errors import OutOfResourcesError
-from storage.verification import VerificationGuard
+from storage.log.txn_verification import VerificationGuard
 from tests.broker.coordinator.runtime_bench import (
     MAX_BATCH_BYTES,
     WRITE_TIMEOUT_MS,

@@ -11,7 +11,7 @@ from broker.compaction.reports import LastCleanings
 from broker.metrics.cleaner_metrics import add_cleaner
 from broker.metrics.families import FAMILIES
 from broker.metrics.prometheus import Metrics, snapshot_at_once
-from storage.cleaning_plan import CleaningStats
+from storage.log.cleaning_plan import CleaningStats
 from storage.worker_messages import Failed, FailureKind
 from tests.broker.compaction.cleaner_harness import CleanerHouse
 

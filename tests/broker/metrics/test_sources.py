@@ -20,7 +20,7 @@ from broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
 from broker.replica.partition import Partition
 from broker.waiting.purgatory import DelayedOperation, DelayedOperationPurgatory
 from protocol.messages.cluster_records import RegisterBrokerRecord
-from storage.disk_space import DiskSpace
+from storage.log.disk_space import DiskSpace
 from tests.broker.fakes import ManualTimer
 from tests.broker.logs import ManualEnv, batch, log_manager, partition_image
 

@@ -9,7 +9,7 @@ import pytest
 from broker.replica.log_flusher import LogFlusher
 from storage.env import RealFile
 from storage.errors import KafkaStorageError
-from storage.unified_log import UnifiedLog
+from storage.log.unified_log import UnifiedLog
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import ManualEnv, batch, log, log_manager
 

@@ -11,7 +11,7 @@ import pytest
 from broker.startup.housekeeping import Housekeeping
 from broker.waiting.blocking import Done, Work
 from protocol.messages.topics import DeleteTopicsRequest
-from storage.unified_log import UnifiedLog
+from storage.log.unified_log import UnifiedLog
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import batch

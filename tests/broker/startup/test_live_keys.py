@@ -25,7 +25,7 @@ from protocol.api_keys import ApiKey
 from protocol.codec import decode, encode
 from protocol.messages.configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from protocol.messages.headers import RequestHeader
-from storage.unified_log import UnifiedLog
+from storage.log.unified_log import UnifiedLog
 from tests.broker.running_server import LOCALHOST, config_of, connected, running
 from tests.support import raw
 

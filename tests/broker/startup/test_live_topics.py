@@ -10,9 +10,9 @@ from protocol.messages.configs import IncrementalAlterConfigsRequest
 from protocol.messages.produce import ProduceResponse
 from protocol.records.batch import TimestampType, batches
 from protocol.records.compression import CompressionType
+from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner_manager import LogCleanerManager
 from storage.offsets import FetchIsolation
-from storage.unified_log import UnifiedLog
 from tests.broker.broker_fixture import NODE_ID, InProcessBroker
 from tests.broker.logs import batch
 from tests.conformance.dialogues.words import produce

@@ -20,7 +20,7 @@ from protocol.messages.topic_records import (
     FeatureLevelRecord,
 )
 from protocol.wire import uuid_from_string
-from storage.checkpoints import MetaProperties
+from storage.log.checkpoints import MetaProperties
 from tests.storage.fault_env import FaultEnv, PowerCut, power_cut
 
 CLUSTER_ID, VOTER_ID = "MkU3OEVBNTcwNTJENDM2Qg", "JEXY6aqzQY-32P5TStzaFg"

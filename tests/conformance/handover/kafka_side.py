@@ -21,8 +21,8 @@ from protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
 from protocol.records.batch import build_batch
 from protocol.schema import Message
-from storage.checkpoints import CLEANER_OFFSET_CHECKPOINT, OffsetCheckpointFile
 from storage.env import RealEnv
+from storage.log.checkpoints import CLEANER_OFFSET_CHECKPOINT, OffsetCheckpointFile
 from tests.conformance.handover.views import MAX_TIMESTAMP, View, offsets_for_times, views
 from tests.conformance.kafka_jars import require_classpath
 from tests.conformance.peer import Peer

@@ -19,13 +19,13 @@ from protocol.records.batch import CompressionType, build_batch
 from protocol.records.control import end_transaction_marker
 from protocol.records.record import Record
 from storage.env import RealEnv
+from storage.log.segment_swap import SwapPreparation
+from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner import clean
 from storage.log_cleaner_manager import LogCleanerManager
 from storage.log_manager import LogManager
 from storage.log_to_clean import CleanerLimits, SegmentSurvey, cleaning_plan
 from storage.offsets import AppendOrigin, LogAppendInfo, LogStartOffsetIncrementReason
-from storage.segment_swap import SwapPreparation
-from storage.unified_log import UnifiedLog
 
 OUR_PRODUCERS = 900_000
 """Producer ids from here on are ours; Apache Kafka does not come so far."""

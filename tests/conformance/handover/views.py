@@ -11,8 +11,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 from protocol.messages.offsets import ListOffsetsRequest, ListOffsetsResponse
 from protocol.messages.producers import DescribeProducersRequest, DescribeProducersResponse
 from protocol.records.batch import TimestampType, batches
+from storage.log.unified_log import UnifiedLog
 from storage.offsets import FetchIsolation
-from storage.unified_log import UnifiedLog
 from tests.conformance.peer import Peer
 
 Partition = tuple[str, int]

@@ -15,10 +15,10 @@ from pipeline.audit.keys import KEYS, Kept, KeptRecords, KeyCounter, KeyStats, l
 from pipeline.audit.plan import AuditOptions, SegmentTask
 from pipeline.audit.segment import examine
 from protocol.records.batch import CompressionType, RecordBatch, batches, build_batch
+from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner import clean
 from storage.offsets import AppendOrigin
 from storage.txn_index import AbortedTxn
-from storage.unified_log import UnifiedLog
 from storage.verify import Situation
 from tests.protocol.records.message_sets import message_set
 from tests.storage.cleaning import base_offsets, plan_for, stored_batches, swap_in

@@ -17,9 +17,9 @@ from pipeline.audit.open_transactions import (
 )
 from pipeline.audit.plan import AuditOptions
 from protocol.records.batch import RecordBatch, batches
+from storage.log.unified_log import UnifiedLog
 from storage.log_to_clean import cleanable_offsets, log_to_clean
 from storage.offsets import AppendOrigin
-from storage.unified_log import UnifiedLog
 from tests.protocol.records.message_sets import message_set
 from tests.storage.cleaning import base_offsets
 from tests.storage.fault_env import FaultEnv

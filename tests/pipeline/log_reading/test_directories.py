@@ -8,7 +8,7 @@ from pipeline.log_reading.directories import find_partitions, list_segments
 from pipeline.log_reading.errors import BusyDirectoryError, DataLossError, LogReadingError, NoSuchLogError
 from pipeline.log_reading.planning import plan_ranges
 from pipeline.log_reading.range_reader import Reading
-from storage.checkpoints import PARTITION_METADATA, PartitionMetadataFile
+from storage.log.checkpoints import PARTITION_METADATA, PartitionMetadataFile
 from tests.pipeline.log_reading.reading import look, read, rows_in
 from tests.pipeline.log_reading.test_formats import write_log
 from tests.storage.fault_env import FaultEnv

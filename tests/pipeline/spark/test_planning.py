@@ -22,7 +22,7 @@ from pipeline.spark.planning import (
     plan_batch,
     plan_between,
 )
-from storage.checkpoints import LOG_START_OFFSET_CHECKPOINT, OffsetCheckpointFile
+from storage.log.checkpoints import LOG_START_OFFSET_CHECKPOINT, OffsetCheckpointFile
 from tests.pipeline.log_reading.reading import only_partition, rows_in
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, make_batch, new_log

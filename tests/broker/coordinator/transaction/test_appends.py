@@ -15,8 +15,8 @@ from broker.waiting.blocking import Done, Work
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.control import end_transaction_marker
 from protocol.wire import ZERO_UUID
+from storage.log.unified_log import UnifiedLog
 from storage.offsets import AppendOrigin
-from storage.unified_log import UnifiedLog
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.coordinator.transaction.txn_fakes import PRODUCER_ID, FakeTransactions, txn_batch
 from tests.broker.held_runner import HeldRunner

@@ -16,7 +16,7 @@ from protocol.messages.topics import CreateTopicsRequest
 from protocol.records.builder import build_batch
 from protocol.records.compression import CompressionType
 from protocol.wire import Uuid
-from storage.log_validator import most_unpacked_bytes
+from storage.log.validator import most_unpacked_bytes
 from tests.broker.broker_fixture import CLOSED, SILENCE, WAITS, Client, InProcessBroker, Wait
 from tests.broker.coordinator.transaction.txn_fakes import txn_batch
 from tests.broker.held_runner import HeldRunner

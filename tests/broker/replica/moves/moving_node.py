@@ -18,13 +18,13 @@ from broker.request import Pending
 from broker.waiting.blocking import InlineRunner
 from config.log_config import LogConfig
 from protocol.errors import ErrorCode
-from storage.checkpoints import TopicPartition
 from storage.env import write_atomically
 from storage.errors import KafkaStorageError
+from storage.log.checkpoints import TopicPartition
+from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner_manager import LogCleanerManager
 from storage.log_dir import LogDir
 from storage.log_manager import LogManager
-from storage.unified_log import UnifiedLog
 from tests.broker.fakes import ManualTimer
 from tests.broker.held_runner import HeldRunner
 from tests.storage.fault_env import FaultEnv

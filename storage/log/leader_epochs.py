@@ -8,8 +8,8 @@ epochs in the batches themselves. What it knows beyond the end of the log, loadi
 from bisect import bisect_left, bisect_right
 from typing import Final
 
-from storage.checkpoints import LeaderEpochCheckpointFile
-from storage.flush import FlushJob
+from storage.log.checkpoints import LeaderEpochCheckpointFile
+from storage.log.flush import FlushJob
 from storage.offsets import EpochEndOffset
 
 UNDEFINED_EPOCH: Final = -1

@@ -3,7 +3,7 @@
 import logging
 from typing import TYPE_CHECKING
 
-from storage.local_log import LocalLog
+from storage.log.local_log import LocalLog
 from storage.segment import LogSegment
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 import pytest
 
 from storage.errors import CorruptSnapshotError
-from storage.snapshots import ProducerSnapshotFiles, SnapshotEntry
+from storage.log.producer_snapshots import ProducerSnapshotFiles, SnapshotEntry
 from tests.storage.fault_env import FaultEnv
 
 # Written by Apache Kafka 4.3.1 for one idempotent producer, at offset 4940.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.deletion import DeletionQueue
+from storage.log.deletion import DeletionQueue
 from tests.storage.fault_env import FaultEnv, nth
 
 

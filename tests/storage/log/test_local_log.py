@@ -6,9 +6,9 @@ import pytest
 
 from protocol.records.batch import batches
 from storage.errors import OffsetOutOfRangeError
-from storage.local_log import LogSegments
+from storage.log.local_log import LogSegments
+from storage.log.unified_log import UnifiedLog
 from storage.offsets import FetchIsolation, LogOffsetMetadata
-from storage.unified_log import UnifiedLog
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, append, fill, make_batch, new_log, small_config
 from tests.storage.test_segment import make_segment

@@ -11,9 +11,9 @@ from protocol.records.batch import CorruptRecordError, batches
 from storage.env import Env, File, read_fully, write_fully
 from storage.errors import SegmentOverflowError
 from storage.index import MAX_RELATIVE_OFFSET
+from storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX, complete_swaps
 from storage.scan import batch_headers
 from storage.segment_files import LOG_SUFFIX, segment_path
-from storage.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX, complete_swaps
 
 if TYPE_CHECKING:
     from storage.segment import LogSegment

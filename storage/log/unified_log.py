@@ -33,9 +33,13 @@ from storage.errors import (
     storage_error,
     suppress_no_space,
 )
-from storage.flush import FlushJob
-from storage.log_state import LogState
-from storage.log_validator import ValidatedRecords
+from storage.log.flush import FlushJob
+from storage.log.producer_entry import BatchMetadata
+from storage.log.producer_replay import apply_batch, rebuild_producer_state, take_missing_snapshot
+from storage.log.retention import deletable_segments, warn_of_the_future
+from storage.log.state import LogState
+from storage.log.txn_verification import VerificationGuard
+from storage.log.validator import ValidatedRecords
 from storage.offsets import (
     AppendOrigin,
     EpochEndOffset,
@@ -45,15 +49,11 @@ from storage.offsets import (
     LogStartOffsetIncrementReason,
     TimestampAndOffset,
 )
-from storage.producer_entry import BatchMetadata
-from storage.replay import apply_batch, rebuild_producer_state, take_missing_snapshot
-from storage.retention import deletable_segments, warn_of_the_future
 from storage.segment import LogSegment
 from storage.segment_files import DELETED_SUFFIX
-from storage.verification import VerificationGuard
 
 if TYPE_CHECKING:
-    from storage.cleaning_plan import CleanedSegment
+    from storage.log.cleaning_plan import CleanedSegment
 
 logger = logging.getLogger("barnabas.storage")
 
@@ -122,7 +122,7 @@ class UnifiedLog(LogState):
     def start_transaction_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool = False
     ) -> VerificationGuard | None:
-        """To be called before the coordinator is asked about a transaction; see `storage.verification`.
+        """To be called before the coordinator is asked about a transaction; see `storage.log.txn_verification`.
 
         None where the transaction is open already. Raises InvalidProducerEpochError for an epoch that is over.
         """
@@ -345,7 +345,7 @@ class UnifiedLog(LogState):
         return unflushed > 0 and now_ms >= local.last_flush_ms + self.config.flush_ms and not self.is_failed
 
     def prepare_flush(self) -> FlushJob:
-        """Decides what has to be synced for everything appended so far to be durable. See `storage.flush`.
+        """Decides what has to be synced for everything appended so far to be durable. See `storage.log.flush`.
 
         One job of a log at a time. Raises KafkaStorageError when a file cannot be opened.
         """

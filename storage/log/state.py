@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from protocol.wire import uuid_to_string
-from storage.checkpoints import PARTITION_METADATA, PartitionMetadataFile
-from storage.disk_space import DiskSpace
 from storage.env import Env
 from storage.errors import (
     CorruptCheckpointError,
@@ -19,16 +17,18 @@ from storage.errors import (
     KafkaStorageError,
     OffsetOutOfRangeError,
 )
-from storage.leader_epochs import LeaderEpochFileCache
-from storage.local_log import LocalLog
-from storage.log_validator import LogValidator
+from storage.log.checkpoints import PARTITION_METADATA, PartitionMetadataFile
+from storage.log.disk_space import DiskSpace
+from storage.log.leader_epochs import LeaderEpochFileCache
+from storage.log.local_log import LocalLog
+from storage.log.producer_state import ProducerStateManager
+from storage.log.validator import LogValidator
 from storage.offsets import (
     FetchIsolation,
     LogOffsetMetadata,
     LogStartOffsetIncrementReason,
 )
 from storage.open_segments import OpenSegments
-from storage.producer_state import ProducerStateManager
 from storage.segment import LogSegment
 
 if TYPE_CHECKING:

@@ -4,14 +4,14 @@ from contextlib import suppress
 
 import pytest
 
-from storage.checkpoints import (
+from storage.errors import CorruptCheckpointError, InconsistentMetadataError
+from storage.log.checkpoints import (
     CleanShutdownFile,
     LeaderEpochCheckpointFile,
     MetaProperties,
     OffsetCheckpointFile,
     PartitionMetadataFile,
 )
-from storage.errors import CorruptCheckpointError, InconsistentMetadataError
 from tests.storage.fault_env import FaultEnv, PowerCut, power_cut
 
 TOPIC_ID = bytes.fromhex("2d6d34628c9d41db1dcabadf12389d11")

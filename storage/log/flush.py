@@ -8,9 +8,9 @@ may not be covered, and the recovery point moves no further than the log's end w
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from storage.checkpoints import LeaderEpochCheckpointFile
 from storage.env import Env, File, sync_path
 from storage.errors import is_fault_of_disk, is_out_of_descriptors
+from storage.log.checkpoints import LeaderEpochCheckpointFile
 
 if TYPE_CHECKING:
     from storage.segment import LogSegment

@@ -4,10 +4,10 @@ import pytest
 
 from protocol.records.batch import RecordBatch
 from storage.errors import CorruptIndexError
+from storage.log.producer_replay import apply_batch, rebuild_producer_state
+from storage.log.producer_snapshots import ProducerSnapshotFiles
+from storage.log.producer_state import ProducerStateManager
 from storage.offsets import AppendOrigin
-from storage.producer_state import ProducerStateManager
-from storage.replay import apply_batch, rebuild_producer_state
-from storage.snapshots import ProducerSnapshotFiles
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, end_txn, fill, make_batch, new_log
 from tests.storage.test_segment import new_segment

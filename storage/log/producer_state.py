@@ -25,8 +25,7 @@ from storage.errors import (
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
-from storage.offsets import AppendOrigin
-from storage.producer_entry import (
+from storage.log.producer_entry import (
     BATCHES_TO_RETAIN,
     NO_COORDINATOR_EPOCH,
     NO_TXN,
@@ -34,8 +33,9 @@ from storage.producer_entry import (
     CompletedTxn,
     ProducerStateEntry,
 )
-from storage.snapshots import ProducerSnapshotFiles, SnapshotEntry
-from storage.verification import VerificationGuard, VerificationStates
+from storage.log.producer_snapshots import ProducerSnapshotFiles, SnapshotEntry
+from storage.log.txn_verification import VerificationGuard, VerificationStates
+from storage.offsets import AppendOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.checkpoints import LeaderEpochCheckpointFile
-from storage.flush import FlushJob
-from storage.leader_epochs import LeaderEpochFileCache
+from storage.log.checkpoints import LeaderEpochCheckpointFile
+from storage.log.flush import FlushJob
+from storage.log.leader_epochs import LeaderEpochFileCache
 from storage.offsets import EpochEndOffset
 from tests.storage.fault_env import FaultEnv
 

@@ -9,8 +9,8 @@ import logging
 from protocol.records.batch import CorruptRecordError, RecordBatch
 from protocol.records.scanning import SegmentScanner
 from storage.errors import CorruptSnapshotError
-from storage.local_log import LogSegments
-from storage.producer_state import ProducerStateManager
+from storage.log.local_log import LogSegments
+from storage.log.producer_state import ProducerStateManager
 from storage.segment import LogSegment
 from storage.segment_pass import SegmentPass
 from storage.txn_index import AbortedTxn

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from storage.deletion import DeletionQueue
 from storage.env import Buffer, Env, File
 from storage.errors import OffsetOutOfRangeError
-from storage.flush import FlushJob
+from storage.log.deletion import DeletionQueue
+from storage.log.flush import FlushJob
+from storage.log.segment_swap import finish_swap
 from storage.offsets import (
     AbortedTransaction,
     FetchDataInfo,
@@ -22,7 +23,6 @@ from storage.offsets import (
 )
 from storage.open_segments import OpenSegments
 from storage.segment import AppendedBatch, LogSegment
-from storage.segment_swap import finish_swap
 from storage.segment_times import find_offset_by_timestamp, find_offset_of_max_timestamp
 
 if TYPE_CHECKING:

@@ -1,11 +1,11 @@
-"""Which segments may go: the table in `storage.retention`, row by row."""
+"""Which segments may go: the table in `storage.log.retention`, row by row."""
 
 import pytest
 
-from storage.deletion import DeletionQueue
-from storage.local_log import LocalLog, LogSegments
+from storage.log.deletion import DeletionQueue
+from storage.log.local_log import LocalLog, LogSegments
+from storage.log.retention import deletable_segments
 from storage.open_segments import OpenSegments
-from storage.retention import deletable_segments
 from storage.segment import LogSegment
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, small_config

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from storage.disk_space import (
+from storage.env import RealEnv
+from storage.errors import DiskFullError, KafkaStorageError
+from storage.log.disk_space import (
     AUTOMATIC,
     MAX_AUTOMATIC_BYTES,
     RESERVE_BYTES,
@@ -18,11 +20,9 @@ from storage.disk_space import (
     RETRY_MS,
     DiskSpace,
 )
-from storage.env import RealEnv
-from storage.errors import DiskFullError, KafkaStorageError
+from storage.log.unified_log import UnifiedLog
 from storage.log_manager import LogManager
 from storage.offsets import AppendOrigin, LogStartOffsetIncrementReason
-from storage.unified_log import UnifiedLog
 from tests.storage.fault_env import DISK_BLOCK_BYTES, UNLIMITED, Fault, FaultEnv
 from tests.storage.helpers import (
     TOPIC_ID,

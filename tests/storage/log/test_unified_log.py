@@ -5,7 +5,6 @@ import errno
 import pytest
 
 from protocol.records.batch import CorruptRecordError, InvalidRecordError, RecordBatch
-from storage.deletion import DeletionQueue
 from storage.errors import (
     InconsistentTopicIdError,
     InvalidProducerEpochError,
@@ -18,6 +17,8 @@ from storage.errors import (
     RecordBatchTooLargeError,
     UnexpectedAppendOffsetError,
 )
+from storage.log.deletion import DeletionQueue
+from storage.log.unified_log import UnifiedLog
 from storage.log_manager import LogManager
 from storage.offsets import (
     AppendOrigin,
@@ -25,7 +26,6 @@ from storage.offsets import (
     FetchIsolation,
     LogStartOffsetIncrementReason,
 )
-from storage.unified_log import UnifiedLog
 from tests.storage.fault_env import Fault, FaultEnv, nth
 from tests.storage.helpers import (
     DIRECTORY,

@@ -27,7 +27,7 @@ from storage.scan import batch_headers
 from storage.segment_files import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, segment_path
 
 if TYPE_CHECKING:
-    from storage.cleaning_plan import CleanedSegment
+    from storage.log.cleaning_plan import CleanedSegment
 
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"

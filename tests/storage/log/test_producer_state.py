@@ -10,11 +10,11 @@ from storage.errors import (
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
+from storage.log.producer_entry import CompletedTxn
+from storage.log.producer_snapshots import ProducerSnapshotFiles
+from storage.log.producer_state import LAST_EPOCH, LATE_TRANSACTION_BUFFER_MS, ProducerStateManager
+from storage.log.txn_verification import VerificationGuard
 from storage.offsets import AppendOrigin
-from storage.producer_entry import CompletedTxn
-from storage.producer_state import LAST_EPOCH, LATE_TRANSACTION_BUFFER_MS, ProducerStateManager
-from storage.snapshots import ProducerSnapshotFiles
-from storage.verification import VerificationGuard
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, end_txn, make_batch
 

@@ -27,7 +27,7 @@ from storage.errors import (
     MissingKeyError,
     RecordTooLargeError,
 )
-from storage.log_validator import LogValidator, ValidatedRecords, most_unpacked_bytes
+from storage.log.validator import LogValidator, ValidatedRecords, most_unpacked_bytes
 from storage.offsets import AppendOrigin
 from tests.storage.helpers import T0, end_txn, make_batch
 from tests.storage.test_scan import old_message
