@@ -13,7 +13,7 @@ from pipeline.spark.filters import Wanted
 from pipeline.spark.options import parse_options
 from pipeline.spark.planning import plan_batch
 from storage.env import RealEnv, RealFile
-from storage.segment_files import LOG_SUFFIX
+from storage.segment.names import LOG_SUFFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

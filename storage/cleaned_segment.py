@@ -9,10 +9,9 @@ from typing import Final
 
 from storage.env import Buffer, Env, remove_if_exists, write_fully
 from storage.errors import SegmentOverflowError
-from storage.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex
 from storage.offsets import NO_TIMESTAMP
-from storage.segment import AppendedBatch
-from storage.segment_files import (
+from storage.segment.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex
+from storage.segment.names import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
@@ -20,7 +19,8 @@ from storage.segment_files import (
     TXN_INDEX_SUFFIX,
     segment_path,
 )
-from storage.txn_index import AbortedTxn, TransactionIndex
+from storage.segment.segment import AppendedBatch
+from storage.segment.txn_index import AbortedTxn, TransactionIndex
 
 CLEANED_SUFFIX: Final = ".cleaned"
 MAX_POSITION: Final = 0x7FFFFFFF

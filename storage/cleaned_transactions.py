@@ -12,8 +12,8 @@ from protocol.records.batch import RecordBatch
 from protocol.records.control import ControlRecordType, control_record_type
 from storage.env import Env
 from storage.errors import CorruptIndexError
-from storage.segment_files import TXN_INDEX_SUFFIX, segment_path
-from storage.txn_index import AbortedTxn, TransactionIndex
+from storage.segment.names import TXN_INDEX_SUFFIX, segment_path
+from storage.segment.txn_index import AbortedTxn, TransactionIndex
 
 OFFSET_DIGITS: Final = 20
 

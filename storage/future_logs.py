@@ -47,7 +47,7 @@ from storage.log.unified_log import UnifiedLog
 from storage.log_dir import LogDir
 from storage.log_loading import DELETE_DIR_SUFFIX, FUTURE_DIR_SUFFIX, STRAY_DIR_SUFFIX, odd_dir_name
 from storage.new_directories import NewDirectories
-from storage.open_segments import OpenSegments
+from storage.segment.open_segments import OpenSegments
 
 if TYPE_CHECKING:
     from storage.log_manager import LogManager

@@ -27,7 +27,6 @@ from storage.cleaned_segment import CleanedSegmentWriter
 from storage.cleaned_transactions import AbortedTransactionFiles, CleanedTransactions
 from storage.env import Env, File, read_fully
 from storage.errors import CorruptIndexError, LogCleaningAbortedError
-from storage.index import MAX_RELATIVE_OFFSET, OffsetIndex
 from storage.log.cleaning_plan import (
     CleanedSegment,
     CleaningPlan,
@@ -36,7 +35,8 @@ from storage.log.cleaning_plan import (
     SegmentToClean,
 )
 from storage.offset_map import SECRET_BYTES, OffsetMap
-from storage.segment_files import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, segment_path
+from storage.segment.index import MAX_RELATIVE_OFFSET, OffsetIndex
+from storage.segment.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, segment_path
 from storage.throttler import Throttler
 
 _ENTRY_HEADER_BYTES: Final = 17

@@ -29,16 +29,16 @@ from storage.log.producer_state import ProducerStateManager
 from storage.log.segment_split import SplitNeededError, check_overflow, split_segment
 from storage.log.segment_swap import CLEANED_SUFFIX, complete_swaps
 from storage.log.unified_log import UnifiedLog
-from storage.open_segments import OpenSegments
-from storage.segment import LogSegment
-from storage.segment_files import (
+from storage.segment.batch_pass import OnProgress, SegmentPass
+from storage.segment.names import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
 )
-from storage.segment_pass import OnProgress, SegmentPass
+from storage.segment.open_segments import OpenSegments
+from storage.segment.segment import LogSegment
 
 if TYPE_CHECKING:
     from config.log_config import LogConfig

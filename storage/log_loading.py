@@ -12,7 +12,7 @@ from protocol.records.errors import CorruptRecordError
 from storage.env import Env
 from storage.errors import StorageError
 from storage.log.checkpoints import TopicPartition
-from storage.segment_files import LOG_SUFFIX
+from storage.segment.names import LOG_SUFFIX
 
 if TYPE_CHECKING:
     from storage.log.unified_log import UnifiedLog

@@ -42,7 +42,7 @@ from storage.log_loading import (
     run_in_turn,
 )
 from storage.new_directories import NewDirectories
-from storage.open_segments import DESCRIPTORS_PER_SEGMENT, NO_LIMIT, OpenSegments
+from storage.segment.open_segments import DESCRIPTORS_PER_SEGMENT, NO_LIMIT, OpenSegments
 
 if TYPE_CHECKING:
     from config.log_config import LogConfig

@@ -7,8 +7,8 @@ import logging
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from storage.segment import LogSegment
-from storage.segment_files import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
+from storage.segment.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
+from storage.segment.segment import LogSegment
 
 if TYPE_CHECKING:
     from storage.env import Env

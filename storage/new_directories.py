@@ -11,7 +11,7 @@ from typing import NamedTuple
 from storage.env import Env
 from storage.log.checkpoints import PARTITION_METADATA, PartitionMetadataFile
 from storage.log.unified_log import UnifiedLog
-from storage.open_segments import OpenSegments
+from storage.segment.open_segments import OpenSegments
 
 
 class _New(NamedTuple):

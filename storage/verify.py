@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, TypedDict, Unpack
 
 from storage.log.checkpoints import LEADER_EPOCH_CHECKPOINT, META_PROPERTIES, PARTITION_METADATA
 from storage.log.producer_snapshots import SNAPSHOT_SUFFIX
-from storage.segment_files import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from storage.segment.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 
 
 class Severity(StrEnum):

@@ -10,8 +10,8 @@ from protocol.records.batch import (
     UnsupportedCompressionError,
 )
 from protocol.records.control import ControlRecordType, control_record_type
-from storage.batch_reading import Batch, Pieces
 from storage.env import Env
+from storage.segment.batch_reading import Batch, Pieces
 from storage.verify import Counts, Finding, Findings, Severity
 
 SNAPSHOT_FILE: Final = re.compile(r"\d{20}-\d{10}\.checkpoint")

@@ -17,7 +17,7 @@ from storage.log.checkpoints import (
     TopicPartition,
 )
 from storage.log.disk_space import RESERVE_FILE
-from storage.segment_files import LOG_SUFFIX
+from storage.segment.names import LOG_SUFFIX
 from storage.verify import LEFT_ALONE, REMOVED, Counts, Finding, Findings, Situation
 from storage.verify_batches import SNAPSHOT_FILE, verify_batches
 from storage.verify_checkpoints import CHECKPOINTS, Checkpoints

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from protocol.records.batch import RecordBatch
-from storage.batch_reading import Batch
 from storage.env import Env
 from storage.offsets import NO_LEADER_EPOCH
-from storage.segment_files import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_path
+from storage.segment.batch_reading import Batch
+from storage.segment.names import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_path
 from storage.verify import Counts, Finding, Findings, OnProgress, Situation
 from storage.verify_producers import ProducersVerifier, TransactionIndexFile
 from storage.verify_segment import OnBatch, OnMissed, SegmentOutcome, SegmentVerifier, is_dense

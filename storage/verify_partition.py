@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from protocol.records.batch import RecordBatch
-from storage.batch_reading import Batch
 from storage.env import Env
 from storage.errors import CorruptCheckpointError
 from storage.log.checkpoints import (
@@ -15,7 +14,8 @@ from storage.log.checkpoints import (
 )
 from storage.log.producer_snapshots import SNAPSHOT_SUFFIX
 from storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX
-from storage.segment_files import (
+from storage.segment.batch_reading import Batch
+from storage.segment.names import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,

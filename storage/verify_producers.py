@@ -12,13 +12,13 @@ from protocol.records.batch import (
 )
 from protocol.records.control import ControlRecordType, control_record_type
 from protocol.records.layout import MAX_SEQUENCE
-from storage.batch_reading import Batch
 from storage.env import Env
 from storage.errors import CorruptSnapshotError
 from storage.log.producer_entry import ProducerStateEntry
 from storage.log.producer_snapshots import ProducerSnapshotFiles, SnapshotEntry
 from storage.log.producer_state import ProducerStateManager
-from storage.segment_files import TXN_INDEX_SUFFIX, segment_path
+from storage.segment.batch_reading import Batch
+from storage.segment.names import TXN_INDEX_SUFFIX, segment_path
 from storage.verify import REBUILT, REMOVED, Check, Findings, Severity, Situation
 from storage.verify_segment import is_dense
 

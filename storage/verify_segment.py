@@ -18,10 +18,10 @@ from protocol.records.batch import (
 )
 from protocol.records.checksum import crc32c
 from protocol.records.legacy import LegacyEntry
-from storage.batch_reading import Batch
 from storage.env import Env, File, read_fully
-from storage.index import MAX_RELATIVE_OFFSET
-from storage.segment_files import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
+from storage.segment.batch_reading import Batch
+from storage.segment.index import MAX_RELATIVE_OFFSET
+from storage.segment.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
 from storage.verify import REBUILT, Check, Findings, OnProgress, Severity, Situation
 from storage.verify_indexes import OffsetIndexCheck, TimeIndexCheck
 

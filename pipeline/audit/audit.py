@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pipeline.audit.partition import unreadable_partition, unseen
 from pipeline.audit.plan import PartitionPlan, plan_partition
 from pipeline.audit.rows import Row, Stamp, finding_row, partition_row, segment_rows
-from storage.segment_files import LOG_SUFFIX, segment_path
+from storage.segment.names import LOG_SUFFIX, segment_path
 from storage.verify import Severity
 from storage.verify_directory import PartitionToVerify, Verification, Verified
 

@@ -27,8 +27,8 @@ from protocol.records.columns import RecordColumns
 from protocol.records.errors import UnsupportedCompressionError
 
 if TYPE_CHECKING:
-    from storage.batch_reading import Batch
-    from storage.txn_index import AbortedTxn
+    from storage.segment.batch_reading import Batch
+    from storage.segment.txn_index import AbortedTxn
 
 ROWS_AT_A_TIME: Final = 1 << 18
 BYTES_AT_A_TIME: Final = 1 << 26

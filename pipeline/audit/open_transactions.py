@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from protocol.records.batch import RecordBatch
 
 if TYPE_CHECKING:
-    from storage.batch_reading import Batch
+    from storage.segment.batch_reading import Batch
 
 
 class SegmentTransactions(NamedTuple):

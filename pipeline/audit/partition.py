@@ -11,7 +11,7 @@ from pipeline.audit.keys import Kept, last_records
 from pipeline.audit.open_transactions import first_uncleanable_segment
 from pipeline.audit.segment import unpacked_look
 from pipeline.audit.timestamps import backwards_after
-from storage.segment_files import LOG_SUFFIX, segment_path
+from storage.segment.names import LOG_SUFFIX, segment_path
 from storage.verify import Check, Findings
 from storage.verify_partition import LogRange, confirmed, unreadable
 

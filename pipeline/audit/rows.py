@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from pipeline.audit.keys import KeptRecords, KeyStats
-from storage.segment_files import LOG_SUFFIX, segment_path
+from storage.segment.names import LOG_SUFFIX, segment_path
 from storage.verify import Severity, legible
 
 if TYPE_CHECKING:

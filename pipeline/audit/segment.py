@@ -12,16 +12,16 @@ from pipeline.audit.timestamps import Timestamps, TimeStats
 from protocol.records.errors import UnsupportedCompressionError
 from storage.cleaned_transactions import AbortedTransactionFiles
 from storage.errors import CorruptIndexError
-from storage.segment_files import LOG_SUFFIX, segment_path
+from storage.segment.names import LOG_SUFFIX, segment_path
 from storage.verify_looks import SegmentLook, look_at_segment
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from pipeline.audit.plan import AuditOptions, SegmentTask
-    from storage.batch_reading import Batch
     from storage.env import Env
-    from storage.txn_index import AbortedTxn
+    from storage.segment.batch_reading import Batch
+    from storage.segment.txn_index import AbortedTxn
     from storage.verify import Finding
 
 

@@ -10,7 +10,7 @@ from protocol.records.batch import MAGIC_V0, RecordBatch, TimestampType
 from storage.verify import Check, Finding, Severity
 
 if TYPE_CHECKING:
-    from storage.batch_reading import Batch
+    from storage.segment.batch_reading import Batch
 
 FUTURE_MS: Final = 3_600_000  # Kafka's default of message.timestamp.after.max.ms
 OLDEST_MS: Final = 100_000_000_000  # March 1973: what is below counts seconds, as a rule

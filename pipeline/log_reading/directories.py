@@ -23,7 +23,7 @@ from storage.log.checkpoints import (
 )
 from storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX
 from storage.log_loading import parse_partition_dir
-from storage.segment_files import LOG_SUFFIX, segment_path
+from storage.segment.names import LOG_SUFFIX, segment_path
 
 MAX_LOOKS: Final = 1000
 _SEGMENT: Final = re.compile(r"\d{20}\.log")

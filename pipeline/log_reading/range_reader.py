@@ -31,8 +31,8 @@ from pipeline.log_reading.segments import OpenedSegment, open_segment
 from pipeline.log_reading.transactions import AbortedTransactions
 from protocol.records.batch import CorruptRecordError, RecordBatch
 from protocol.records.errors import InvalidRecordError, UnsupportedCompressionError
-from storage.batch_reading import Batch
 from storage.env import Env
+from storage.segment.batch_reading import Batch
 
 logger = logging.getLogger("barnabas.pipeline")
 

@@ -15,13 +15,13 @@ from pipeline.log_reading.directories import ListedSegment
 from protocol.records.batch import CorruptRecordError
 from protocol.records.scanning import SegmentScanner
 from protocol.records.searching import ANY_TIME
-from storage.batch_reading import Batch, Pieces
 from storage.env import Env, File
 from storage.errors import CorruptIndexError
-from storage.index import OffsetIndex, TimeIndex
-from storage.scan import seek_batch
-from storage.segment_files import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from storage.segment_pass import SegmentPass
+from storage.segment.batch_pass import SegmentPass
+from storage.segment.batch_reading import Batch, Pieces
+from storage.segment.index import OffsetIndex, TimeIndex
+from storage.segment.names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from storage.segment.scan import seek_batch
 
 _ONE_BATCH_BYTES: Final = 4096
 _NO_ENTRIES: Final = 1 << 30

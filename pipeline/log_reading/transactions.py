@@ -18,9 +18,9 @@ from storage.errors import CorruptIndexError, CorruptSnapshotError
 from storage.log.producer_entry import CompletedTxn
 from storage.log.producer_snapshots import ProducerSnapshotFiles
 from storage.log.producer_state import ProducerStateManager
-from storage.segment_files import TXN_INDEX_SUFFIX
-from storage.segment_pass import SegmentPass
-from storage.txn_index import AbortedTxn, TransactionIndex
+from storage.segment.batch_pass import SegmentPass
+from storage.segment.names import TXN_INDEX_SUFFIX
+from storage.segment.txn_index import AbortedTxn, TransactionIndex
 
 _NEVER_MS: Final = 1 << 62
 

@@ -13,7 +13,7 @@ from storage.errors import is_fault_of_disk, is_out_of_descriptors
 from storage.log.checkpoints import LeaderEpochCheckpointFile
 
 if TYPE_CHECKING:
-    from storage.segment import LogSegment
+    from storage.segment.segment import LogSegment
 
 
 class FlushJob:

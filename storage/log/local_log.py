@@ -21,9 +21,9 @@ from storage.offsets import (
     LogOffsetMetadata,
     TimestampAndOffset,
 )
-from storage.open_segments import OpenSegments
-from storage.segment import AppendedBatch, LogSegment
-from storage.segment_times import find_offset_by_timestamp, find_offset_of_max_timestamp
+from storage.segment.open_segments import OpenSegments
+from storage.segment.segment import AppendedBatch, LogSegment
+from storage.segment.times import find_offset_by_timestamp, find_offset_of_max_timestamp
 
 if TYPE_CHECKING:
     from config.log_config import LogConfig

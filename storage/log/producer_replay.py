@@ -11,9 +11,9 @@ from protocol.records.scanning import SegmentScanner
 from storage.errors import CorruptSnapshotError
 from storage.log.local_log import LogSegments
 from storage.log.producer_state import ProducerStateManager
-from storage.segment import LogSegment
-from storage.segment_pass import SegmentPass
-from storage.txn_index import AbortedTxn
+from storage.segment.batch_pass import SegmentPass
+from storage.segment.segment import LogSegment
+from storage.segment.txn_index import AbortedTxn
 
 logger = logging.getLogger("barnabas.storage")
 

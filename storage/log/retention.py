@@ -4,7 +4,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from storage.log.local_log import LocalLog
-from storage.segment import LogSegment
+from storage.segment.segment import LogSegment
 
 if TYPE_CHECKING:
     from config.log_config import LogConfig

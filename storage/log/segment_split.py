@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 from protocol.records.batch import CorruptRecordError, batches
 from storage.env import Env, File, read_fully, write_fully
 from storage.errors import SegmentOverflowError
-from storage.index import MAX_RELATIVE_OFFSET
 from storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX, complete_swaps
-from storage.scan import batch_headers
-from storage.segment_files import LOG_SUFFIX, segment_path
+from storage.segment.index import MAX_RELATIVE_OFFSET
+from storage.segment.names import LOG_SUFFIX, segment_path
+from storage.segment.scan import batch_headers
 
 if TYPE_CHECKING:
-    from storage.segment import LogSegment
+    from storage.segment.segment import LogSegment
 
 _COPY_BYTES: Final = 1 << 20
 

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Final
 from storage.env import Env, remove_if_exists
 from storage.env import Lock as DirectoryLock
 from storage.errors import is_out_of_descriptors
-from storage.scan import batch_headers
-from storage.segment_files import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, segment_path
+from storage.segment.names import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, segment_path
+from storage.segment.scan import batch_headers
 
 if TYPE_CHECKING:
     from storage.log.cleaning_plan import CleanedSegment

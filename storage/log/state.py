@@ -28,8 +28,8 @@ from storage.offsets import (
     LogOffsetMetadata,
     LogStartOffsetIncrementReason,
 )
-from storage.open_segments import OpenSegments
-from storage.segment import LogSegment
+from storage.segment.open_segments import OpenSegments
+from storage.segment.segment import LogSegment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -49,8 +49,8 @@ from storage.offsets import (
     LogStartOffsetIncrementReason,
     TimestampAndOffset,
 )
-from storage.segment import LogSegment
-from storage.segment_files import DELETED_SUFFIX
+from storage.segment.names import DELETED_SUFFIX
+from storage.segment.segment import LogSegment
 
 if TYPE_CHECKING:
     from storage.log.cleaning_plan import CleanedSegment

@@ -37,7 +37,7 @@ from storage.offsets import NO_TIMESTAMP, AppendOrigin
 if TYPE_CHECKING:
     from config.log_config import LogConfig
     from protocol.records.legacy import LegacyEntry
-    from storage.segment import AppendedBatch
+    from storage.segment.segment import AppendedBatch
 
 MAGIC_POSITION: Final = 16
 UNPACKED_BYTES_FLOOR: Final = 64 * 1024 * 1024

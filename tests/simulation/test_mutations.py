@@ -23,7 +23,7 @@ from broker.startup.housekeeping import Housekeeping
 from protocol.errors import ErrorCode
 from storage.cleaned_transactions import CleanedTransactions
 from storage.log.txn_verification import VerificationGuard
-from storage.txn_index import TransactionIndex
+from storage.segment.txn_index import TransactionIndex
 from tests.simulation import scenario
 from tests.simulation.scenario import LONG, Scenario
 

@@ -17,8 +17,8 @@ from storage.env import Env, remove_if_exists
 from storage.log.cleaning_plan import CleaningPlan, CleaningResult, SegmentToClean
 from storage.log.producer_state import ProducerStateManager
 from storage.log.unified_log import UnifiedLog
-from storage.segment_files import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, segment_path
-from storage.txn_index import AbortedTxn, TransactionIndex
+from storage.segment.names import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, segment_path
+from storage.segment.txn_index import AbortedTxn, TransactionIndex
 from tests.storage.helpers import T0
 from tests.support.loops import in_form
 

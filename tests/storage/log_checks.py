@@ -7,7 +7,7 @@ from protocol.records.batch import RecordBatch, batches
 from storage.env import Env, read_fully
 from storage.log.unified_log import UnifiedLog
 from storage.offsets import FetchIsolation
-from storage.segment import LogSegment
+from storage.segment.segment import LogSegment
 from tests.storage.log_model import LogModel, ModelBatch, ModelRecord
 
 Consumed = dict[int, tuple[int, bytes | None, bytes | None]]

@@ -8,8 +8,8 @@ from protocol.records.batch import RecordBatch, build_batch, empty_batch
 from protocol.records.control import ControlRecordType, control_record_key
 from storage.cleaned_transactions import AbortedTransactionFiles, CleanedTransactions
 from storage.errors import CorruptIndexError
-from storage.segment_files import segment_path
-from storage.txn_index import AbortedTxn, TransactionIndex
+from storage.segment.names import segment_path
+from storage.segment.txn_index import AbortedTxn, TransactionIndex
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import DIRECTORY, T0, end_txn
 

@@ -16,7 +16,6 @@ from protocol.messages.control_records import LeaderChangeMessage
 from protocol.messages.topic_records import FeatureLevelRecord, TopicRecord
 from protocol.records.batch import RecordBatch, batches, build_batch, empty_batch
 from protocol.records.control import ControlRecordType
-from storage.index import OffsetIndex, TimeIndex
 from storage.log.checkpoints import (
     CleanShutdownFile,
     LeaderEpochCheckpointFile,
@@ -25,7 +24,8 @@ from storage.log.checkpoints import (
     PartitionMetadataFile,
 )
 from storage.log.producer_snapshots import ProducerSnapshotFiles, SnapshotEntry
-from storage.txn_index import AbortedTxn, TransactionIndex
+from storage.segment.index import OffsetIndex, TimeIndex
+from storage.segment.txn_index import AbortedTxn, TransactionIndex
 from tests.protocol.records.message_sets import message
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import end_txn

@@ -14,8 +14,8 @@ from storage.log_manager import LogManager
 from storage.offsets import AppendOrigin, LogStartOffsetIncrementReason
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import TOPIC_ID, append, end_txn, fill, make_batch, read_batches, small_config
+from tests.storage.segment.test_scan import old_message
 from tests.storage.test_log_dirs import begun, opened
-from tests.storage.test_scan import old_message
 from tests.support.chance import seeds
 
 SEEDS = seeds(12)

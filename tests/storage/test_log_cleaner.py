@@ -15,7 +15,7 @@ from storage.log.cleaning_plan import CleaningResult, SegmentToClean
 from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner import Cleaner, clean, group_segments_by_size, legacy_delete_horizon_ms
 from storage.offsets import AppendOrigin
-from storage.segment_files import segment_path
+from storage.segment.names import segment_path
 from tests.protocol.records.message_sets import message_set
 from tests.storage.cleaning import (
     aborted_transactions,

@@ -18,7 +18,7 @@ from tests.storage.helpers import (
     read_values,
     small_config,
 )
-from tests.storage.test_scan import old_message
+from tests.storage.segment.test_scan import old_message
 
 
 def path(base_offset: int, suffix: str = "log") -> str:

@@ -18,7 +18,7 @@ from protocol.records.batch import CompressionType, RecordBatch, batches, build_
 from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner import clean
 from storage.offsets import AppendOrigin
-from storage.txn_index import AbortedTxn
+from storage.segment.txn_index import AbortedTxn
 from storage.verify import Situation
 from tests.protocol.records.message_sets import message_set
 from tests.storage.cleaning import base_offsets, plan_for, stored_batches, swap_in

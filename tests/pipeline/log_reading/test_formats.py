@@ -19,7 +19,7 @@ from protocol.records.builder import build_batch
 from protocol.records.compression import CompressionType
 from protocol.records.layout import TimestampType
 from storage.env import write_fully
-from storage.segment_files import OFFSET_INDEX_SUFFIX, segment_path
+from storage.segment.names import OFFSET_INDEX_SUFFIX, segment_path
 from tests.pipeline.log_reading.reading import look, ms_of, only_partition, read, rows_in
 from tests.protocol.records.message_sets import message_set
 from tests.storage.fault_env import FaultEnv

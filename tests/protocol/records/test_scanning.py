@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from protocol.records import scanning
 from protocol.records.batch import RecordBatch, batches, build_batch
-from tests.storage.test_scan import old_message
+from tests.storage.segment.test_scan import old_message
 from tests.support.loops import FORMS, in_form
 
 T0 = 1_700_000_000_000

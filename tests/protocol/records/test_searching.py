@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from protocol.records import searching
 from protocol.records.batch import build_batch
 from protocol.records.searching import ANY_TIME
-from tests.storage.test_scan import old_message
+from tests.storage.segment.test_scan import old_message
 from tests.support.loops import FORMS, in_form
 
 

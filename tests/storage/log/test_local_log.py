@@ -11,7 +11,7 @@ from storage.log.unified_log import UnifiedLog
 from storage.offsets import FetchIsolation, LogOffsetMetadata
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, append, fill, make_batch, new_log, small_config
-from tests.storage.test_segment import make_segment
+from tests.storage.segment.test_segment import make_segment
 from tests.support.chance import seeds
 
 

@@ -10,7 +10,7 @@ from storage.log.producer_state import ProducerStateManager
 from storage.offsets import AppendOrigin
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, end_txn, fill, make_batch, new_log
-from tests.storage.test_segment import new_segment
+from tests.storage.segment.test_segment import new_segment
 
 
 def test_an_aborted_transaction_goes_into_the_index_of_its_marker() -> None:

@@ -5,11 +5,11 @@ import pytest
 from storage.log.deletion import DeletionQueue
 from storage.log.local_log import LocalLog, LogSegments
 from storage.log.retention import deletable_segments
-from storage.open_segments import OpenSegments
-from storage.segment import LogSegment
+from storage.segment.open_segments import OpenSegments
+from storage.segment.segment import LogSegment
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, small_config
-from tests.storage.test_segment import put
+from tests.storage.segment.test_segment import put
 
 COMPACT = frozenset({"compact"})
 BOTH = frozenset({"compact", "delete"})

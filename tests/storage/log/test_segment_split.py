@@ -7,7 +7,7 @@ import pytest
 from storage.offsets import FetchIsolation
 from tests.storage.fault_env import FaultEnv, PowerCut, power_cut
 from tests.storage.helpers import DIRECTORY, make_batch, names, new_log, read_values
-from tests.storage.test_scan import old_message
+from tests.storage.segment.test_scan import old_message
 from tests.support.chance import seeds
 
 FAR = 1 << 31

@@ -30,7 +30,7 @@ from storage.errors import (
 from storage.log.validator import LogValidator, ValidatedRecords, most_unpacked_bytes
 from storage.offsets import AppendOrigin
 from tests.storage.helpers import T0, end_txn, make_batch
-from tests.storage.test_scan import old_message
+from tests.storage.segment.test_scan import old_message
 
 
 def validate(

@@ -1,8 +1,8 @@
 """OpenSegments: never more open than allowed, and what is in use stays."""
 
-from storage.open_segments import OpenSegments
+from storage.segment.open_segments import OpenSegments
 from tests.storage.fault_env import FaultEnv
-from tests.storage.test_segment import make_segment, put
+from tests.storage.segment.test_segment import make_segment, put
 
 
 def test_the_bound_holds_and_what_is_used_stays() -> None:

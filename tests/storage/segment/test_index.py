@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from storage.env import write_atomically
 from storage.errors import CorruptIndexError
-from storage.index import BULK_BYTES, TAIL_BYTES, OffsetIndex, TimeIndex
+from storage.segment.index import BULK_BYTES, TAIL_BYTES, OffsetIndex, TimeIndex
 from tests.storage.fault_env import Fault, FaultEnv, from_nth
 
 BASE = 4940

@@ -10,13 +10,13 @@ from protocol.records.batch import CorruptRecordError
 from protocol.records.scanning import NOBODY, SegmentScanner
 from storage.env import Env, File, remove_if_exists, sync_path
 from storage.errors import CorruptIndexError, is_no_space
-from storage.index import OffsetIndex, TimeIndex
 from storage.offsets import (
     NO_LEADER_EPOCH,
     NO_TIMESTAMP,
 )
-from storage.open_segments import OpenSegments
-from storage.segment_files import (
+from storage.segment.batch_pass import SegmentPass
+from storage.segment.index import OffsetIndex, TimeIndex
+from storage.segment.names import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -25,8 +25,8 @@ from storage.segment_files import (
     TXN_INDEX_SUFFIX,
     segment_path,
 )
-from storage.segment_pass import SegmentPass
-from storage.txn_index import TransactionIndex
+from storage.segment.open_segments import OpenSegments
+from storage.segment.txn_index import TransactionIndex
 
 logger = logging.getLogger("barnabas.storage")
 

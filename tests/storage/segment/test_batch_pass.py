@@ -5,10 +5,10 @@ import pytest
 from protocol.records.batch import RecordBatch, build_batch
 from protocol.records.scanning import DAMAGED, SegmentScanner
 from storage.env import File
-from storage.segment_pass import PROGRESS_BYTES, SegmentPass
+from storage.segment.batch_pass import PROGRESS_BYTES, SegmentPass
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import end_txn, make_batch
-from tests.storage.test_scan import old_message
+from tests.storage.segment.test_scan import old_message
 
 
 def file_of(data: bytes) -> File:

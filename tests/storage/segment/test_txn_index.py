@@ -3,7 +3,7 @@
 import pytest
 
 from storage.errors import CorruptIndexError
-from storage.txn_index import AbortedTxn, TransactionIndex
+from storage.segment.txn_index import AbortedTxn, TransactionIndex
 from tests.storage.fault_env import FaultEnv
 
 

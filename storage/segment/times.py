@@ -5,8 +5,8 @@ from protocol.records.searching import ANY_TIME
 from storage.env import read_fully
 from storage.errors import CorruptIndexError
 from storage.offsets import NO_LEADER_EPOCH, NO_TIMESTAMP, TimestampAndOffset
-from storage.scan import seek_batch
-from storage.segment import LogSegment
+from storage.segment.scan import seek_batch
+from storage.segment.segment import LogSegment
 
 
 def find_offset_by_timestamp(

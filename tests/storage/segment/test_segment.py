@@ -6,10 +6,10 @@ import pytest
 
 from protocol.records.batch import CorruptRecordError, RecordBatch, batches
 from storage.errors import KafkaStorageError
-from storage.index import MAX_RELATIVE_OFFSET, TAIL_BYTES
-from storage.open_segments import OpenSegments
-from storage.segment import LogSegment
-from storage.segment_times import find_offset_by_timestamp, find_offset_of_max_timestamp
+from storage.segment.index import MAX_RELATIVE_OFFSET, TAIL_BYTES
+from storage.segment.open_segments import OpenSegments
+from storage.segment.segment import LogSegment
+from storage.segment.times import find_offset_by_timestamp, find_offset_of_max_timestamp
 from tests.storage.fault_env import Fault, FaultEnv, nth
 from tests.storage.helpers import T0, make_batch
 

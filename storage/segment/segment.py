@@ -11,15 +11,15 @@ from protocol.records.batch import CorruptRecordError
 from protocol.records.scanning import SegmentScanner
 from storage.env import Buffer, write_rest
 from storage.errors import CorruptIndexError, KafkaStorageError, storage_error
-from storage.index import MAX_RELATIVE_OFFSET
 from storage.offsets import (
     NO_TIMESTAMP,
     FetchDataInfo,
     FileRecords,
     LogOffsetMetadata,
 )
-from storage.scan import batch_headers, check_indexed_batch, find_batch
-from storage.segment_store import SegmentFiles
+from storage.segment.files import SegmentFiles
+from storage.segment.index import MAX_RELATIVE_OFFSET
+from storage.segment.scan import batch_headers, check_indexed_batch, find_batch
 
 logger = logging.getLogger("barnabas.storage")
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.records.batch import CorruptRecordError
-from storage.batch_reading import Pieces
-from tests.storage.test_scan import MIXED, file_of
+from storage.segment.batch_reading import Pieces
+from tests.storage.segment.test_scan import MIXED, file_of
 
 DATA = b"".join(MIXED)
 ENDS = [sum(map(len, MIXED[: index + 1])) for index in range(len(MIXED))]
