@@ -16,8 +16,8 @@ from protocol.records.checksum import crc32c
 from protocol.records.record import COMPILED
 from storage.env import RealEnv
 from storage.log.unified_log import UnifiedLog
-from storage.log_loader import open_log
-from storage.log_manager import LogManager
+from storage.manager.loader import open_log
+from storage.manager.log_manager import LogManager
 from storage.offsets import FetchIsolation
 
 MIB = 1024 * 1024

@@ -25,7 +25,7 @@ from protocol.records.compression import CompressionType
 from protocol.schema import Message
 from storage.env import RealEnv
 from storage.log.unified_log import UnifiedLog
-from storage.log_loader import open_log
+from storage.manager.loader import open_log
 from storage.offsets import FetchIsolation
 
 MIB: Final = 1 << 20

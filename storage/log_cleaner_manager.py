@@ -25,8 +25,8 @@ from storage.log_to_clean import LogToClean, OffsetsToClean, cleanable_bytes, cl
 if TYPE_CHECKING:
     from storage.log.checkpoints import TopicPartition
     from storage.log.unified_log import UnifiedLog
-    from storage.log_dir import LogDir
-    from storage.log_manager import LogManager
+    from storage.manager.log_dir import LogDir
+    from storage.manager.log_manager import LogManager
 
 FIRST_RETRY_MS: Final = 15_000
 LAST_RETRY_MS: Final = 900_000

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from storage.log.checkpoints import TopicPartition
     from storage.log.cleaning_plan import CleaningPlan, SegmentToClean
     from storage.log.unified_log import UnifiedLog
-    from storage.log_dir import LogDir
+    from storage.manager.log_dir import LogDir
 
 logger = logging.getLogger("barnabas.cleaner")
 

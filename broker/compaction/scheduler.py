@@ -29,9 +29,9 @@ from storage.errors import DiskFullError, KafkaStorageError, OutOfResourcesError
 from storage.log.segment_swap import DirectoryBusyError, SwapClaim, SwapPreparation, remove_cleaned
 from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner_manager import LogCleanerManager
-from storage.log_dir import LogDir
-from storage.log_manager import LogManager
 from storage.log_to_clean import CleanerLimits, LogToClean, SegmentSurvey, cleaning_plan, paths_to_sync
+from storage.manager.log_dir import LogDir
+from storage.manager.log_manager import LogManager
 from storage.worker_messages import Done, Failed, FailureKind, Job
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from broker.compaction.scheduler import Cleaning, LogCleaner
 from broker.metadata.image import MetadataImage
 from storage.errors import KafkaStorageError
 from storage.log.unified_log import UnifiedLog
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 
 QUEUED: Final = "queued"
 IDLE: Final = "idle"

@@ -15,7 +15,7 @@ from config.broker_config import BrokerConfig
 from config.catalogue.log import CORDONED_LOG_DIRS
 from protocol.messages.cluster_records import BrokerRegistrationChangeRecord
 from protocol.wire import Uuid
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.replica_manager")
 

@@ -20,8 +20,8 @@ from protocol.messages.topic_records import PartitionChangeRecord, PartitionReco
 from protocol.schema import Message
 from protocol.wire import ZERO_UUID, Uuid
 from storage.errors import KafkaStorageError
-from storage.log_dir import LogDir
-from storage.log_manager import LogManager
+from storage.manager.log_dir import LogDir
+from storage.manager.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.replica_manager")
 

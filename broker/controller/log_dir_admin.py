@@ -28,12 +28,12 @@ from config.catalogue.metrics import (
 from config.catalogue.replication import REPLICA_FETCH_BACKOFF_MS
 from protocol.errors import ErrorCode
 from storage.log.unified_log import UnifiedLog
-from storage.log_dir import LogDir
-from storage.log_loading import FUTURE_DIR_SUFFIX, MAX_DIR_NAME
+from storage.manager.loading import FUTURE_DIR_SUFFIX, MAX_DIR_NAME
+from storage.manager.log_dir import LogDir
 
 if TYPE_CHECKING:
     from broker.replica.replica_manager import ReplicaManager
-    from storage.log_manager import LogManager
+    from storage.manager.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.alter_log_dirs")
 

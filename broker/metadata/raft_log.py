@@ -42,8 +42,8 @@ from protocol.wire import ZERO_UUID, Uuid
 from storage.env import Env, make_directory
 from storage.errors import KafkaStorageError, RecordBatchTooLargeError, StorageError, is_no_space
 from storage.log.deletion import DeletionQueue
-from storage.log_loader import open_log
-from storage.log_manager import CLUSTER_METADATA_TOPIC
+from storage.manager.loader import open_log
+from storage.manager.log_manager import CLUSTER_METADATA_TOPIC
 from storage.offsets import AppendOrigin, FetchIsolation
 
 if TYPE_CHECKING:

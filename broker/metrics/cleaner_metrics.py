@@ -10,8 +10,8 @@ from broker.metrics.prometheus import Metrics, Sample
 
 if TYPE_CHECKING:
     from broker.compaction.scheduler import LogCleaner
-    from storage.log_dir import LogDir
-    from storage.log_manager import LogManager
+    from storage.manager.log_dir import LogDir
+    from storage.manager.log_manager import LogManager
 
 
 def add_cleaner(

@@ -9,7 +9,7 @@ from broker.metrics.prometheus import Metrics, Sample
 from broker.replica.moves.log_dir_move import Move
 
 if TYPE_CHECKING:
-    from storage.log_dirs import LogDirs
+    from storage.manager.log_dirs import LogDirs
 
 CLIENT_ID: Final = "ReplicaAlterLogDirs"
 

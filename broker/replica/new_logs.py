@@ -17,7 +17,7 @@ from protocol.errors import ApiError, ErrorCode
 from protocol.wire import Uuid
 from storage.errors import AllCordonedError, DiskFullError, OutOfResourcesError, StorageError
 from storage.log.checkpoints import TopicPartition
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 
 
 def new_logs(

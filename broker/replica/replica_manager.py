@@ -40,7 +40,7 @@ from protocol.wire import ZERO_UUID, Uuid, uuid_to_string
 from storage.errors import InconsistentTopicIdError, KafkaStorageError
 from storage.log.txn_verification import VerificationGuard
 from storage.log.unified_log import UnifiedLog
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 from storage.offsets import AppendOrigin, LogAppendInfo
 
 if TYPE_CHECKING:

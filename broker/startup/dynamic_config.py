@@ -20,7 +20,7 @@ from config.dynamic import apply_dynamic_settings
 from config.keys import ConfigError
 from config.log_config import LogConfig, LogConfigs
 from storage.log.unified_log import UnifiedLog
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.config")
 

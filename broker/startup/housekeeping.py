@@ -21,8 +21,8 @@ from config.catalogue.barnabas import BARNABAS_LOG_DIR_SPACE_CHECK_INTERVAL_MS
 from config.catalogue.transactions import PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS
 from storage.errors import is_fault_of_disk
 from storage.log.disk_space import DiskSpace
-from storage.log_dir import LogDir
-from storage.log_manager import LogManager
+from storage.manager.log_dir import LogDir
+from storage.manager.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.housekeeping")
 

@@ -18,7 +18,7 @@ from protocol.wire import ZERO_UUID, Uuid, random_uuid
 from storage.env import Env
 from storage.errors import InconsistentMetadataError
 from storage.log.unified_log import UnifiedLog
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.startup")
 

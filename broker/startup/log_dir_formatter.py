@@ -36,7 +36,7 @@ from protocol.wire import Uuid, random_uuid, uuid_from_string, uuid_to_string
 from storage.env import Env, make_directory
 from storage.errors import InconsistentMetadataError
 from storage.log.checkpoints import MetaProperties
-from storage.log_manager import CLUSTER_METADATA_TOPIC
+from storage.manager.log_manager import CLUSTER_METADATA_TOPIC
 
 FIRST_SNAPSHOT: Final = SnapshotId(0, 0)
 

@@ -19,8 +19,8 @@ from protocol.wire import random_uuid, uuid_to_string
 from storage.env import Env
 from storage.errors import InconsistentMetadataError, NoLogDirError
 from storage.log.checkpoints import MetaProperties
-from storage.log_dir import LogDir
-from storage.log_manager import CLUSTER_METADATA_TOPIC, LogManager
+from storage.manager.log_dir import LogDir
+from storage.manager.log_manager import CLUSTER_METADATA_TOPIC, LogManager
 
 PRERELEASE_FILE: Final = "barnabas.metadata"
 

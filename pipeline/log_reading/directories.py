@@ -22,7 +22,7 @@ from storage.log.checkpoints import (
     parse_offset_checkpoint,
 )
 from storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX
-from storage.log_loading import parse_partition_dir
+from storage.manager.loading import parse_partition_dir
 from storage.segment.names import LOG_SUFFIX, segment_path
 
 MAX_LOOKS: Final = 1000

@@ -12,7 +12,7 @@ from protocol.records.batch import NO_PRODUCER_ID
 from protocol.records.builder import build_batch
 from storage.env import RealEnv
 from storage.log.unified_log import UnifiedLog
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 
 START_MS = 1_700_000_000_000
 

@@ -25,7 +25,7 @@ from protocol.messages.topic_records import PartitionChangeRecord, RemoveTopicRe
 from protocol.schema import Message
 from protocol.wire import ZERO_UUID, Uuid
 from storage.env import RealFile
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 from storage.offsets import FetchIsolation
 from tests.broker.fakes import ManualTimer
 from tests.broker.held_runner import HeldRunner

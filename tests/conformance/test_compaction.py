@@ -23,7 +23,7 @@ from storage.env import RealEnv
 from storage.log.cleaning_plan import CleaningPlan, CleaningResult
 from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner import clean
-from storage.log_loader import open_log
+from storage.manager.loader import open_log
 from storage.offsets import AppendOrigin
 from tests.conformance.kafka_jars import KAFKA_39, KAFKA_VERSION, require_compiled
 from tests.protocol.records.message_sets import Message, message_set

@@ -7,8 +7,8 @@ from storage.log.segment_swap import SwapClaim, SwapPreparation
 from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner import clean
 from storage.log_cleaner_manager import LogCleanerManager
-from storage.log_manager import LogManager
 from storage.log_to_clean import CleanerLimits, LogToClean, SegmentSurvey, cleaning_plan, paths_to_sync
+from storage.manager.log_manager import LogManager
 from tests.storage.helpers import TOPIC_ID, make_batch, read_batches, small_config
 
 LIMITS = CleanerLimits(65_536, 0.9, 4096, float("inf"))

@@ -7,7 +7,7 @@ from protocol.records.batch import CompressionType, RecordBatch, batches, build_
 from storage.env import Env
 from storage.log.deletion import DeletionQueue
 from storage.log.unified_log import UnifiedLog
-from storage.log_loader import open_log
+from storage.manager.loader import open_log
 from storage.offsets import FetchIsolation
 
 TOPIC_ID = bytes(range(16))

@@ -15,7 +15,7 @@ from storage.errors import OffsetOutOfRangeError
 from storage.log.checkpoints import CLEAN_SHUTDOWN
 from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner_manager import LogCleanerManager
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 from storage.offsets import FetchIsolation, LogStartOffsetIncrementReason
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import TOPIC_ID, small_config

@@ -13,7 +13,7 @@ from storage.env import RealEnv
 from storage.errors import StorageError
 from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner import clean
-from storage.log_loader import open_log
+from storage.manager.loader import open_log
 from storage.offsets import AppendOrigin
 from tests.storage.cleaning import (
     committed_records,

@@ -16,7 +16,7 @@ from protocol.records.batch import CorruptRecordError, batches
 from storage.log.checkpoints import OffsetCheckpointFile
 from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner_manager import LogCleanerManager
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 from storage.offsets import AppendOrigin, FetchIsolation, LogStartOffsetIncrementReason
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, TOPIC_ID, append, end_txn, make_batch, read_values, small_config

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from storage.errors import KafkaStorageError, StorageError
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 from storage.offsets import FetchIsolation, LogStartOffsetIncrementReason
 from tests.storage.fault_env import Fault, FaultEnv, FaultPlan, PowerCut, from_nth, nth, power_cut
 from tests.storage.fault_life import life_with, operations_of_a_life

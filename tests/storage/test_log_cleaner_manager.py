@@ -9,8 +9,8 @@ from storage.errors import KafkaStorageError
 from storage.log.segment_swap import SwapPreparation
 from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner_manager import FIRST_RETRY_MS, LAST_RETRY_MS
-from storage.log_dir import LogDir
 from storage.log_to_clean import cleanable_offsets
+from storage.manager.log_dir import LogDir
 from storage.offsets import AppendOrigin, LogStartOffsetIncrementReason
 from tests.storage.compacting import Compacted, compacted, contents, last_values, put
 from tests.storage.fault_env import Fault, FaultEnv

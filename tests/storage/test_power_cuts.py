@@ -6,7 +6,7 @@ import pytest
 
 from storage.env import read_fully
 from storage.log.unified_log import UnifiedLog
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 from storage.offsets import LogStartOffsetIncrementReason
 from tests.storage.fault_env import FaultEnv, nth
 from tests.storage.helpers import TOPIC_ID, append, fill, make_batch, read_values, small_config

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from protocol.records.layout import MAX_SEQUENCE
 from storage.env import Env
 from storage.log.producer_snapshots import ProducerSnapshotFiles
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 from storage.verify import Check, Counts, Finding, Situation
 from storage.verify_directory import PartitionToVerify, Verification, Verified
 from storage.verify_looks import SegmentLook, look_at_segment

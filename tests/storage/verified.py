@@ -3,7 +3,7 @@
 from protocol.records.batch import CompressionType
 from storage.env import Env
 from storage.log.unified_log import UnifiedLog
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 from storage.offsets import AppendOrigin
 from storage.verify import Finding, Severity
 from storage.verify_directory import Verification

@@ -12,7 +12,7 @@ from protocol.messages.cluster import UnregisterBrokerRequest, UnregisterBrokerR
 from protocol.messages.cluster_records import UnregisterBrokerRecord
 from protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from protocol.wire import ZERO_UUID
-from storage.log_manager import CLUSTER_METADATA_TOPIC
+from storage.manager.log_manager import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from broker.broker import Broker

@@ -33,16 +33,16 @@ from storage.errors import (
     LogDirError,
     StorageError,
 )
-from storage.future_log import SourceChangedError
+from storage.manager.future_log import SourceChangedError
 
 if TYPE_CHECKING:
     from broker.replica.log_flusher import LogFlusher
     from broker.replica.moves.replication_quota import ReplicationQuota
-    from storage.future_log import CopyStep
-    from storage.future_logs import NewFutureLog
     from storage.log.unified_log import UnifiedLog
-    from storage.log_dir import LogDir
-    from storage.log_manager import LogManager
+    from storage.manager.future_log import CopyStep
+    from storage.manager.future_logs import NewFutureLog
+    from storage.manager.log_dir import LogDir
+    from storage.manager.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.alter_log_dirs")
 

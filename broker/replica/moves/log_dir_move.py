@@ -22,7 +22,7 @@ from storage.errors import (
 if TYPE_CHECKING:
     from storage.log.unified_log import UnifiedLog
     from storage.log_cleaner_manager import LogCleanerManager
-    from storage.log_dir import LogDir
+    from storage.manager.log_dir import LogDir
 
 
 PartitionId = tuple[str, int]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker.startup.log_recovery import LogLoading, Progress, run_all_in_threads
-from storage.log_loading import LoadTask, PartitionDirName
+from storage.manager.loading import LoadTask, PartitionDirName
 
 
 class Directory:

@@ -23,8 +23,8 @@ from storage.log.segment_swap import SwapPreparation
 from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner import clean
 from storage.log_cleaner_manager import LogCleanerManager
-from storage.log_manager import LogManager
 from storage.log_to_clean import CleanerLimits, SegmentSurvey, cleaning_plan
+from storage.manager.log_manager import LogManager
 from storage.offsets import AppendOrigin, LogAppendInfo, LogStartOffsetIncrementReason
 
 OUR_PRODUCERS = 900_000

@@ -20,7 +20,7 @@ from pipeline.audit.plan import AuditOptions, PartitionPlan, SegmentTask
 from pipeline.audit.spark_engine import _examining, _judging, packed
 from protocol.records.batch import CorruptRecordError
 from storage.env import Env, RealEnv
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 from storage.offsets import LogStartOffsetIncrementReason
 from storage.verify import Check, Severity, Situation
 from storage.verify_directory import NotALogDirectoryError, Verification

@@ -19,7 +19,7 @@ from random import Random
 from protocol.records.compression import CompressionType
 from storage.env import RealEnv, RealFile
 from storage.log.unified_log import UnifiedLog
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 from storage.offsets import AppendOrigin
 from tests.storage.compacting import Compacted, compacted, put
 from tests.storage.helpers import TOPIC_ID, end_txn, make_batch, small_config

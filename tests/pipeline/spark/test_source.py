@@ -11,7 +11,7 @@ from pipeline.log_reading.arrow_columns import SCHEMA
 from pipeline.spark.options import USUAL_TASKS
 from protocol.records.compression import CompressionType
 from storage.log.unified_log import UnifiedLog
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 from storage.offsets import AppendOrigin
 from tests.pipeline.log_reading.busy_log import UnsyncedEnv
 from tests.storage.helpers import T0, TOPIC_ID, end_txn, make_batch, small_config

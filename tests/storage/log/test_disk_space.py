@@ -21,7 +21,7 @@ from storage.log.disk_space import (
     DiskSpace,
 )
 from storage.log.unified_log import UnifiedLog
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 from storage.offsets import AppendOrigin, LogStartOffsetIncrementReason
 from tests.storage.fault_env import DISK_BLOCK_BYTES, UNLIMITED, Fault, FaultEnv
 from tests.storage.helpers import (
@@ -334,7 +334,7 @@ FULL_DISK_LIFE = """
 import errno, os, sys
 from storage.env import RealEnv
 from storage.errors import KafkaStorageError
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 from tests.storage.helpers import TOPIC_ID, append, read_values, small_config
 
 root = sys.argv[1]

@@ -19,7 +19,7 @@ from storage.errors import (
 )
 from storage.log.deletion import DeletionQueue
 from storage.log.unified_log import UnifiedLog
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 from storage.offsets import (
     AppendOrigin,
     EpochEndOffset,

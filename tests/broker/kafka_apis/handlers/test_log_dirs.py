@@ -15,7 +15,7 @@ from protocol.messages.log_dirs import (
     DescribeLogDirsResponse,
 )
 from protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
-from storage import log_dirs
+from storage.manager import log_dirs
 from tests.broker.broker_fixture import InProcessBroker
 from tests.support.difference import Like
 

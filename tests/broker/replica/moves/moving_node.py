@@ -23,8 +23,8 @@ from storage.errors import KafkaStorageError
 from storage.log.checkpoints import TopicPartition
 from storage.log.unified_log import UnifiedLog
 from storage.log_cleaner_manager import LogCleanerManager
-from storage.log_dir import LogDir
-from storage.log_manager import LogManager
+from storage.manager.log_dir import LogDir
+from storage.manager.log_manager import LogManager
 from tests.broker.fakes import ManualTimer
 from tests.broker.held_runner import HeldRunner
 from tests.storage.fault_env import FaultEnv

@@ -8,14 +8,21 @@ import pytest
 
 from protocol.records.batch import CorruptRecordError
 from storage.errors import OffsetsOutOfOrderError
-from storage.future_log import PIECE_BATCHES, SourceChangedError, common_end, has_all, has_diverged, pieces
 from storage.log.unified_log import UnifiedLog
-from storage.log_manager import LogManager
+from storage.manager.future_log import (
+    PIECE_BATCHES,
+    SourceChangedError,
+    common_end,
+    has_all,
+    has_diverged,
+    pieces,
+)
+from storage.manager.log_manager import LogManager
 from storage.offsets import AppendOrigin, LogStartOffsetIncrementReason
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import TOPIC_ID, append, end_txn, fill, make_batch, read_batches, small_config
+from tests.storage.manager.test_log_dirs import begun, opened
 from tests.storage.segment.test_scan import old_message
-from tests.storage.test_log_dirs import begun, opened
 from tests.support.chance import seeds
 
 SEEDS = seeds(12)

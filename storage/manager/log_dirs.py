@@ -19,7 +19,7 @@ from storage.errors import (
     NoLogDirError,
 )
 from storage.log.checkpoints import MetaProperties, TopicPartition
-from storage.log_dir import LogDir
+from storage.manager.log_dir import LogDir
 
 if TYPE_CHECKING:
     from storage.log.unified_log import UnifiedLog

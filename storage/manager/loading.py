@@ -16,7 +16,7 @@ from storage.segment.names import LOG_SUFFIX
 
 if TYPE_CHECKING:
     from storage.log.unified_log import UnifiedLog
-    from storage.log_dir import LogDir
+    from storage.manager.log_dir import LogDir
 
 DELETE_DIR_SUFFIX: Final = "-delete"
 FUTURE_DIR_SUFFIX: Final = "-future"

@@ -22,7 +22,7 @@ from storage.errors import (
     LogDirLockedError,
 )
 from storage.log.checkpoints import OffsetCheckpointFile
-from storage.log_manager import LogManager
+from storage.manager.log_manager import LogManager
 from storage.offsets import LogStartOffsetIncrementReason
 from tests.storage.fault_env import Fault, FaultEnv, nth
 from tests.storage.helpers import TOPIC_ID, append, fill, make_batch, read_values, small_config

@@ -30,7 +30,10 @@ from storage.errors import (
     StorageError,
     storage_error,
 )
-from storage.future_log import (
+from storage.log.checkpoints import TopicPartition
+from storage.log.deletion import DeletionQueue
+from storage.log.unified_log import UnifiedLog
+from storage.manager.future_log import (
     STEP_BYTES,
     CopyStep,
     begins_too_early,
@@ -41,16 +44,13 @@ from storage.future_log import (
     has_diverged,
     plan_step,
 )
-from storage.log.checkpoints import TopicPartition
-from storage.log.deletion import DeletionQueue
-from storage.log.unified_log import UnifiedLog
-from storage.log_dir import LogDir
-from storage.log_loading import DELETE_DIR_SUFFIX, FUTURE_DIR_SUFFIX, STRAY_DIR_SUFFIX, odd_dir_name
-from storage.new_directories import NewDirectories
+from storage.manager.loading import DELETE_DIR_SUFFIX, FUTURE_DIR_SUFFIX, STRAY_DIR_SUFFIX, odd_dir_name
+from storage.manager.log_dir import LogDir
+from storage.manager.new_directories import NewDirectories
 from storage.segment.open_segments import OpenSegments
 
 if TYPE_CHECKING:
-    from storage.log_manager import LogManager
+    from storage.manager.log_manager import LogManager
 
 OPEN_SEGMENTS: Final = 4
 """A future log is written by a thread and shares nothing with other logs; it needs the segment that it appends to."""

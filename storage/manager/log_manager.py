@@ -23,14 +23,12 @@ from storage.errors import (
     is_fault_of_disk,
     storage_error,
 )
-from storage.future_logs import OPEN_SEGMENTS, FutureLogs
 from storage.log.checkpoints import PARTITION_METADATA, PartitionMetadataFile, TopicPartition
 from storage.log.deletion import Deletion, DeletionQueue
 from storage.log.unified_log import UnifiedLog
-from storage.log_dir import LogDir
-from storage.log_dirs import LogDirs
-from storage.log_loader import DEFAULT_PRODUCER_ID_EXPIRATION_MS, open_log
-from storage.log_loading import (
+from storage.manager.future_logs import OPEN_SEGMENTS, FutureLogs
+from storage.manager.loader import DEFAULT_PRODUCER_ID_EXPIRATION_MS, open_log
+from storage.manager.loading import (
     DELETE_DIR_SUFFIX,
     STRAY_DIR_SUFFIX,
     LoadTask,
@@ -41,7 +39,9 @@ from storage.log_loading import (
     run_all_in_turn,
     run_in_turn,
 )
-from storage.new_directories import NewDirectories
+from storage.manager.log_dir import LogDir
+from storage.manager.log_dirs import LogDirs
+from storage.manager.new_directories import NewDirectories
 from storage.segment.open_segments import DESCRIPTORS_PER_SEGMENT, NO_LIMIT, OpenSegments
 
 if TYPE_CHECKING:
