@@ -26,10 +26,10 @@ from bench.interpreted import command_of
 from bench.results import Section, Table, number
 from config.log_config import LogConfig
 from protocol.records.batch import CompressionType, build_batch
-from storage.cleaned_segment import CleanedSegmentWriter
+from storage.cleaner.cleaned_segment import CleanedSegmentWriter
+from storage.cleaner.cleaner import clean
 from storage.env import RealEnv
 from storage.log.cleaning_plan import CleaningPlan, SegmentToClean
-from storage.log_cleaner import clean
 from tests.conformance.kafka_jars import KafkaMissingError, classpath, require_compiled
 
 GIB = 1 << 30
@@ -259,7 +259,7 @@ def report(found: dict[Shape, Pair], gib: float, rounds: int) -> Section:
             "few keys takes less), six times the larger of "
             "`log.cleaner.io.buffer.size` and the largest batch, six times the largest batch unpacked, and "
             "the indexes of "
-            "one segment; `storage/log_cleaner.py` says it exactly, and a test holds it to that.",
+            "one segment; `storage/cleaner/cleaner.py` says it exactly, and a test holds it to that.",
         ],
         tables=[Table(heads, rows)],
         figures={f"{shape.name}, MiB/s": _mib_s(pair.ours, pair.size) for shape, pair in found.items()},

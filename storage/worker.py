@@ -46,7 +46,7 @@ JobFunction = Callable[[Env, Any, OnProgress], Any]
 
 def _clean(env: Env, plan: "CleaningPlan", on_progress: OnProgress) -> "CleaningResult":
     """Compacts one log: see `log_cleaner.clean`. The lock keeps a worker away whose broker was killed just now."""
-    from storage.log_cleaner import clean
+    from storage.cleaner.cleaner import clean
 
     lock = lock_directory(env, plan.directory)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from storage.log_to_clean import LogToClean
+from storage.cleaner.log_to_clean import LogToClean
 from storage.worker_messages import Failed, FailureKind
 
 if TYPE_CHECKING:

@@ -24,12 +24,18 @@ from broker.waiting.blocking import BlockingRunner, Work
 from broker.waiting.timer import Timer, TimerHandle
 from config.broker_config import BrokerConfig
 from config.catalogue import log as keys
+from storage.cleaner.log_to_clean import (
+    CleanerLimits,
+    LogToClean,
+    SegmentSurvey,
+    cleaning_plan,
+    paths_to_sync,
+)
+from storage.cleaner.manager import LogCleanerManager
 from storage.env import Env
 from storage.errors import DiskFullError, KafkaStorageError, OutOfResourcesError, storage_error
 from storage.log.segment_swap import DirectoryBusyError, SwapClaim, SwapPreparation, remove_cleaned
 from storage.log.unified_log import UnifiedLog
-from storage.log_cleaner_manager import LogCleanerManager
-from storage.log_to_clean import CleanerLimits, LogToClean, SegmentSurvey, cleaning_plan, paths_to_sync
 from storage.manager.log_dir import LogDir
 from storage.manager.log_manager import LogManager
 from storage.worker_messages import Done, Failed, FailureKind, Job

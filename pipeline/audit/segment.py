@@ -10,7 +10,7 @@ from pipeline.audit.keys import KeyCounter, KeyStats, parts_of
 from pipeline.audit.open_transactions import SegmentTransactions, TransactionCollector
 from pipeline.audit.timestamps import Timestamps, TimeStats
 from protocol.records.errors import UnsupportedCompressionError
-from storage.cleaned_transactions import AbortedTransactionFiles
+from storage.cleaner.cleaned_transactions import AbortedTransactionFiles
 from storage.errors import CorruptIndexError
 from storage.segment.names import LOG_SUFFIX, segment_path
 from storage.verify_looks import SegmentLook, look_at_segment

@@ -46,7 +46,7 @@ from storage.segment.open_segments import DESCRIPTORS_PER_SEGMENT, NO_LIMIT, Ope
 
 if TYPE_CHECKING:
     from config.log_config import LogConfig
-    from storage.log_cleaner_manager import LogCleanerManager
+    from storage.cleaner.manager import LogCleanerManager
 
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 UNASSIGNED_DIR: Final = bytes(16)

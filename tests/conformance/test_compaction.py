@@ -19,10 +19,10 @@ import pytest
 
 from protocol.records.batch import CompressionType, RecordBatch, build_batch
 from protocol.records.legacy import LegacyEntry
+from storage.cleaner.cleaner import clean
 from storage.env import RealEnv
 from storage.log.cleaning_plan import CleaningPlan, CleaningResult
 from storage.log.unified_log import UnifiedLog
-from storage.log_cleaner import clean
 from storage.manager.loader import open_log
 from storage.offsets import AppendOrigin
 from tests.conformance.kafka_jars import KAFKA_39, KAFKA_VERSION, require_compiled

@@ -21,7 +21,7 @@ from broker.coordinator.transaction.metadata import TransactionMetadata
 from broker.coordinator.txn import TopicPartition, TransactionMarker
 from broker.startup.housekeeping import Housekeeping
 from protocol.errors import ErrorCode
-from storage.cleaned_transactions import CleanedTransactions
+from storage.cleaner.cleaned_transactions import CleanedTransactions
 from storage.log.txn_verification import VerificationGuard
 from storage.segment.txn_index import TransactionIndex
 from tests.simulation import scenario

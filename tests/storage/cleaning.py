@@ -11,8 +11,9 @@ import pytest
 from protocol.records import cleaning, key_table
 from protocol.records.batch import RecordBatch, batches
 from protocol.records.legacy import LegacyEntry
-from storage import batch_filter, log_cleaner, offset_map
-from storage.cleaned_segment import CLEANED_SUFFIX
+from storage.cleaner import batch_filter, offset_map
+from storage.cleaner import cleaner as log_cleaner
+from storage.cleaner.cleaned_segment import CLEANED_SUFFIX
 from storage.env import Env, remove_if_exists
 from storage.log.cleaning_plan import CleaningPlan, CleaningResult, SegmentToClean
 from storage.log.producer_state import ProducerStateManager

@@ -1,13 +1,19 @@
 """Compaction as a broker does it, without a broker: one step after the other on the calling thread."""
 
 from config.log_config import LogConfig
+from storage.cleaner.cleaner import clean
+from storage.cleaner.log_to_clean import (
+    CleanerLimits,
+    LogToClean,
+    SegmentSurvey,
+    cleaning_plan,
+    paths_to_sync,
+)
+from storage.cleaner.manager import LogCleanerManager
 from storage.env import Env
 from storage.log.cleaning_plan import CleaningPlan, CleaningResult
 from storage.log.segment_swap import SwapClaim, SwapPreparation
 from storage.log.unified_log import UnifiedLog
-from storage.log_cleaner import clean
-from storage.log_cleaner_manager import LogCleanerManager
-from storage.log_to_clean import CleanerLimits, LogToClean, SegmentSurvey, cleaning_plan, paths_to_sync
 from storage.manager.log_manager import LogManager
 from tests.storage.helpers import TOPIC_ID, make_batch, read_batches, small_config
 

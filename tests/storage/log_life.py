@@ -10,11 +10,11 @@ from typing import Final
 
 import pytest
 
+from storage.cleaner.manager import LogCleanerManager
 from storage.env import make_directory
 from storage.errors import OffsetOutOfRangeError
 from storage.log.checkpoints import CLEAN_SHUTDOWN
 from storage.log.unified_log import UnifiedLog
-from storage.log_cleaner_manager import LogCleanerManager
 from storage.manager.log_manager import LogManager
 from storage.offsets import FetchIsolation, LogStartOffsetIncrementReason
 from tests.storage.fault_env import FaultEnv

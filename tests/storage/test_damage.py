@@ -13,9 +13,9 @@ import pytest
 
 from config.log_config import LogConfig
 from protocol.records.batch import CorruptRecordError, batches
+from storage.cleaner.manager import LogCleanerManager
 from storage.log.checkpoints import OffsetCheckpointFile
 from storage.log.unified_log import UnifiedLog
-from storage.log_cleaner_manager import LogCleanerManager
 from storage.manager.log_manager import LogManager
 from storage.offsets import AppendOrigin, FetchIsolation, LogStartOffsetIncrementReason
 from tests.storage.fault_env import FaultEnv

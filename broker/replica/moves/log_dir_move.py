@@ -20,8 +20,8 @@ from storage.errors import (
 )
 
 if TYPE_CHECKING:
+    from storage.cleaner.manager import LogCleanerManager
     from storage.log.unified_log import UnifiedLog
-    from storage.log_cleaner_manager import LogCleanerManager
     from storage.manager.log_dir import LogDir
 
 

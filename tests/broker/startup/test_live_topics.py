@@ -10,8 +10,8 @@ from protocol.messages.configs import IncrementalAlterConfigsRequest
 from protocol.messages.produce import ProduceResponse
 from protocol.records.batch import TimestampType, batches
 from protocol.records.compression import CompressionType
+from storage.cleaner.manager import LogCleanerManager
 from storage.log.unified_log import UnifiedLog
-from storage.log_cleaner_manager import LogCleanerManager
 from storage.offsets import FetchIsolation
 from tests.broker.broker_fixture import NODE_ID, InProcessBroker
 from tests.broker.logs import batch

@@ -18,12 +18,12 @@ from config.log_config import LogConfig
 from protocol.records.batch import CompressionType, build_batch
 from protocol.records.control import end_transaction_marker
 from protocol.records.record import Record
+from storage.cleaner.cleaner import clean
+from storage.cleaner.log_to_clean import CleanerLimits, SegmentSurvey, cleaning_plan
+from storage.cleaner.manager import LogCleanerManager
 from storage.env import RealEnv
 from storage.log.segment_swap import SwapPreparation
 from storage.log.unified_log import UnifiedLog
-from storage.log_cleaner import clean
-from storage.log_cleaner_manager import LogCleanerManager
-from storage.log_to_clean import CleanerLimits, SegmentSurvey, cleaning_plan
 from storage.manager.log_manager import LogManager
 from storage.offsets import AppendOrigin, LogAppendInfo, LogStartOffsetIncrementReason
 

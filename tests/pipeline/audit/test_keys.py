@@ -15,8 +15,8 @@ from pipeline.audit.keys import KEYS, Kept, KeptRecords, KeyCounter, KeyStats, l
 from pipeline.audit.plan import AuditOptions, SegmentTask
 from pipeline.audit.segment import examine
 from protocol.records.batch import CompressionType, RecordBatch, batches, build_batch
+from storage.cleaner.cleaner import clean
 from storage.log.unified_log import UnifiedLog
-from storage.log_cleaner import clean
 from storage.offsets import AppendOrigin
 from storage.segment.txn_index import AbortedTxn
 from storage.verify import Situation

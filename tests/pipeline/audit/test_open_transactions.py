@@ -17,8 +17,8 @@ from pipeline.audit.open_transactions import (
 )
 from pipeline.audit.plan import AuditOptions
 from protocol.records.batch import RecordBatch, batches
+from storage.cleaner.log_to_clean import cleanable_offsets, log_to_clean
 from storage.log.unified_log import UnifiedLog
-from storage.log_to_clean import cleanable_offsets, log_to_clean
 from storage.offsets import AppendOrigin
 from tests.protocol.records.message_sets import message_set
 from tests.storage.cleaning import base_offsets

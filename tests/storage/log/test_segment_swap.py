@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import pytest
 
+from storage.cleaner.log_to_clean import paths_to_sync
 from storage.errors import KafkaStorageError
 from storage.log.cleaning_plan import CleanedSegment
 from storage.log.segment_swap import (
@@ -16,7 +17,6 @@ from storage.log.segment_swap import (
     complete_swaps,
     remove_cleaned,
 )
-from storage.log_to_clean import paths_to_sync
 from storage.offsets import AppendOrigin, FetchIsolation
 from tests.storage.compacting import ABORTED, Compacted, contents, last_values, put
 from tests.storage.fault_env import Fault, FaultEnv, PowerCut, nth, power_cut

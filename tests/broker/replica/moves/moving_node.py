@@ -18,11 +18,11 @@ from broker.request import Pending
 from broker.waiting.blocking import InlineRunner
 from config.log_config import LogConfig
 from protocol.errors import ErrorCode
+from storage.cleaner.manager import LogCleanerManager
 from storage.env import write_atomically
 from storage.errors import KafkaStorageError
 from storage.log.checkpoints import TopicPartition
 from storage.log.unified_log import UnifiedLog
-from storage.log_cleaner_manager import LogCleanerManager
 from storage.manager.log_dir import LogDir
 from storage.manager.log_manager import LogManager
 from tests.broker.fakes import ManualTimer

@@ -6,7 +6,7 @@ import pytest
 
 from protocol.records.batch import RecordBatch, build_batch, empty_batch
 from protocol.records.control import ControlRecordType, control_record_key
-from storage.cleaned_transactions import AbortedTransactionFiles, CleanedTransactions
+from storage.cleaner.cleaned_transactions import AbortedTransactionFiles, CleanedTransactions
 from storage.errors import CorruptIndexError
 from storage.segment.names import segment_path
 from storage.segment.txn_index import AbortedTxn, TransactionIndex

@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import pytest
 
+from storage.cleaner.log_to_clean import LogToClean, paths_to_sync
 from storage.log.cleaning_plan import CleaningResult
 from storage.log.segment_swap import SwapClaim, SwapPreparation, remove_cleaned
-from storage.log_to_clean import LogToClean, paths_to_sync
 from storage.offsets import LogStartOffsetIncrementReason
 from tests.storage.compacting import Compacted, compacted, contents, put
 from tests.storage.fault_env import FaultEnv

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.records.batch import CompressionType, build_batch
+from storage.cleaner.cleaner import clean
 from storage.env import RealEnv
 from storage.errors import StorageError
 from storage.log.unified_log import UnifiedLog
-from storage.log_cleaner import clean
 from storage.manager.loader import open_log
 from storage.offsets import AppendOrigin
 from tests.storage.cleaning import (

@@ -1,4 +1,4 @@
-"""The memory of a cleaning stays within what `storage.log_cleaner` promises, however large the log is."""
+"""The memory of a cleaning stays within what `storage.cleaner.cleaner` promises, however large the log is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from protocol.records import cleaning
 from protocol.records.batch import CompressionType, build_batch
-from storage.cleaned_segment import CLEANED_SUFFIX, CleanedSegmentWriter
+from storage.cleaner.cleaned_segment import CLEANED_SUFFIX, CleanedSegmentWriter
 from storage.env import RealEnv
 from storage.log.cleaning_plan import CleaningPlan, SegmentToClean
 
@@ -28,7 +28,7 @@ SLACK_BYTES = 6 * MIB  # of the interpreter, its allocator and the codecs
 WORKER = """
 import json, os, pickle, resource, sys
 from storage.env import RealEnv
-from storage.log_cleaner import clean
+from storage.cleaner.cleaner import clean
 plan = pickle.load(sys.stdin.buffer)
 def peak():
     if os.path.exists("/proc/self/status"):  # what getrusage says has the peak of the parent in it

@@ -18,9 +18,15 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from storage.cleaner.log_to_clean import (
+    LogToClean,
+    OffsetsToClean,
+    cleanable_bytes,
+    cleanable_offsets,
+    log_to_clean,
+)
 from storage.env import Env
 from storage.errors import DiskFullError, KafkaStorageError, OutOfResourcesError, is_fault_of_disk
-from storage.log_to_clean import LogToClean, OffsetsToClean, cleanable_bytes, cleanable_offsets, log_to_clean
 
 if TYPE_CHECKING:
     from storage.log.checkpoints import TopicPartition

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.records.key_table import ENTRY_BYTES
+from storage.cleaner.offset_map import OffsetMap
 from storage.errors import OffsetMapTooSmallError
-from storage.offset_map import OffsetMap
 from tests.storage.cleaning import forms_of_the_loops, running
 from tests.support.loops import FORMS
 

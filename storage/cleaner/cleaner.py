@@ -22,9 +22,11 @@ from typing import Final
 from protocol.records.batch import MAGIC_V2, CorruptRecordError, RecordBatch, entry_header
 from protocol.records.cleaning import KeyMapper
 from protocol.records.legacy import LegacyEntry
-from storage.batch_filter import BatchFilter
-from storage.cleaned_segment import CleanedSegmentWriter
-from storage.cleaned_transactions import AbortedTransactionFiles, CleanedTransactions
+from storage.cleaner.batch_filter import BatchFilter
+from storage.cleaner.cleaned_segment import CleanedSegmentWriter
+from storage.cleaner.cleaned_transactions import AbortedTransactionFiles, CleanedTransactions
+from storage.cleaner.offset_map import SECRET_BYTES, OffsetMap
+from storage.cleaner.throttler import Throttler
 from storage.env import Env, File, read_fully
 from storage.errors import CorruptIndexError, LogCleaningAbortedError
 from storage.log.cleaning_plan import (
@@ -34,10 +36,8 @@ from storage.log.cleaning_plan import (
     CleaningStats,
     SegmentToClean,
 )
-from storage.offset_map import SECRET_BYTES, OffsetMap
 from storage.segment.index import MAX_RELATIVE_OFFSET, OffsetIndex
 from storage.segment.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, segment_path
-from storage.throttler import Throttler
 
 _ENTRY_HEADER_BYTES: Final = 17
 

@@ -10,10 +10,10 @@ import pytest
 
 from protocol.records.batch import CompressionType, CorruptRecordError, empty_batch
 from protocol.records.errors import InvalidRecordError
+from storage.cleaner.cleaner import Cleaner, clean, group_segments_by_size, legacy_delete_horizon_ms
 from storage.errors import LogCleaningAbortedError, SegmentOverflowError
 from storage.log.cleaning_plan import CleaningResult, SegmentToClean
 from storage.log.unified_log import UnifiedLog
-from storage.log_cleaner import Cleaner, clean, group_segments_by_size, legacy_delete_horizon_ms
 from storage.offsets import AppendOrigin
 from storage.segment.names import segment_path
 from tests.protocol.records.message_sets import message_set

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Final
 from protocol.records.batch import NO_TIMESTAMP, RecordBatch, TimestampType, build_batch
 from protocol.records.cleaning import RecordFilter
 from protocol.records.legacy import LegacyEntry
-from storage.cleaned_transactions import CleanedTransactions
+from storage.cleaner.cleaned_transactions import CleanedTransactions
+from storage.cleaner.offset_map import OffsetMap
 from storage.log.cleaning_plan import CleaningPlan
-from storage.offset_map import OffsetMap
 
 if TYPE_CHECKING:
     from protocol.records.record import Record

@@ -5,11 +5,11 @@ import logging
 
 import pytest
 
+from storage.cleaner.log_to_clean import cleanable_offsets
+from storage.cleaner.manager import FIRST_RETRY_MS, LAST_RETRY_MS
 from storage.errors import KafkaStorageError
 from storage.log.segment_swap import SwapPreparation
 from storage.log.unified_log import UnifiedLog
-from storage.log_cleaner_manager import FIRST_RETRY_MS, LAST_RETRY_MS
-from storage.log_to_clean import cleanable_offsets
 from storage.manager.log_dir import LogDir
 from storage.offsets import AppendOrigin, LogStartOffsetIncrementReason
 from tests.storage.compacting import Compacted, compacted, contents, last_values, put

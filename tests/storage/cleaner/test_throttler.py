@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from storage.throttler import LONGEST_SLEEP_S, Throttler
+from storage.cleaner.throttler import LONGEST_SLEEP_S, Throttler
 
 
 class Clock:
