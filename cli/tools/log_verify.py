@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from storage.env import RealEnv
-from storage.verify import Severity, legible
-from storage.verify_directory import NotALogDirectoryError, Verification
+from storage.verify.directory import NotALogDirectoryError, Verification
+from storage.verify.verifier import Severity, legible
 
 if TYPE_CHECKING:
-    from storage.verify import Finding
-    from storage.verify_directory import Progress
+    from storage.verify.directory import Progress
+    from storage.verify.verifier import Finding
 
 EXIT_DAMAGED: Final = 1
 EXIT_UNREADABLE: Final = 2

@@ -10,15 +10,15 @@ from pipeline.audit.partition import unreadable_partition, unseen
 from pipeline.audit.plan import PartitionPlan, plan_partition
 from pipeline.audit.rows import Row, Stamp, finding_row, partition_row, segment_rows
 from storage.segment.names import LOG_SUFFIX, segment_path
-from storage.verify import Severity
-from storage.verify_directory import PartitionToVerify, Verification, Verified
+from storage.verify.directory import PartitionToVerify, Verification, Verified
+from storage.verify.verifier import Severity
 
 if TYPE_CHECKING:
     from pipeline.audit.engines import Engine
     from pipeline.audit.partition import PartitionReport
     from pipeline.audit.plan import AuditOptions
     from storage.env import Env
-    from storage.verify import Finding
+    from storage.verify.verifier import Finding
 
 
 class AuditResult(NamedTuple):

@@ -12,14 +12,14 @@ from pipeline.audit.open_transactions import first_uncleanable_segment
 from pipeline.audit.segment import unpacked_look
 from pipeline.audit.timestamps import backwards_after
 from storage.segment.names import LOG_SUFFIX, segment_path
-from storage.verify import Check, Findings
-from storage.verify_partition import LogRange, confirmed, unreadable
+from storage.verify.partition import LogRange, confirmed, unreadable
+from storage.verify.verifier import Check, Findings
 
 if TYPE_CHECKING:
     from pipeline.audit.plan import AuditOptions, PartitionPlan
     from pipeline.audit.segment import SegmentKeys, SegmentReport
     from storage.env import Env
-    from storage.verify import Finding
+    from storage.verify.verifier import Finding
 
 
 class PartitionReport(NamedTuple):

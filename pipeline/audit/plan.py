@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from storage.segment.names import LOG_SUFFIX, segment_path
-from storage.verify_partition import Fingerprint, PartitionVerifier, fingerprint
+from storage.verify.partition import Fingerprint, PartitionVerifier, fingerprint
 
 if TYPE_CHECKING:
     from storage.env import Env
-    from storage.verify import Situation
-    from storage.verify_directory import PartitionToVerify
+    from storage.verify.directory import PartitionToVerify
+    from storage.verify.verifier import Situation
 
 RECORDS_OF_A_PART: Final = 4 << 20
 BYTES_OF_A_RECORD: Final = (

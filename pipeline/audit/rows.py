@@ -18,13 +18,13 @@ import pyarrow as pa
 
 from pipeline.audit.keys import KeptRecords, KeyStats
 from storage.segment.names import LOG_SUFFIX, segment_path
-from storage.verify import Severity, legible
+from storage.verify.verifier import Severity, legible
 
 if TYPE_CHECKING:
     from pipeline.audit.partition import PartitionReport
     from pipeline.audit.segment import SegmentReport
-    from storage.verify import Finding
-    from storage.verify_directory import PartitionToVerify
+    from storage.verify.directory import PartitionToVerify
+    from storage.verify.verifier import Finding
 
 Row = dict[str, Any]
 

@@ -13,7 +13,7 @@ from protocol.records.errors import UnsupportedCompressionError
 from storage.cleaner.cleaned_transactions import AbortedTransactionFiles
 from storage.errors import CorruptIndexError
 from storage.segment.names import LOG_SUFFIX, segment_path
-from storage.verify_looks import SegmentLook, look_at_segment
+from storage.verify.detached import SegmentLook, look_at_segment
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from storage.env import Env
     from storage.segment.batch_reading import Batch
     from storage.segment.txn_index import AbortedTxn
-    from storage.verify import Finding
+    from storage.verify.verifier import Finding
 
 
 class SegmentReport(NamedTuple):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from protocol.records.batch import MAGIC_V0, RecordBatch, TimestampType
-from storage.verify import Check, Finding, Severity
+from storage.verify.verifier import Check, Finding, Severity
 
 if TYPE_CHECKING:
     from storage.segment.batch_reading import Batch

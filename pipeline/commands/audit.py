@@ -12,7 +12,7 @@ import click
 
 from pipeline.commands.common import print_rows, spark_options
 from pipeline.commands.options import directories_argument, here_option, report_option, tables_option
-from storage.verify import Severity
+from storage.verify.verifier import Severity
 
 if TYPE_CHECKING:
     from pipeline.audit.audit import AuditResult

@@ -16,7 +16,7 @@ from pipeline.commands.common import WITH_SPARK, fail, failures, spark_session
 from pipeline.commands.progress import bytes_read, spark_tasks
 from storage.env import RealEnv
 from storage.segment.names import LOG_SUFFIX
-from storage.verify_directory import NotALogDirectoryError
+from storage.verify.directory import NotALogDirectoryError
 
 if TYPE_CHECKING:
     import pyarrow as pa

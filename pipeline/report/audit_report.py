@@ -23,7 +23,7 @@ from pipeline.report.figures import (
     stacked_bars,
 )
 from pipeline.report.page import Page, Section, Table
-from storage.verify import Check, Severity
+from storage.verify.verifier import Check, Severity
 
 if TYPE_CHECKING:
     from pipeline.audit.audit import AuditResult

@@ -16,7 +16,7 @@ from pipeline.report.audit_report import (
 )
 from pipeline.report.figures import BLUE, GREEN, GREY, ORANGE, Figure, Series, in_bytes, stacked_bars
 from pipeline.report.page import Page, Section, Table
-from storage.verify import Severity
+from storage.verify.verifier import Severity
 
 if TYPE_CHECKING:
     from pipeline.audit.audit import AuditResult

@@ -39,14 +39,14 @@ from protocol.records.control import ControlRecordType, control_record_key
 from protocol.schema import Message
 from protocol.wire import unsigned_varint
 from storage.env import RealEnv
-from storage.verify import Severity
-from storage.verify_directory import Verification
+from storage.verify.directory import Verification
+from storage.verify.verifier import Severity
 from tests.conformance.dump_log_peer import assert_same_dump, assert_same_dumps
 from tests.conformance.kafka_jars import require_classpath
 from tests.interop.clients.confluent import AdminClient, NewTopic
 from tests.protocol.records.message_sets import message, message_set
 from tests.protocol.samples import random_message
-from tests.storage.verified import written
+from tests.storage.verify.verified import written
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.chance import seed_or
 

@@ -16,7 +16,7 @@ from pipeline.cli import COMMANDS, pipeline
 from pipeline.commands import auditing
 from pipeline.commands.common import failures
 from storage.env import RealEnv
-from tests.storage.verified import written
+from tests.storage.verify.verified import written
 
 ROOT = Path(__file__).parents[2]
 

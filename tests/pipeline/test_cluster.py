@@ -19,7 +19,7 @@ from tests.pipeline import plain
 from tests.pipeline.cluster import CONF, Cluster, Driver, spark_home
 from tests.pipeline.plain import TopicMaker
 from tests.pipeline.spark_session import require_spark
-from tests.storage.verified import written
+from tests.storage.verify.verified import written
 from tests.support.broker_process import ROOT, BrokerProcess
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]

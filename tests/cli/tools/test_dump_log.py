@@ -30,7 +30,7 @@ from protocol.records.control import end_transaction_marker
 from storage.env import RealEnv
 from tests.cli.tools.trees import make_read_only, tree
 from tests.protocol.records.message_sets import message, message_set
-from tests.storage.verified import written
+from tests.storage.verify.verified import written
 
 T = 1_700_000_000_000
 LOG = "00000000000000000007.log"
@@ -481,7 +481,7 @@ def test_serve_does_not_import_the_tools() -> None:
         "from cli.main import main\n"
         "assert CliRunner().invoke(main, ['serve', '--show-config']).exit_code == 0\n"
         "import broker.startup.server\n"
-        "found = [name for name in sys.modules if name.startswith(('cli.tools', 'storage.verify'))]\n"
+        "found = [name for name in sys.modules if name.startswith(('cli.tools', 'storage.verify.verifier'))]\n"
         "assert not found, found\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

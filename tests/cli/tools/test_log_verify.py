@@ -1,4 +1,4 @@
-"""`log verify` as a command; what it finds is in tests/storage/test_verify.py."""
+"""`log verify` as a command; what it finds is in tests/storage/verify/test_verifier.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from cli.main import main
 from storage.env import RealEnv
 from tests.cli.tools.trees import make_read_only, tree
-from tests.storage.verified import written
+from tests.storage.verify.verified import written
 
 
 def verify(*arguments: str | Path) -> Result:

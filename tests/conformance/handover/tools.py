@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from storage.env import RealEnv
-from storage.verify import Severity
-from storage.verify_directory import Verification
+from storage.verify.directory import Verification
+from storage.verify.verifier import Severity
 
 
 def findings(directory: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""One damage at a time, in a log directory of `tests.storage.verified`, and the checks that have to notice it."""
+"""One damage at a time, in a log directory of `tests.storage.verify.verified`, and the checks that have to notice it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from protocol.records.batch import RecordBatch, batches
-from storage.verify import Check
+from storage.verify.verifier import Check
 from tests.storage.fault_env import FaultEnv
-from tests.storage.verified import TOPIC
+from tests.storage.verify.verified import TOPIC
 
 
 class Damage(NamedTuple):

@@ -22,12 +22,12 @@ from protocol.records.batch import CorruptRecordError
 from storage.env import Env, RealEnv
 from storage.manager.log_manager import LogManager
 from storage.offsets import LogStartOffsetIncrementReason
-from storage.verify import Check, Severity, Situation
-from storage.verify_directory import NotALogDirectoryError, Verification
+from storage.verify.directory import NotALogDirectoryError, Verification
+from storage.verify.verifier import Check, Severity, Situation
 from tests.pipeline.audit.damages import DAMAGES
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, TOPIC_ID, make_batch, small_config
-from tests.storage.verified import LOG_DIR, TOPIC, written
+from tests.storage.verify.verified import LOG_DIR, TOPIC, written
 
 OPTIONS = AuditOptions(is_deep=True, counts_keys=True, now_ms=T0 + 60_000)
 

@@ -19,7 +19,7 @@ from storage.cleaner.cleaner import clean
 from storage.log.unified_log import UnifiedLog
 from storage.offsets import AppendOrigin
 from storage.segment.txn_index import AbortedTxn
-from storage.verify import Situation
+from storage.verify.verifier import Situation
 from tests.protocol.records.message_sets import message_set
 from tests.storage.cleaning import base_offsets, plan_for, stored_batches, swap_in
 from tests.storage.fault_env import FaultEnv

@@ -15,7 +15,7 @@ from pipeline.audit.plan import AuditOptions
 from storage.env import RealEnv
 from tests.pipeline.spark_session import shared_session
 from tests.storage.helpers import T0
-from tests.storage.verified import written
+from tests.storage.verify.verified import written
 
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[3]

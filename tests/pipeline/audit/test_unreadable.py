@@ -13,13 +13,13 @@ from pipeline.audit.plan import LAST_OFFSET, AuditOptions, PartitionPlan, Segmen
 from pipeline.audit.segment import _aborted, examine
 from pipeline.report import audit_report
 from storage.env import Env
-from storage.verify import Situation
+from storage.verify.verifier import Situation
 from tests.pipeline.audit.damages import DAMAGES, files
 from tests.pipeline.audit.test_audit import OPTIONS, audited, gapped
 from tests.pipeline.report.reading import read
 from tests.storage.fault_env import Fault, FaultEnv
 from tests.storage.helpers import T0, make_batch
-from tests.storage.verified import LOG_DIR, TOPIC, written
+from tests.storage.verify.verified import LOG_DIR, TOPIC, written
 
 PLAIN = f"{LOG_DIR}/plain-3"
 HOUR_MS = 3_600_000

@@ -12,7 +12,7 @@ from tests.pipeline.audit.damages import DAMAGES
 from tests.pipeline.report.reading import read, shapes, texts
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, TOPIC_ID, append
-from tests.storage.verified import LOG_DIR, written
+from tests.storage.verify.verified import LOG_DIR, written
 
 
 def audited(*damages: str, counts_keys: bool = True) -> AuditResult:

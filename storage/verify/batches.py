@@ -12,7 +12,7 @@ from protocol.records.batch import (
 from protocol.records.control import ControlRecordType, control_record_type
 from storage.env import Env
 from storage.segment.batch_reading import Batch, Pieces
-from storage.verify import Counts, Finding, Findings, Severity
+from storage.verify.verifier import Counts, Finding, Findings, Severity
 
 SNAPSHOT_FILE: Final = re.compile(r"\d{20}-\d{10}\.checkpoint")
 _BAD: Final = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError)

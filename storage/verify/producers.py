@@ -19,8 +19,8 @@ from storage.log.producer_snapshots import ProducerSnapshotFiles, SnapshotEntry
 from storage.log.producer_state import ProducerStateManager
 from storage.segment.batch_reading import Batch
 from storage.segment.names import TXN_INDEX_SUFFIX, segment_path
-from storage.verify import REBUILT, REMOVED, Check, Findings, Severity, Situation
-from storage.verify_segment import is_dense
+from storage.verify.segment import is_dense
+from storage.verify.verifier import REBUILT, REMOVED, Check, Findings, Severity, Situation
 
 _TXN_ENTRY: Final = struct.Struct(">hqqqq")
 _SEQUENCE_REMEDY: Final = "a start takes it as it is; records of this producer are missing, or there twice"

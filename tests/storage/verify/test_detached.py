@@ -12,16 +12,16 @@ from protocol.records.layout import MAX_SEQUENCE
 from storage.env import Env
 from storage.log.producer_snapshots import ProducerSnapshotFiles
 from storage.manager.log_manager import LogManager
-from storage.verify import Check, Counts, Finding, Situation
-from storage.verify_directory import PartitionToVerify, Verification, Verified
-from storage.verify_looks import SegmentLook, look_at_segment
-from storage.verify_partition import PartitionVerifier, confirmed, fingerprint
+from storage.verify.detached import SegmentLook, look_at_segment
+from storage.verify.directory import PartitionToVerify, Verification, Verified
+from storage.verify.partition import PartitionVerifier, confirmed, fingerprint
+from storage.verify.verifier import Check, Counts, Finding, Situation
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import TOPIC_ID, make_batch, small_config
 from tests.storage.log_life import LogLife
 from tests.storage.test_log_model import WEIGHTS
-from tests.storage.test_verify import DAMAGES, files, flip, positions
-from tests.storage.verified import LOG_DIR, TOPIC, graver, written
+from tests.storage.verify.test_verifier import DAMAGES, files, flip, positions
+from tests.storage.verify.verified import LOG_DIR, TOPIC, graver, written
 from tests.support.chance import seeds
 
 

@@ -13,8 +13,8 @@ from storage.log.checkpoints import (
     OffsetCheckpointFile,
     TopicPartition,
 )
-from storage.verify import Findings, Severity, Situation, without_path
-from storage.verify_partition import LogRange
+from storage.verify.partition import LogRange
+from storage.verify.verifier import Findings, Severity, Situation, without_path
 
 CHECKPOINTS: Final = (
     RECOVERY_POINT_CHECKPOINT,

@@ -8,7 +8,7 @@ from storage.env import Env
 from storage.errors import CorruptCheckpointError
 from storage.log.checkpoints import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpointFile
 from storage.offsets import NO_LEADER_EPOCH
-from storage.verify import Check, Findings, Severity, Situation, without_path
+from storage.verify.verifier import Check, Findings, Severity, Situation, without_path
 
 
 class EpochsVerifier:

@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
-from storage.verify import MAX_ALIKE, Check, Finding, Findings, Severity
-from storage.verify_directory import Verification
+from storage.verify.directory import Verification
+from storage.verify.verifier import MAX_ALIKE, Check, Finding, Findings, Severity
 from tests.storage.fault_env import Fault, FaultEnv
-from tests.storage.test_verify import files, flip, positions
-from tests.storage.test_verify_looks import assert_same
-from tests.storage.verified import DIRECTORY_ID, LOG_DIR, TOPIC, findings, graver, written
+from tests.storage.verify.test_detached import assert_same
+from tests.storage.verify.test_verifier import files, flip, positions
+from tests.storage.verify.verified import DIRECTORY_ID, LOG_DIR, TOPIC, findings, graver, written
 
 CRC_OF = "claims CRC"
 PLAIN = f"{LOG_DIR}/plain-3"

@@ -5,8 +5,8 @@ from storage.env import Env
 from storage.log.unified_log import UnifiedLog
 from storage.manager.log_manager import LogManager
 from storage.offsets import AppendOrigin
-from storage.verify import Finding, Severity
-from storage.verify_directory import Verification
+from storage.verify.directory import Verification
+from storage.verify.verifier import Finding, Severity
 from tests.storage.helpers import T0, TOPIC_ID, append, end_txn, fill, make_batch, small_config
 
 LOG_DIR = "/a"

@@ -23,7 +23,11 @@ from storage.segment.names import (
     TXN_INDEX_SUFFIX,
     segment_path,
 )
-from storage.verify import (
+from storage.verify.detached import SegmentLook, replay, verify_segment
+from storage.verify.epochs import EpochsVerifier
+from storage.verify.producers import ProducersVerifier, TransactionIndexFile
+from storage.verify.segment import SegmentOutcome
+from storage.verify.verifier import (
     LEFT_ALONE,
     REMOVED,
     Check,
@@ -33,10 +37,6 @@ from storage.verify import (
     Situation,
     without_path,
 )
-from storage.verify_epochs import EpochsVerifier
-from storage.verify_looks import SegmentLook, replay, verify_segment
-from storage.verify_producers import ProducersVerifier, TransactionIndexFile
-from storage.verify_segment import SegmentOutcome
 
 LOOKS: Final = 3
 _INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)

@@ -20,9 +20,9 @@ from storage.env import Env
 from storage.offsets import NO_LEADER_EPOCH
 from storage.segment.batch_reading import Batch
 from storage.segment.names import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_path
-from storage.verify import Counts, Finding, Findings, OnProgress, Situation
-from storage.verify_producers import ProducersVerifier, TransactionIndexFile
-from storage.verify_segment import OnBatch, OnMissed, SegmentOutcome, SegmentVerifier, is_dense
+from storage.verify.producers import ProducersVerifier, TransactionIndexFile
+from storage.verify.segment import OnBatch, OnMissed, SegmentOutcome, SegmentVerifier, is_dense
+from storage.verify.verifier import Counts, Finding, Findings, OnProgress, Situation
 
 TRIES: Final = 3
 _GAP: Final = 1

@@ -22,8 +22,8 @@ from storage.env import Env, File, read_fully
 from storage.segment.batch_reading import Batch
 from storage.segment.index import MAX_RELATIVE_OFFSET
 from storage.segment.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
-from storage.verify import REBUILT, Check, Findings, OnProgress, Severity, Situation
-from storage.verify_indexes import OffsetIndexCheck, TimeIndexCheck
+from storage.verify.indexes import OffsetIndexCheck, TimeIndexCheck
+from storage.verify.verifier import REBUILT, Check, Findings, OnProgress, Severity, Situation
 
 if TYPE_CHECKING:
     from protocol.records.record import RecordsSummary

@@ -18,10 +18,10 @@ from storage.log.checkpoints import (
 )
 from storage.log.disk_space import RESERVE_FILE
 from storage.segment.names import LOG_SUFFIX
-from storage.verify import LEFT_ALONE, REMOVED, Counts, Finding, Findings, Situation
-from storage.verify_batches import SNAPSHOT_FILE, verify_batches
-from storage.verify_checkpoints import CHECKPOINTS, Checkpoints
-from storage.verify_partition import LogRange, unreadable, verify_partition
+from storage.verify.batches import SNAPSHOT_FILE, verify_batches
+from storage.verify.checkpoints import CHECKPOINTS, Checkpoints
+from storage.verify.partition import LogRange, unreadable, verify_partition
+from storage.verify.verifier import LEFT_ALONE, REMOVED, Counts, Finding, Findings, Situation
 
 BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
 _KNOWN: Final = frozenset({*CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN, LOCK, RESERVE_FILE})

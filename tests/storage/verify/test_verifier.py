@@ -10,14 +10,14 @@ from protocol.records.checksum import crc32c
 from storage.env import Env
 from storage.log.checkpoints import LeaderEpochCheckpointFile, OffsetCheckpointFile
 from storage.log.producer_snapshots import ProducerSnapshotFiles
-from storage.verify import Check, Findings, SameAgain, Severity, Situation
-from storage.verify_directory import NotALogDirectoryError, Progress, Verification
-from storage.verify_partition import verify_partition
+from storage.verify.directory import NotALogDirectoryError, Progress, Verification
+from storage.verify.partition import verify_partition
+from storage.verify.verifier import Check, Findings, SameAgain, Severity, Situation
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import TOPIC_ID, make_batch
 from tests.storage.log_life import LogLife
 from tests.storage.test_log_model import WEIGHTS
-from tests.storage.verified import LOG_DIR, TOPIC, findings, graver, written
+from tests.storage.verify.verified import LOG_DIR, TOPIC, findings, graver, written
 from tests.support.chance import seeds
 
 
