@@ -8,16 +8,16 @@ EDITABLE := --config-settings editable_mode=compat --editable
 # How many tests of `make conformance` run side by side: they wait for processes much of the time, even on two cores.
 WORKERS ?= 3
 # What `make test` runs a second time with everything compiled hidden (a minute).
-TWICE := tests/broker/network tests/broker/handlers $(addprefix tests/broker/test_,$(addsuffix .py,delayed_operations \
-  fetch_session garbage kafka_apis partition probes purgatory replica_manager resting_partitions timer)) \
-  $(addprefix tests/storage/test_,$(addsuffix .py,index local_log log_validator segment unified_log))
+TWICE := tests/broker/network tests/broker/kafka_apis tests/broker/fetch tests/broker/replica/test_delayed_operations.py \
+  tests/broker/replica/test_partition.py tests/broker/replica/test_replica_manager.py tests/broker/test_probes.py \
+  tests/broker/waiting tests/storage/segment tests/storage/log
 # What `make profile` profiles, and for how many seconds: a row of the benchmark (python -m bench.flame --help names them).
 WORKLOAD ?= small
 SECONDS ?= 20
 # How long `make differential` begins new sequences; SEED=... draws those of an earlier run again.
 MINUTES ?= 60
 # What is compiled where there is a C compiler (see setup.py), and all that its types come from.
-COMPILED := $(shell find broker config protocol storage -name '*.py' -o -name '*.pxd')
+COMPILED := $(shell find broker config protocol storage -name "*.py" -o -name "*.pxd")
 
 # Installs optional dependencies by themselves: to install them with the project would compile it once more.
 extra = $(BIN)/python -c 'import sys, tomllib; \
@@ -40,7 +40,7 @@ $(VENV)/.run: pyproject.toml setup.py $(COMPILED)
 	@echo "Setting up $(VENV) (a few minutes the first time, for the C compiler; less for what has changed)"
 	@touch $@.begun
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EDITABLE) .
-	@$(BIN)/python -m compileall -q broker config pipeline protocol storage
+	@$(BIN)/python -m compileall -q broker cli config pipeline protocol storage
 	@mv $@.begun $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/.run

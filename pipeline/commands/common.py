@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = EXIT_CODE
 WITH_SPARK: Final = "which pip install 'barnabas[spark]' brings"
-_OURS: Final = frozenset({"broker", "config", "pipeline", "protocol", "storage"})
+_OURS: Final = frozenset({"broker", "cli", "config", "pipeline", "protocol", "storage"})
 
 Command = Callable[..., None]
 

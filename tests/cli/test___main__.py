@@ -110,7 +110,7 @@ def test_an_interrupt_before_the_broker_listens_to_it_ends_quietly(
 
 
 def test_everything_else_is_left_to_the_command_line() -> None:
-    words = [sys.executable, "-m", "broker"]
+    words = [sys.executable, "-m", "cli"]
     version = subprocess.run([*words, "--version"], check=True, capture_output=True, text=True)
     assert version.stdout.startswith("barnabas ")
     wrong = subprocess.run([*words, "serve", "/nowhere"], check=False, capture_output=True, text=True)

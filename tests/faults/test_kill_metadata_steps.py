@@ -66,7 +66,7 @@ class KilledBroker(BrokerProcess):
 
     def command(self) -> list[str]:
         words = super().command()
-        assert words[1:3] == ["-m", "broker"]
+        assert words[1:3] == ["-m", "cli"]
         self.environment[KILL_AT] = str(self.kill_at)
         return [sys.executable, "-m", "tests.faults.killed_broker", *words[3:]]
 

@@ -19,7 +19,7 @@ START_S = 1_700_000_000.0
 
 
 class Clock:
-    """A Timer (broker.waiting.timer) that stands still until somebody steps. Calls for the same time run in the order made."""
+    """A Timer (broker.waiting.timer) that moves when it is stepped. Calls for the same time run in the order made."""
 
     def __init__(self) -> None:
         self.now = START_S

@@ -1,4 +1,4 @@
-"""Move: one replica on its way to another log directory; broker.replica.moves.alter_log_dirs has the moves and takes their steps."""
+"""Move: one replica on its way to another log directory; alter_log_dirs has the moves and takes their steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One damage at a time, in a log directory of `tests.storage.verify.verified`, and the checks that have to notice it."""
+"""One damage at a time, in a log directory of tests.storage.verify.verified, and the checks that notice it."""
 
 from __future__ import annotations
 

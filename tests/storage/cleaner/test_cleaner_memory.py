@@ -96,7 +96,7 @@ def test_memory_is_bounded(tmp_path: Path, codec: CompressionType) -> None:
         [sys.executable, "-c", WORKER],
         input=pickle.dumps(plan),
         capture_output=True,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         check=True,
     )
     before, after, bytes_read, kept = json.loads(ran.stdout)

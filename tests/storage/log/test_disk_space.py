@@ -426,8 +426,8 @@ def test_a_real_disk_that_is_full_does_not_end_the_process(small_disk: Path) -> 
         capture_output=True,
         text=True,
         check=False,
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        cwd=Path(__file__).parents[3],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
     )
     assert (done.returncode, done.stdout.strip()) == (0, "alive"), done.stderr
 

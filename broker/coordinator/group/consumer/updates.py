@@ -91,8 +91,8 @@ class GroupUpdates:
     def waits_for_a_join(self, group: ConsumerGroup) -> bool:
         """Whether a member of the classic protocol has to join, or nobody is assigned what there is to assign.
 
-        Heartbeats of the consumer protocol look at the topics and assign. A group without a consumer that has not become
-        a classic one only has joins for that. Kafka waits for the next join, which it asks no member for.
+        Heartbeats of the consumer protocol look at the topics and assign. A group without a consumer that has not
+        become a classic one only has joins for that. Kafka waits for the next join, which it asks no member for.
         """
         if group.classic_member_count < len(group.members):
             return False
