@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from bench import results
-from bench.results import Section, Table, number
+from bench.section import Section, Table, number
 from protocol import codec, codec_engine, codec_generated, codec_program, reference
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.headers import RequestHeader

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from bench import results
 from bench.interpreted import command_of
-from bench.results import Section, Table, number
+from bench.section import Section, Table, number
 from config.log_config import LogConfig
 from protocol.records.batch import CompressionType, build_batch
 from storage.cleaner.cleaned_segment import CleanedSegmentWriter

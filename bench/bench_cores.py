@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from bench import cores_brokers, cores_tls, cores_work, results
-from bench.results import Section, Table, number
+from bench.section import Section, Table, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench import results
-from bench.results import Section, Table, number
+from bench.section import Section, Table, number
 from broker.coordinator.group.shard import GroupCoordinatorShard
 from broker.coordinator.loading import ShardLoader
 from broker.coordinator.record import CoordinatorRecord

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from bench import results
 from bench.brokers import Broker, Factory, barnabas, cpu_s, fresh, rss_mib
-from bench.results import Section, Table, number
+from bench.section import Section, Table, number
 from protocol.messages.commits import OffsetCommitRequest, OffsetCommitResponse
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from protocol.messages.groups import (

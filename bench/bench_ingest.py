@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bench import results
 from bench.brokers import Broker, Factory, cpu_s, factories
-from bench.results import Section, Table, number
+from bench.section import Section, Table, number
 from bench.spark_loads import CORES, PARTITIONS, Load, add_arguments, fill, hasten, loads_of
 from pipeline.ingest.job import ingest
 from pipeline.ingest.options import IngestOptions

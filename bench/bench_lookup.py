@@ -23,7 +23,7 @@ from bench import results
 from bench.bench_recovery import LIMIT_S, TOPIC, create_topic
 from bench.brokers import Broker, Factory, factories
 from bench.logs_on_disk import MIB, START_MS, LogShape, make_unclean, write_log
-from bench.results import Section, Table, number
+from bench.section import Section, Table, number
 from tests.support.raw import FETCH, RawConnection, header_v1, string
 
 LIST_OFFSETS = 2

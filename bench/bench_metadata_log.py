@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from bench import results
-from bench.results import Section, Table, number
+from bench.section import Section, Table, number
 from broker.metadata.image import MetadataImage
 from broker.metadata.raft_log import EmbeddedRaftLog
+from broker.metadata.replay import replayed
 from protocol.messages.topic_records import ConfigRecord, FeatureLevelRecord, PartitionRecord, TopicRecord
 from protocol.schema import Message
 from storage.env import RealEnv
@@ -45,7 +46,7 @@ def opened(directory: str) -> EmbeddedRaftLog:
 def load(log: EmbeddedRaftLog) -> MetadataImage:
     image = MetadataImage.empty()
     for batch in log.load():
-        image, _ = image.apply(batch.records, offset=batch.last_offset, epoch=batch.epoch)
+        image, _ = replayed(image, batch.records, offset=batch.last_offset, epoch=batch.epoch)
     return image
 
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from bench import results
 from bench.brokers import Broker, cpu_s
-from bench.results import Section, Table, number
+from bench.section import Section, Table, number
 from protocol.messages.log_dirs import (
     AlterReplicaLogDirsRequest,
     DescribeLogDirsRequest,

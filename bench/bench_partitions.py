@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from bench import machine, results
 from bench.brokers import Broker, Factory, cpu_s, factories, fresh, rss_mib
-from bench.results import Section, Table, number
+from bench.section import Section, Table, number
 from protocol.codec import decode
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.offsets import ListOffsetsRequest, ListOffsetsResponse

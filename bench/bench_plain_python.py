@@ -20,7 +20,7 @@ from bench.bench_recovery import recovery_of
 from bench.brokers import AnyFactory, Factory, barnabas, factories
 from bench.interpreted import command_of
 from bench.logs_on_disk import MIB, LogShape
-from bench.results import Section, Table, number
+from bench.section import Section, Table, number
 from bench.side_by_side import rounds
 from bench.side_by_side.command import QUICK_SCALE, said_of
 from bench.side_by_side.contestants import KAFKA, OURS, Contestant, contestants, ours

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from bench import results
 from bench.interpreted import command_of
 from bench.record_loops import SHAPES
-from bench.results import Section, Table, number
+from bench.section import Section, Table, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ from confluent_kafka.cimpl import NewTopic
 from bench import results
 from bench.brokers import Broker, Factory, factories, rss_mib
 from bench.logs_on_disk import GIB, MIB, LogShape, loading_seconds, make_unclean, spoil_indexes, write_log
-from bench.results import Section, Table, number
+from bench.section import Section, Table, number
 from bench.startup import wait_for_metadata
 from tests.support.apache_kafka import ApacheKafka
 

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bench import accounting, results
 from bench.brokers import Broker, cpu_s, factories
-from bench.results import Section, Table, number
 from bench.scan_week import Hour, fill_week, hour_ways
+from bench.section import Section, Table, number
 from bench.spark_loads import CORES, PARTITIONS, SIZES, Load, add_arguments, fill, hasten, loads_of
 from pipeline.session import SparkMissingError, session
 

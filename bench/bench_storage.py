@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench import results
-from bench.results import Section, Table, number
+from bench.section import Section, Table, number
 from config.log_config import LogConfig
 from protocol.records.batch import CompressionType, build_batch
 from protocol.records.checksum import crc32c

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from bench.results import Section, Table
+from bench.section import Section, Table
 
 ORDER: Final = (
     "targets",

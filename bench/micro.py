@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from bench import results
 from bench.micro_timing import Figure
-from bench.results import Section, Table, number
+from bench.section import Section, Table, number
 from protocol.records.record import COMPILED
 
 GROUPS: Final = {

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-if TYPE_CHECKING:
-    from bench.results import Section
+from bench.section import Section
 
 BEGIN: Final = "<!-- generated: figures of `make bench`, written by it and by `make docs` -->\n"
 END: Final = "<!-- end of the figures -->\n"

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from bench import results
 from bench.brokers import Broker, Factory, factories, fresh, rss_mib
-from bench.results import Section, Table, number
+from bench.section import Section, Table, number
 from tests.support.apache_kafka import ApacheKafka, answers_metadata
 
 STARTS: Final = 10

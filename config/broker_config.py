@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from config import environment, layers, profiles
 from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS
 from config.catalogue.barnabas import BARNABAS_PROFILE, BARNABAS_QUEUED_MAX_REQUEST_BYTES
-from config.catalogue.controller import CONTROLLER_LISTENER_NAMES
+from config.catalogue.controller import CONTROLLER_LISTENER_NAMES, METADATA_LOG_DIR
 from config.catalogue.log import LOG_DIR, LOG_DIRS
 from config.catalogue.network import (
     ADVERTISED_LISTENERS,
@@ -98,7 +98,10 @@ class BrokerConfig:
         profile = _chosen_profile(explicit) or (profiles.WITHOUT_FILE if data is None else profiles.WITH_FILE)
         settings = [*layers.from_profile(profile), *explicit]
         config = cls(settings, profile=profile, cluster_id=environment.cluster_id_from(environ))
-        if errors := list(directory_errors(config)):
+        dirs_key = LOG_DIRS if config[LOG_DIRS] else LOG_DIR
+        if errors := list(
+            directory_errors(config.log_dirs, config[METADATA_LOG_DIR], dirs_key, config.place)
+        ):
             raise InvalidConfigError(errors, config.messages)
         return config
 

@@ -5,36 +5,40 @@ A directory that is named twice would be locked, written and counted twice. Apac
 """
 
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from config.catalogue.controller import METADATA_LOG_DIR
-from config.catalogue.log import LOG_DIR, LOG_DIRS
-from config.keys import ConfigError
-
-if TYPE_CHECKING:
-    from config.broker_config import BrokerConfig
+from config.keys import ConfigError, ConfigKey
 
 Identity = tuple[int, int] | str
 
 
-def directory_errors(config: "BrokerConfig") -> Iterator[ConfigError]:
+def directory_errors(
+    log_dirs: Sequence[str],
+    metadata_log_dir: str | None,
+    key: ConfigKey[Any],
+    place: Callable[[ConfigKey[Any]], str],
+) -> Iterator[ConfigError]:
     """Every path in log.dirs and metadata.log.dir that is another spelling of one before it: `/a/`, `/a/../a`, a
-    relative path, a symbolic link, another place where the same directory is mounted."""
-    key = LOG_DIRS if config[LOG_DIRS] else LOG_DIR
+    relative path, a symbolic link, another place where the same directory is mounted.
+
+    `key` is the one that names the log directories (log.dirs or log.dir), `place` where a key was set.
+    """
     found: dict[Identity, str] = {}
-    for path in config.log_dirs:
+    for path in log_dirs:
         first = found.setdefault(_identity(path), path)
         if first != path:
             yield key.error(
-                ",".join(config.log_dirs), f"different directories: {first} and {path} are the same one"
-            ).at(config.place(key))
-    wanted = config[METADATA_LOG_DIR]
-    same = None if wanted is None else found.get(_identity(wanted))
-    if wanted is not None and same is not None and same.rstrip("/") != wanted.rstrip("/"):
+                ",".join(log_dirs), f"different directories: {first} and {path} are the same one"
+            ).at(place(key))
+    if metadata_log_dir is None:
+        return
+    same = found.get(_identity(metadata_log_dir))
+    if same is not None and same.rstrip("/") != metadata_log_dir.rstrip("/"):
         yield METADATA_LOG_DIR.error(
-            wanted, f"written as in {key.name}, where the same directory is {same}"
-        ).at(config.place(METADATA_LOG_DIR))
+            metadata_log_dir, f"written as in {key.name}, where the same directory is {same}"
+        ).at(place(METADATA_LOG_DIR))
 
 
 def _identity(path: str) -> Identity:

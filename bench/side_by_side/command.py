@@ -24,6 +24,7 @@ from rich.progress import (
 )
 
 from bench import results
+from bench.section import number
 from bench.side_by_side import rounds
 from bench.side_by_side.contestants import EITHER, OURS, Contestant, contestants
 from bench.side_by_side.figures import Sample, Samples
@@ -155,9 +156,7 @@ def said_of(sample: Sample) -> str:
         what = sample.error.strip().splitlines()[-1]
     else:
         names = ("rate", "p50_ms", "p99_ms", "cpu_us", "peak_mib", "others", "missing")
-        what = ", ".join(
-            f"{name} {results.number(sample.figures[name])}" for name in names if name in sample.figures
-        )
+        what = ", ".join(f"{name} {number(sample.figures[name])}" for name in names if name in sample.figures)
     return f"round {sample.round} {sample.row} {sample.broker}: {what}"
 
 

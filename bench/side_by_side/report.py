@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from bench.results import Section, Table, number
+from bench.section import Section, Table, number
 from bench.side_by_side import lifecycle
 from bench.side_by_side.contestants import EITHER, KAFKA, OURS
 from bench.side_by_side.figures import Samples

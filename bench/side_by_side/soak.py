@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from bench import accounting, results
-from bench.results import Section, Table, number
+from bench.section import Section, Table, number
 from bench.side_by_side.contestants import Contestant, ours
 from bench.side_by_side.crew import Crew, measure
 from bench.side_by_side.figures import percentile

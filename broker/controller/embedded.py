@@ -124,7 +124,7 @@ class Controller:
 
         An operation that changes nothing waits all the same for those before it, on whose outcome it was decided.
         """
-        replay = self.image.replay()
+        replay = MetadataReplay(self.image)
         decided: list[_Operation] = []
         record_count = 0
         is_apart = self._apart > 0
@@ -136,7 +136,7 @@ class Controller:
             except Exception as error:  # a bug of ours, which must not take the controller with it
                 logger.exception("a bug: an operation on the metadata failed")
                 operation.pending.complete(operation.failed(error))
-                replay = self.image.replay()  # half of its records may be in the other one
+                replay = MetadataReplay(self.image)  # half of its records may be in the other one
                 for record in (record for before in decided for record in before.decision.records):
                     replay.apply(record)
                 continue

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from broker.metadata.cluster import BrokerRegistration, ControllerRegistration
 from broker.metadata.topics import PartitionImage, TopicImage
@@ -28,9 +28,6 @@ from protocol.messages.topic_records import (
 )
 from protocol.schema import Message
 from protocol.wire import Uuid
-
-if TYPE_CHECKING:
-    from broker.metadata.replay import MetadataReplay
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
@@ -186,24 +183,6 @@ class MetadataImage:
 
     def partition_count(self) -> int:
         return sum(len(topic.partitions) for topic in self.topics.values())
-
-    def replay(self) -> MetadataReplay:
-        """A replay that begins where this image ends."""
-        from broker.metadata.replay import MetadataReplay
-
-        return MetadataReplay(self)
-
-    def apply(
-        self, records: Iterable[Message], *, offset: int | None = None, epoch: int | None = None
-    ) -> tuple[MetadataImage, MetadataDelta]:
-        """The image after `records`, and what they changed. Raises ValueError for a record that fits nothing.
-
-        `offset`: of the last of `records`, `epoch`: of the leader who wrote them; without them, those of this image.
-        """
-        replay = self.replay()
-        for record in records:
-            replay.apply(record)
-        return replay.finish(offset, epoch), replay.delta
 
     def records(self) -> Iterator[Message]:
         """The fewest records whose replay gives this image, in Kafka's order: what a snapshot holds."""

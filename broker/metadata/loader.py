@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.log import MetadataBatch
+from broker.metadata.replay import replayed
 from broker.waiting.blocking import BlockingRunner, Work
 
 logger = logging.getLogger("barnabas.metadata")
@@ -52,7 +53,7 @@ class MetadataLoader:
     def _take_next(self) -> None:
         while self._waiting and not self._busy:
             batch, published = self._waiting.popleft()
-            image, delta = self.image.apply(batch.records, offset=batch.last_offset, epoch=batch.epoch)
+            image, delta = replayed(self.image, batch.records, offset=batch.last_offset, epoch=batch.epoch)
             self.take_over(image, delta, published)
 
     def take_over(self, image: MetadataImage, delta: MetadataDelta, published: Callable[[], None]) -> None:

@@ -7,7 +7,7 @@ Source: org.apache.kafka.image.MetadataDelta and the deltas of its parts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -56,6 +56,23 @@ _MAPS: Final = (
     "topic_names",
     "topics",
 )
+
+
+def replayed(
+    image: MetadataImage,
+    records: Iterable[Message],
+    *,
+    offset: int | None = None,
+    epoch: int | None = None,
+) -> tuple[MetadataImage, MetadataDelta]:
+    """The image after `records`, and what they changed. Raises ValueError for a record that fits nothing.
+
+    `offset`: of the last of `records`, `epoch`: of the leader who wrote them; without them, those of `image`.
+    """
+    replay = MetadataReplay(image)
+    for record in records:
+        replay.apply(record)
+    return replay.finish(offset, epoch), replay.delta
 
 
 class MetadataReplay:

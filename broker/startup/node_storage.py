@@ -36,6 +36,7 @@ from broker.metadata.image import MetadataImage
 from broker.metadata.quorum import MetadataQuorum
 from broker.metadata.raft_log import EmbeddedRaftLog
 from broker.metadata.raft_snapshots import RaftLogSettings
+from broker.metadata.replay import replayed
 from broker.metadata.versions import supported_levels
 from broker.startup.dynamic_config import DynamicConfig
 from broker.startup.log_adoption import adopted_topics
@@ -132,7 +133,7 @@ class NodeStorage:
             RaftLogSettings.of(config),
         )
         for batch in self.store.load():
-            self.image, _ = self.image.apply(batch.records, offset=batch.last_offset, epoch=batch.epoch)
+            self.image, _ = replayed(self.image, batch.records, offset=batch.last_offset, epoch=batch.epoch)
         check_levels(self.image.features, self.store.control.kraft_version, config)
         self.store.become_leader()
         self.quorum = MetadataQuorum(self.store, configured_controller_listeners(config), self._env.now_ms)
@@ -164,7 +165,7 @@ class NodeStorage:
             return
         end_offset = self.store.append(batches, may_wait=may_wait)
         records = [record for batch in batches for record in batch if not isinstance(record, _MARKS)]
-        self.image, _ = self.image.apply(records, offset=end_offset - 1, epoch=self.store.leader_epoch)
+        self.image, _ = replayed(self.image, records, offset=end_offset - 1, epoch=self.store.leader_epoch)
 
     # -- the logs --
 

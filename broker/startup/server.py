@@ -169,6 +169,7 @@ class Server:
             workers=WorkerPool(loop, self._runner),
             log_dir_failed=self.replica_manager.log_dir_failed,
         )
+        storage.log_manager.cleaner = self.log_cleaner.manager
         self.housekeeping = Housekeeping(
             config, storage.log_manager, self.replica_manager, self._runner, loop
         )

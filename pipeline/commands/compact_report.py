@@ -58,9 +58,9 @@ def compact_report(
 
 def tell(result: AuditResult) -> None:
     """A line for each topic, those with most to save first."""
-    from pipeline.report.audit_report import by_topic, total
     from pipeline.report.compact_report import damage, share
     from pipeline.report.figures import in_bytes
+    from pipeline.report.tables import by_topic, total
 
     lines = [("topic", "bytes", "would go", "share", "records", "keys")]
     for topic, rows in sorted(

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from pipeline.log_reading.errors import BusyDirectoryError, LogReadingError, NoSuchLogError
+from pipeline.log_reading.segments import ListedSegment, open_segment
 from storage.env import Env
 from storage.errors import CorruptCheckpointError
 from storage.log.checkpoints import (
@@ -23,7 +24,6 @@ from storage.log.checkpoints import (
 )
 from storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX
 from storage.manager.loading import parse_partition_dir
-from storage.segment.names import LOG_SUFFIX, segment_path
 
 MAX_LOOKS: Final = 1000
 _SEGMENT: Final = re.compile(r"\d{20}\.log")
@@ -62,18 +62,6 @@ class PartitionDirectory(NamedTuple):
     def name(self) -> str:
         """topic-partition."""
         return f"{self.topic}-{self.partition}"
-
-
-class ListedSegment(NamedTuple):
-    """A segment as its name says; `suffix` is .swap where a compaction is about to put it in its place."""
-
-    directory: str
-    base_offset: int
-    suffix: str = ""
-
-    def path(self, kind: str = LOG_SUFFIX) -> str:
-        """Its .log, or the file of another kind beside that."""
-        return segment_path(self.directory, self.base_offset, kind) + self.suffix
 
 
 def find_partitions(
@@ -182,8 +170,6 @@ def _resolved(env: Env, directory: str, names: Sequence[str]) -> list[ListedSegm
 
 def _take_place(env: Env, segments: dict[int, ListedSegment], swap: ListedSegment) -> None:
     """Puts a segment that is being swapped in where those are whose offsets lie within its own."""
-    from pipeline.log_reading.segments import open_segment
-
     end = max(open_segment(env, swap).find_end(check_crc=False).offset, swap.base_offset + 1)
     for base_offset in [base for base in segments if swap.base_offset <= base < end]:
         del segments[base_offset]

@@ -10,14 +10,13 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from pipeline.log_reading.directories import (
-    ListedSegment,
     PartitionDirectory,
     checkpointed_start,
     list_segments,
     topic_id_of,
 )
 from pipeline.log_reading.errors import BusyDirectoryError, NoSuchLogError
-from pipeline.log_reading.segments import End, OpenedSegment, open_segment
+from pipeline.log_reading.segments import End, ListedSegment, OpenedSegment, open_segment
 from pipeline.log_reading.transactions import AbortedTransactions, find_transactions
 from storage.env import Env
 

@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from pipeline.log_reading.arrow_columns import DEFAULT_COLUMNS, ArrowColumns
 from pipeline.log_reading.directories import (
-    ListedSegment,
     PartitionDirectory,
     list_segments,
     topic_id_of,
@@ -27,7 +26,7 @@ from pipeline.log_reading.directories import (
 from pipeline.log_reading.errors import BusyDirectoryError, DataLossError, LogReadingError, NoSuchLogError
 from pipeline.log_reading.log_view import MAX_TRIES
 from pipeline.log_reading.planning import LogRange
-from pipeline.log_reading.segments import OpenedSegment, open_segment
+from pipeline.log_reading.segments import ListedSegment, OpenedSegment, open_segment
 from pipeline.log_reading.transactions import AbortedTransactions
 from protocol.records.batch import CorruptRecordError, RecordBatch
 from protocol.records.errors import InvalidRecordError, UnsupportedCompressionError

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from pipeline.log_reading.directories import ListedSegment
 from protocol.records.batch import CorruptRecordError
 from protocol.records.scanning import SegmentScanner
 from protocol.records.searching import ANY_TIME
@@ -20,12 +19,24 @@ from storage.errors import CorruptIndexError
 from storage.segment.batch_pass import SegmentPass
 from storage.segment.batch_reading import Batch, Pieces
 from storage.segment.index import OffsetIndex, TimeIndex
-from storage.segment.names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from storage.segment.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
 from storage.segment.scan import seek_batch
 
 _ONE_BATCH_BYTES: Final = 4096
 _NO_ENTRIES: Final = 1 << 30
 _TRIED: Final = 2
+
+
+class ListedSegment(NamedTuple):
+    """A segment as its name says; `suffix` is .swap where a compaction is about to put it in its place."""
+
+    directory: str
+    base_offset: int
+    suffix: str = ""
+
+    def path(self, kind: str = LOG_SUFFIX) -> str:
+        """Its .log, or the file of another kind beside that."""
+        return segment_path(self.directory, self.base_offset, kind) + self.suffix
 
 
 class End(NamedTuple):

@@ -9,8 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from pipeline.log_reading.directories import ListedSegment
-from pipeline.log_reading.segments import End, open_segment
+from pipeline.log_reading.segments import End, ListedSegment, open_segment
 from protocol.records.batch import RecordBatch
 from protocol.records.scanning import SegmentScanner
 from storage.env import Env

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from pipeline.report.compact_report import savings_by_topic
 from pipeline.report.figures import (
     GREEN,
     GREY,
@@ -23,17 +23,25 @@ from pipeline.report.figures import (
     stacked_bars,
 )
 from pipeline.report.page import Page, Section, Table
+from pipeline.report.tables import (
+    TOPICS_IN_A_FIGURE,
+    by_topic,
+    cut,
+    left_out,
+    log_dirs,
+    names_of,
+    place_of,
+    total,
+)
 from storage.verify.verifier import Check, Severity
 
 if TYPE_CHECKING:
     from pipeline.audit.audit import AuditResult
     from pipeline.audit.rows import Row, Stamp
 
-TOPICS_IN_A_FIGURE: Final = 25
 ROWS_IN_TIME: Final = 40
 STRETCHES_IN_A_ROW: Final = 150
 FINDINGS_IN_A_PAGE: Final = 500
-ROWS_IN_A_TABLE: Final = 1000
 _COLOURS: Final = {Severity.ERROR: RED, Severity.WARNING: ORANGE, Severity.NOTE: SKY}
 _OLDEST: Final = datetime(1990, 1, 1, tzinfo=UTC)
 _STATES: Final = {"whole": GREEN, "with warnings": ORANGE, "with errors": RED, "active": GREY}
@@ -55,23 +63,6 @@ def page_of(result: AuditResult, *, tables: str = "") -> Page:
         _facts(result),
         sections,
     )
-
-
-def log_dirs(result: AuditResult) -> list[str]:
-    return sorted({row["log_dir"] for row in (*result.partitions, *result.findings)})
-
-
-def by_topic(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Rows of each topic, the topic with most bytes first."""
-    found: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        found[row["topic"]].append(row)
-    return dict(sorted(found.items(), key=lambda item: -total(item[1], "bytes")))
-
-
-def total(rows: Sequence[Row], column: str) -> int:
-    """The sum of a column, nulls left out."""
-    return sum(row[column] or 0 for row in rows)
 
 
 def _verdict(result: AuditResult) -> tuple[str, str]:
@@ -141,20 +132,9 @@ def _findings(result: AuditResult, tables: str) -> Section:
             )
             for row in shown
         ],
-        note=_left_out(left, f"the table of findings, {tables}/findings" if tables else ""),
+        note=left_out(left, f"the table of findings, {tables}/findings" if tables else ""),
     )
     return Section("Findings", figures=[figure], tables=[table])
-
-
-def _left_out(left: int, table: str = "") -> str:
-    """Where the rows are that a page has no room for; `table`: a table that has them."""
-    if left <= 0:
-        return ""
-    return (
-        f"{left:,} more are in {table}."
-        if table
-        else f"{left:,} more are not shown: --tables DIR writes all of them."
-    )
 
 
 def _in_time(result: AuditResult) -> Section:
@@ -180,22 +160,6 @@ def _in_time(result: AuditResult) -> Section:
         mark=result.stamp.audited_at,
     )
     return Section("In time", figures=[figure])
-
-
-def place_of(row: Row) -> tuple[str, str, int]:
-    """Which partition a row is of, among those of several brokers."""
-    return row["log_dir"], row["topic"], row["partition"]
-
-
-def names_of(rows: Sequence[Row]) -> dict[tuple[str, str, int], str]:
-    """What partitions are called: with that part of their log directory in which these differ."""
-    directories = {row["log_dir"] for row in rows}
-    common = os.path.commonpath(directories) if len(directories) > 1 else ""
-    return {
-        place_of(row): (f"{os.path.relpath(row['log_dir'], common)}/" if common else "")
-        + f"{row['topic']}-{row['partition']}"
-        for row in rows
-    }
 
 
 def _stretches(name: str, rows: Sequence[Row], stamp: Stamp) -> Iterator[Span]:
@@ -249,8 +213,6 @@ def _of_how_many(shown: int, all_of_them: int, what: str) -> str:
 
 
 def _keys(result: AuditResult) -> Section:
-    from pipeline.report.compact_report import savings_by_topic
-
     topics = by_topic(result.partitions)
     shown = [topic for topic in topics if any(row["distinct_keys"] for row in topics[topic])][
         :TOPICS_IN_A_FIGURE
@@ -297,12 +259,6 @@ def _partitions(result: AuditResult) -> Section:
         "warnings",
     )
     return Section("Partitions", tables=[cut(heads, [_partition(row) for row in result.partitions], "All")])
-
-
-def cut(heads: Sequence[str], rows: Sequence[Sequence[object]], title: str) -> Table:
-    """A folded table of the first rows, which says how many it leaves out."""
-    note = _left_out(len(rows) - ROWS_IN_A_TABLE)
-    return Table(heads, rows[:ROWS_IN_A_TABLE], title, note, is_long=True)
 
 
 def _partition(row: Row) -> tuple[Any, ...]:

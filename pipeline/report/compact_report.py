@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pipeline.report.audit_report import (
+from pipeline.report.figures import BLUE, GREEN, GREY, ORANGE, Figure, Series, in_bytes, stacked_bars
+from pipeline.report.page import Page, Section, Table
+from pipeline.report.tables import (
     TOPICS_IN_A_FIGURE,
     by_topic,
     cut,
@@ -14,8 +16,6 @@ from pipeline.report.audit_report import (
     place_of,
     total,
 )
-from pipeline.report.figures import BLUE, GREEN, GREY, ORANGE, Figure, Series, in_bytes, stacked_bars
-from pipeline.report.page import Page, Section, Table
 from storage.verify.verifier import Severity
 
 if TYPE_CHECKING:

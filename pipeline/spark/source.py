@@ -1,7 +1,5 @@
 """The data source: what Spark asks for, answered by `pipeline.log_reading`."""
 
-import gc
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -19,11 +17,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pipeline.log_reading.planning import LogRange
-from pipeline.log_reading.range_reader import Reading, read_range
 from pipeline.spark.filters import Wanted, narrowed
 from pipeline.spark.options import USUAL_TASKS, SourceOptions, parse_options
 from pipeline.spark.planning import plan_batch
+from pipeline.spark.ranges import LogRanges, leave_modules_to_themselves, read_ranges
 from storage.env import RealEnv
 
 if TYPE_CHECKING:
@@ -32,8 +29,6 @@ if TYPE_CHECKING:
 
 TASKS_A_CORE: Final = 3
 """So that a core which was given less, or is faster, has more to do; more than that cost more than they bring."""
-_FROZEN_TASKS: Final = 2
-_tasks_begun = itertools.count()
 
 _TYPES: dict[str, DataType] = {
     "key": BinaryType(),
@@ -47,19 +42,6 @@ _TYPES: dict[str, DataType] = {
 }
 
 
-class LogRanges(InputPartition):
-    """What one task reads."""
-
-    def __init__(self, ranges: Sequence[LogRange]) -> None:
-        super().__init__(tuple(ranges))
-
-    @property
-    def ranges(self) -> tuple[LogRange, ...]:
-        """One after the other."""
-        ranges: tuple[LogRange, ...] = self.value
-        return ranges
-
-
 class BarnabasDataSource(DataSource):
     """`spark.read.format("barnabas")`: log directories of Barnabas and Apache Kafka; see `pipeline.spark.options`."""
 
@@ -67,7 +49,7 @@ class BarnabasDataSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        _leave_modules_to_themselves()
+        leave_modules_to_themselves()
 
     @classmethod
     def name(cls) -> str:
@@ -123,22 +105,3 @@ class BarnabasReader(DataSourceReader):
         """Raises LogReadingError."""
         assert isinstance(partition, LogRanges)
         return read_ranges(self.options, partition.ranges)
-
-
-def read_ranges(options: SourceOptions, ranges: Iterable[LogRange]) -> "Iterator[pa.RecordBatch]":
-    """The records of ranges, one range after the other."""
-    _leave_modules_to_themselves()
-    reading = Reading(options.columns, options.check_crc, options.fail_on_data_loss)
-    env = RealEnv()
-    for wanted in ranges:
-        yield from read_range(env, wanted, reading)
-
-
-def _leave_modules_to_themselves() -> None:
-    """Has Python look through nothing for garbage that is there now, in the first two tasks of each of Spark's workers.
-
-    The second has what the first imported on its way. After every task a worker looks through all there is
-    (`gc.collect` in pyspark/daemon.py), which took longer than many a task; what a task leaves is no more than before.
-    """
-    if next(_tasks_begun) < _FROZEN_TASKS:
-        gc.freeze()

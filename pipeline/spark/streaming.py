@@ -31,7 +31,7 @@ from pipeline.spark.offsets import (
 )
 from pipeline.spark.options import LATEST, SourceOptions
 from pipeline.spark.planning import as_tasks, lose, plan_between
-from pipeline.spark.source import LogRanges, read_ranges
+from pipeline.spark.ranges import LogRanges, read_ranges
 from storage.env import Env, RealEnv
 
 if TYPE_CHECKING:

@@ -75,7 +75,7 @@ class Retry(NamedTuple):
 
 
 class LogCleanerManager:
-    """The state of compaction of all logs of a LogManager, which it makes itself known to."""
+    """The state of compaction of all logs of a LogManager, whose `cleaner` it has to be made."""
 
     def __init__(
         self,
@@ -100,7 +100,6 @@ class LogCleanerManager:
         self.dirtiest_ratio = 0.0
         self.last_run_ms = env.now_ms()
         self.pre_clean_stats = PreCleanStats()
-        log_manager.cleaner = self
 
     # -- what next --
 

@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from protocol.records.errors import CorruptRecordError
 from storage.env import Env, remove_tree
@@ -44,13 +44,11 @@ from storage.manager.future_log import (
     has_diverged,
     plan_step,
 )
+from storage.manager.hooks import LogRegistry
 from storage.manager.loading import DELETE_DIR_SUFFIX, FUTURE_DIR_SUFFIX, STRAY_DIR_SUFFIX, odd_dir_name
 from storage.manager.log_dir import LogDir
 from storage.manager.new_directories import NewDirectories
 from storage.segment.open_segments import OpenSegments
-
-if TYPE_CHECKING:
-    from storage.manager.log_manager import LogManager
 
 OPEN_SEGMENTS: Final = 4
 """A future log is written by a thread and shares nothing with other logs; it needs the segment that it appends to."""
@@ -93,7 +91,7 @@ class FutureLogs:
 
     def __init__(
         self,
-        manager: "LogManager",
+        manager: LogRegistry,
         env: Env,
         current_logs: dict[TopicPartition, UnifiedLog],
         future_logs: dict[TopicPartition, UnifiedLog],

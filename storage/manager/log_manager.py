@@ -27,6 +27,7 @@ from storage.log.checkpoints import PARTITION_METADATA, PartitionMetadataFile, T
 from storage.log.deletion import Deletion, DeletionQueue
 from storage.log.unified_log import UnifiedLog
 from storage.manager.future_logs import OPEN_SEGMENTS, FutureLogs
+from storage.manager.hooks import CleanerHooks
 from storage.manager.loader import DEFAULT_PRODUCER_ID_EXPIRATION_MS, open_log
 from storage.manager.loading import (
     DELETE_DIR_SUFFIX,
@@ -46,7 +47,6 @@ from storage.segment.open_segments import DESCRIPTORS_PER_SEGMENT, NO_LIMIT, Ope
 
 if TYPE_CHECKING:
     from config.log_config import LogConfig
-    from storage.cleaner.manager import LogCleanerManager
 
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 UNASSIGNED_DIR: Final = bytes(16)
@@ -95,7 +95,8 @@ class LogManager(LogDirs):
         limit = max_open_segments or env.max_open_files() // 2 // DESCRIPTORS_PER_SEGMENT
         self.open_segments = OpenSegments(limit)
         self.future = FutureLogs(self, env, self._logs, self._future_logs, self._deletions)
-        self.cleaner: LogCleanerManager | None = None  # which makes itself known
+        self.cleaner: CleanerHooks | None = None
+        """Told what becomes of logs, where logs are compacted: the LogCleanerManager."""
 
     def log_dir_failed(self, path: str, why: str) -> None:
         """Takes a log directory offline, and every log in it; what compacts them ends first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench import readme, results
-from bench.results import Section
+from bench.section import Section
 
 PRODUCED = Section(
     "produce",

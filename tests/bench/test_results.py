@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import document, results
-from bench.results import Section, Table, number
+from bench.section import Section, Table, number
 
 
 def section(name: str = "lookup", **changes: object) -> Section:

@@ -12,6 +12,7 @@ from broker.fetch.context import FetchContext
 from broker.fetch.partition import FetchPartition
 from broker.kafka_apis.handlers.fetch import READ_COMMITTED
 from broker.metadata.image import MetadataImage
+from broker.metadata.replay import replayed
 from broker.metadata.topics import PartitionImage
 from broker.replica.partition import ACKS_ALL
 from broker.replica.partition_io import AppendResult, FetchParams, append_error_of
@@ -173,7 +174,7 @@ class Node:
 
     def commit(self, *records: Message, prepared: bool = True) -> None:
         """New metadata, as the controller hands them over."""
-        self.image, delta = self.image.apply(records)
+        self.image, delta = replayed(self.image, records)
         work = self.manager.prepare(self.image, delta) if prepared else None
         if work is not None:
             work()

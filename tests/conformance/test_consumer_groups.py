@@ -15,6 +15,7 @@ from broker.coordinator.group.consumer.metadata_hash import TopicHashes, topic_h
 from broker.coordinator.group.consumer.regexes import check_regex, resolve
 from broker.coordinator.java_order import map_order, string_hash
 from broker.metadata.image import MetadataImage
+from broker.metadata.replay import replayed
 from protocol.errors import ApiError
 from protocol.messages.cluster_records import RegisterBrokerRecord
 from protocol.messages.topic_records import PartitionRecord, TopicRecord
@@ -115,7 +116,8 @@ def test_hashes_of_topics_are_kafkas(peer: GroupsPeer) -> None:
             ("z", 0, 0),
         ]
     }
-    image, _ = MetadataImage.empty().apply(
+    image, _ = replayed(
+        MetadataImage.empty(),
         [
             *(RegisterBrokerRecord(broker_id=at, rack=rack) for at, rack in enumerate(racks)),
             *(TopicRecord(name=name, topic_id=topic_id) for name, (topic_id, _, _) in topics.items()),
@@ -124,7 +126,7 @@ def test_hashes_of_topics_are_kafkas(peer: GroupsPeer) -> None:
                 for topic_id, partitions, replicas in topics.values()
                 for index in range(partitions)
             ),
-        ]
+        ],
     )
     each, together = peer.hashes(racks, topics)
     assert [topic_hash(image.topics[name], image.brokers) for name in topics] == each
@@ -154,7 +156,7 @@ PATTERNS = [
 
 def test_regular_expressions_mean_what_they_mean_to_kafka(peer: GroupsPeer) -> None:
     records = [TopicRecord(name=name, topic_id=bytes([at] * 16)) for at, name in enumerate(NAMES)]
-    image, _ = MetadataImage.empty().apply(records)
+    image, _ = replayed(MetadataImage.empty(), records)
     different = []
     for pattern in PATTERNS:
         expected = peer.matches(pattern, NAMES)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from broker.metadata.image import MetadataImage
 from broker.metadata.raft_log import EmbeddedRaftLog
 from broker.metadata.records import frame, frame_as, record_types, unframe
+from broker.metadata.replay import replayed
 from broker.metadata.snapshot_files import Control, SnapshotId, write_snapshot
 from broker.metadata.versions import record_version
 from protocol.messages.cluster_records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
@@ -245,11 +246,11 @@ def check_image(data: Path) -> None:
     log = EmbeddedRaftLog(env, str(data), 1)
     whole = MetadataImage.empty()
     for batch in log.load():
-        whole, _ = whole.apply(batch.records, offset=batch.last_offset, epoch=batch.epoch)
+        whole, _ = replayed(whole, batch.records, offset=batch.last_offset, epoch=batch.epoch)
     assert whole.features["metadata.version"] == 30
     for snapshot_id in log.snapshots.ids:
         _, values = kafka_snapshot(data / "__cluster_metadata-0", snapshot_id)
-        image, _ = MetadataImage.empty().apply([unframe(value) for value in values])
+        image, _ = replayed(MetadataImage.empty(), [unframe(value) for value in values])
         assert sorted(map(str, image.records())) == sorted(str(unframe(value)) for value in values)
         assert FeatureLevelRecord(name="metadata.version", feature_level=30) in list(image.records())
     log.close()

@@ -54,6 +54,7 @@ def started_cleaner(
         workers=SimulatedWorkers(process, disk, rng),
         log_dir_failed=broker.replica_manager.log_dir_failed,
     )
+    broker.log_manager.cleaner = cleaner.manager
     cleaner.start()
     return cleaner
 

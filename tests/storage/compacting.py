@@ -48,7 +48,7 @@ class Compacted:
         self.manager.lock_dirs()
         self.manager.load_meta_properties()
         self.manager.load_logs()
-        self.cleaner = LogCleanerManager(env, self.manager)
+        self.manager.cleaner = self.cleaner = LogCleanerManager(env, self.manager)
         self.log = self.manager.get_or_create_log("t", 0, TOPIC_ID)
         self.log.update_high_watermark(self.log.log_end_offset)
 

@@ -72,7 +72,7 @@ class LogLife(LogAppends):
             producer_id_expiration_ms=EXPIRATION_MS,
             max_open_segments=3,
         )
-        self.cleaner = LogCleanerManager(self.env, self.manager)
+        self.manager.cleaner = self.cleaner = LogCleanerManager(self.env, self.manager)
         self.manager.lock_dirs()
         self.manager.load_logs()
         self.log: UnifiedLog = self.manager.get_or_create_log("t", 0, TOPIC_ID)

@@ -398,7 +398,7 @@ def test_what_is_uncleanable_for_a_damaged_batch_can_be_counted() -> None:
     segment = f"{LOG}/{0:020d}.log"
     env.write_file(segment, env.read_file(segment)[:8] + bytes(4) + env.read_file(segment)[12:])
     manager = opened(env, config)
-    cleaner = LogCleanerManager(env, manager)
+    manager.cleaner = cleaner = LogCleanerManager(env, manager)
     assert cleaner.grab_filthiest_log() is None
     assert cleaner.is_uncleanable(("t", 0))
     log = manager.get_log("t", 0)

@@ -20,8 +20,8 @@ from storage.errors import (
 )
 
 if TYPE_CHECKING:
-    from storage.cleaner.manager import LogCleanerManager
     from storage.log.unified_log import UnifiedLog
+    from storage.manager.hooks import CleanerHooks
     from storage.manager.log_dir import LogDir
 
 
@@ -70,7 +70,7 @@ class Move:
         self.is_failing = False
         self.has_reported = False  # the metadata may name the target already
         self.on_idle: Callable[[], None] | None = None
-        self.paused: LogCleanerManager | None = None
+        self.paused: CleanerHooks | None = None
 
     @property
     def key(self) -> PartitionId:

@@ -113,6 +113,7 @@ class CleanerHouse:
             workers=self.workers,
             log_dir_failed=self.broker.replica_manager.log_dir_failed,
         )
+        self.broker.log_manager.cleaner = self.cleaner.manager
         if starts:
             self.cleaner.start()
 

@@ -19,6 +19,7 @@ from broker.controller.acl_admin import (
 )
 from broker.controller.limits import MAX_RECORDS_PER_USER_OP
 from broker.metadata.image import MetadataImage
+from broker.metadata.replay import replayed
 from protocol.acls import AclOperation, AclResourceType, PatternType, PermissionType
 from protocol.errors import ApiError, ErrorCode
 from protocol.wire import Uuid
@@ -56,12 +57,12 @@ class World:
 
     def create(self, *wanted: Acl) -> list[ErrorCode]:
         records, outcomes = create(self.image.acls, wanted, self.new_id)
-        self.image, _ = self.image.apply(records)
+        self.image, _ = replayed(self.image, records)
         return [ErrorCode.NONE if error is None else error.code for error in outcomes]
 
     def delete(self, *filters: AclFilter) -> list[list[Acl] | ErrorCode]:
         records, outcomes = delete(self.image.acls, filters)
-        self.image, _ = self.image.apply(records)
+        self.image, _ = replayed(self.image, records)
         return [found.code if isinstance(found, ApiError) else found for found in outcomes]
 
     def found(self, wanted: AclFilter = EVERYTHING) -> list[Acl]:

@@ -24,6 +24,7 @@ from broker.metadata.image import (
     ConfigResource,
     MetadataImage,
 )
+from broker.metadata.replay import replayed
 from config.alteration import AlterOperation
 from config.broker_config import BrokerConfig
 from config.dynamic import apply_dynamic_settings
@@ -47,7 +48,7 @@ def image(*records: Message, elr: int = 0) -> MetadataImage:
     first: list[Message] = [TopicRecord(name="t", topic_id=b"t" * 16)]
     if elr:
         first.append(FeatureLevelRecord(name=ELR_FEATURE, feature_level=elr))
-    return MetadataImage.empty().apply([*first, *records])[0]
+    return replayed(MetadataImage.empty(), [*first, *records])[0]
 
 
 def stored(resource: ConfigResource, **settings: str) -> list[ConfigRecord]:
@@ -129,7 +130,7 @@ def test_one_operation_after_the_other_follows_a_model(operations: list[tuple[Al
     for operation, word in operations:
         value = None if operation is DELETE else word
         granted = changes(known, wish(T, ("cleanup.policy", operation, value)))
-        known, _ = known.apply(stored_as(granted))
+        known, _ = replayed(known, stored_as(granted))
         words = ["delete"] if model is None else model
         if operation is SET:
             model = [word]

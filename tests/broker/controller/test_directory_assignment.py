@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.controller.directory_assignment import DirectoryAssignment
+from broker.metadata.replay import replayed
 from broker.metadata.topics import PartitionImage
 from broker.startup.node_storage import NodeStorage
 from config.broker_config import BrokerConfig
@@ -46,7 +47,7 @@ def with_topic(storage: NodeStorage, partitions: int = 4) -> dict[int, str]:
     records = [TopicRecord(name="t", topic_id=TOPIC_ID), *(record(index) for index in range(partitions))]
     assignment(storage).assign(records)
     storage.store.append([records])
-    storage.image, _ = storage.image.apply(records)
+    storage.image, _ = replayed(storage.image, records)
     where = {}
     for index, partition in storage.image.topics["t"].partitions.items():
         directory_id = partition.directory_of(storage.node_id)
@@ -89,7 +90,7 @@ def test_what_is_decided_and_not_made_yet_counts(tmp_path: Path) -> None:
         where.append(ids[new.directories[0]])
         records += [TopicRecord(name=f"t{number}", topic_id=new.topic_id), new]
     assert sorted(where) == list("aaabbb")
-    image, delta = storage.image.apply(records)
+    image, delta = replayed(storage.image, records)
     deciding.apply(image, delta)
     again = record(0)
     again.topic_id = b"x" * 16
@@ -103,7 +104,7 @@ def test_what_the_disk_refused_to_record_does_not_count_for_ever(tmp_path: Path)
     deciding = assignment(storage)
     ids = {one.directory_id: one.path[-1] for one in storage.log_manager.dirs}
     deciding.assign([TopicRecord(name="refused", topic_id=OTHER_ID), record(0)])
-    image, delta = storage.image.apply([])
+    image, delta = replayed(storage.image, [])
     deciding.apply(image, delta)
     new = record(0)
     deciding.assign([TopicRecord(name="t", topic_id=TOPIC_ID), new])

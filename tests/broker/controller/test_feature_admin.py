@@ -6,6 +6,7 @@ import pytest
 
 from broker.controller.feature_admin import FeatureRules, FeatureUpdate, UpgradeType, update_features
 from broker.metadata.image import BROKER_RESOURCE, MetadataImage
+from broker.metadata.replay import replayed
 from broker.metadata.versions import supported_levels
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import ConfigRecord, FeatureLevelRecord
@@ -26,7 +27,7 @@ def min_insync(broker: str, value: str | None) -> ConfigRecord:
 
 
 def image(*records: Message, metadata_version: int = 30) -> MetadataImage:
-    return MetadataImage.empty().apply([level("metadata.version", metadata_version), *records])[0]
+    return replayed(MetadataImage.empty(), [level("metadata.version", metadata_version), *records])[0]
 
 
 def refusal(before: MetadataImage, *updates: FeatureUpdate, rules: FeatureRules = RULES) -> str:

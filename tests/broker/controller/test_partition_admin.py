@@ -17,6 +17,7 @@ from broker.controller.partition_admin import (
 from broker.controller.partition_change import Election, Target, partition_change
 from broker.controller.topic_placement import Brokers
 from broker.metadata.image import MetadataImage
+from broker.metadata.replay import replayed
 from broker.metadata.topics import NO_LEADER, RECOVERING, PartitionImage
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import PartitionChangeRecord, TopicRecord
@@ -56,12 +57,12 @@ def partition(
 
 def having(*partitions: PartitionImage) -> MetadataImage:
     records = [TopicRecord(name="t", topic_id=T), *(it.record(T) for it in partitions)]
-    return MetadataImage.empty().apply(records)[0]
+    return replayed(MetadataImage.empty(), records)[0]
 
 
 def after(image: MetadataImage, record: PartitionChangeRecord | None) -> PartitionImage:
     assert record is not None
-    return image.apply([record])[0].topics["t"].partitions[record.partition_id]
+    return replayed(image, [record])[0].topics["t"].partitions[record.partition_id]
 
 
 def usable(*nodes: int) -> object:
@@ -191,7 +192,7 @@ def test_a_move_to_where_it_is_changes_nothing() -> None:
 
 def test_a_move_to_who_is_away_stays_open_and_can_be_cancelled() -> None:
     image = having(partition())
-    moving, _ = image.apply([move(image, [2], WITH_ONE_AWAY, 1) or PartitionChangeRecord()])
+    moving, _ = replayed(image, [move(image, [2], WITH_ONE_AWAY, 1) or PartitionChangeRecord()])
     found = moving.topics["t"].partitions[0]
     assert (found.replicas, found.adding_replicas, found.removing_replicas) == ((2, 1), (2,), (1,))
     assert (found.leader, found.isr, found.leader_epoch) == (1, (1,), 5)

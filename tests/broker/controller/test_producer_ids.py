@@ -10,6 +10,7 @@ from broker.controller.embedded import Controller
 from broker.controller.producer_ids import BLOCK_SIZE, ProducerIdManager
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.loader import MetadataLoader
+from broker.metadata.replay import replayed
 from protocol.messages.topic_records import ProducerIdsRecord
 from protocol.schema import Message
 from tests.broker.held_runner import HeldRunner
@@ -33,7 +34,7 @@ class Node:
 
     def __init__(self, log: MetadataLog) -> None:
         self.disk = HeldRunner()
-        image, _ = MetadataImage.empty().apply(log.records)
+        image, _ = replayed(MetadataImage.empty(), log.records)
         self.manager = ProducerIdManager(
             Controller(log, MetadataLoader(image, self.disk, self.publish), self.disk), node_id=1
         )

@@ -23,6 +23,7 @@ from broker.controller.quota_admin import (
     hosts_in,
 )
 from broker.metadata.image import MetadataImage, QuotaEntity
+from broker.metadata.replay import replayed
 from protocol.errors import ApiError, ErrorCode
 
 ALICE: QuotaEntity = (("user", "alice"),)
@@ -106,7 +107,7 @@ class World:
 
     def alter(self, *alterations: QuotaAlteration) -> dict[QuotaEntity, ErrorCode]:
         records, outcomes = alter_quotas(self.image.quotas, alterations, {"localhost"}.__contains__)
-        self.image, _ = self.image.apply(records)
+        self.image, _ = replayed(self.image, records)
         return {entity: ErrorCode.NONE if error is None else error.code for entity, error in outcomes.items()}
 
     def of(self, entity: QuotaEntity) -> dict[str, float] | None:

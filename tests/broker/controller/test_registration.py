@@ -15,6 +15,7 @@ from broker.controller.registration import (
     unfencing,
 )
 from broker.metadata.image import MetadataImage
+from broker.metadata.replay import replayed
 from broker.metadata.versions import supported_levels
 from config.broker_config import BrokerConfig
 from protocol.messages.cluster_records import BrokerRegistrationChangeRecord, RegisterControllerRecord
@@ -58,7 +59,7 @@ def image(*partitions: PartitionRecord, metadata_version: int = 30, elr: int = 1
         TopicRecord(name="t", topic_id=TOPIC_ID),
         *partitions,
     ]
-    return MetadataImage.empty().apply(records)[0]
+    return replayed(MetadataImage.empty(), records)[0]
 
 
 def partition(
@@ -174,7 +175,7 @@ def test_a_stop_leaves_partitions_to_be_elected_again() -> None:
     assert (change.partition_id, change.leader, change.isr) == (0, -1, [])
     assert (change.eligible_leader_replicas, change.last_known_elr) == ([1], [1])
     assert last == [BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=11, fenced=1)]
-    after = before.apply([*first, *last])[0]
+    after = replayed(before, [*first, *last])[0]
     assert after.brokers[1].fenced
     assert after.brokers[1].in_controlled_shutdown
     (record, _) = start_changes(after, 1, {}, elect_all=False)

@@ -17,6 +17,7 @@ from broker.controller.scram_admin import (
     describe,
 )
 from broker.metadata.image import MetadataImage
+from broker.metadata.replay import replayed
 from protocol.errors import ErrorCode
 from protocol.scram import MAX_ITERATIONS, MIN_ITERATIONS
 
@@ -40,7 +41,7 @@ class World:
 
     def alter(self, *changes: Change) -> dict[str, ErrorCode]:
         records, outcomes = alter(self.image.scram, FIRST_METADATA_VERSION, changes)
-        self.image, _ = self.image.apply(records)
+        self.image, _ = replayed(self.image, records)
         return {user: ErrorCode.NONE if error is None else error.code for user, error in outcomes.items()}
 
     def described(self, *users: str) -> dict[str, object]:

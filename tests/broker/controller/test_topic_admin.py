@@ -20,6 +20,7 @@ from broker.controller.topic_admin import (
     removal_record,
 )
 from broker.metadata.image import TOPIC_RESOURCE, MetadataImage
+from broker.metadata.replay import replayed
 from config.broker_config import BrokerConfig
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
@@ -60,7 +61,7 @@ def refused(
 def having(*names: str) -> MetadataImage:
     outcomes = decide(*map(TopicSpec, names)).values()
     records = [record for topic in outcomes if isinstance(topic, NewTopic) for record in topic.records]
-    return MetadataImage.empty().apply(records)[0]
+    return replayed(MetadataImage.empty(), records)[0]
 
 
 # ---- names
@@ -246,7 +247,7 @@ def test_the_records_of_a_new_topic_replay_to_it() -> None:
     topic = accepted(TopicSpec("t", partition_count=2))
     assert isinstance(topic.records[0], TopicRecord)
     assert [type(record) for record in topic.records[1:]] == [PartitionRecord, PartitionRecord]
-    image, delta = MetadataImage.empty().apply(topic.records)
+    image, delta = replayed(MetadataImage.empty(), topic.records)
     assert image.topics["t"].topic_id == topic.topic_id
     partition = image.topics["t"].partitions[1]
     assert (partition.replicas, partition.isr, partition.leader) == ((1,), (1,), 1)
@@ -304,11 +305,11 @@ def test_where_there_is_no_room_what_is_wrong_is_still_told_first() -> None:
 def test_what_a_topic_sets_is_taken_away_before_it() -> None:
     new = decide(TopicSpec("t", configs={"retention.ms": "1", "flush.ms": "2"}))["t"]
     assert isinstance(new, NewTopic)
-    image, _ = MetadataImage.empty().apply(new.records)
+    image, _ = replayed(MetadataImage.empty(), new.records)
     removals = config_removals(image, "t")
     assert [(one.resource_name, one.name, one.value) for one in removals] == [
         ("t", "retention.ms", None),
         ("t", "flush.ms", None),
     ]
-    assert image.apply(removals)[0].topic_config("t") == {}
+    assert replayed(image, removals)[0].topic_config("t") == {}
     assert config_removals(image, "other") == []

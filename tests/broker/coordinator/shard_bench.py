@@ -23,6 +23,7 @@ from broker.coordinator.shard import (
 )
 from broker.coordinator.timers import RETRY_BACKOFF_MS, ShardTimers
 from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.metadata.replay import replayed
 from broker.request import Pending
 from config.broker_config import BrokerConfig
 from protocol.errors import ApiError, ErrorCode
@@ -146,7 +147,7 @@ class ShardBench(Generic[S]):
     def metadata_changes(self, *records: Message) -> None:
         """Metadata records come, and the shard hears of them."""
         offset = self.image.offset + len(records)
-        self.image, delta = self.image.apply(records, offset=offset)
+        self.image, delta = replayed(self.image, records, offset=offset)
         self.shard.on_new_metadata_image(self.image, delta)
 
     def take_image(self, image: MetadataImage, delta: MetadataDelta) -> None:

@@ -13,6 +13,7 @@ from broker.coordinator.runtime import CoordinatorRuntime
 from broker.coordinator.shard import CoordinatorResult
 from broker.coordinator.txn import TopicPartition, TransactionalProducer
 from broker.metadata.image import MetadataImage
+from broker.metadata.replay import replayed
 from broker.replica.partition_io import AppendResult
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
@@ -74,7 +75,7 @@ class House:
         self.runtime: CoordinatorRuntime[Counters] = CoordinatorRuntime(self.bench.parts, HERE)
 
     def change(self, *records: Message) -> None:
-        self.image, delta = self.image.apply(records)
+        self.image, delta = replayed(self.image, records)
         self.runtime.apply(self.image, delta)
 
     def create(self, *leaders: int, name: str = "counters") -> None:

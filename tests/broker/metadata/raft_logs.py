@@ -8,6 +8,7 @@ from typing import Any
 from broker.metadata.image import MetadataImage
 from broker.metadata.raft_log import EmbeddedRaftLog
 from broker.metadata.raft_snapshots import RaftLogSettings
+from broker.metadata.replay import replayed
 from protocol.messages.topic_records import ConfigRecord, FeatureLevelRecord
 from protocol.schema import Message
 from tests.storage.fault_env import FaultEnv
@@ -33,7 +34,7 @@ def load(log: EmbeddedRaftLog) -> MetadataImage:
     """The image that the log holds."""
     image = MetadataImage.empty()
     for batch in log.load():
-        image, _ = image.apply(batch.records, offset=batch.last_offset, epoch=batch.epoch)
+        image, _ = replayed(image, batch.records, offset=batch.last_offset, epoch=batch.epoch)
     return image
 
 
@@ -51,7 +52,7 @@ class Node:
     def append(self, *batches: Sequence[Message], may_wait: bool = False) -> int:
         end_offset = self.log.append(batches, may_wait=may_wait)
         records = [record for batch in batches for record in batch]
-        self.image, _ = self.image.apply(records, offset=end_offset - 1, epoch=self.log.leader_epoch)
+        self.image, _ = replayed(self.image, records, offset=end_offset - 1, epoch=self.log.leader_epoch)
         return end_offset
 
     def append_at_start(self, batch: Sequence[Message]) -> int:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataDelta, MetadataImage
+from broker.metadata.replay import replayed
 from broker.metadata.topics import NO_LEADER, PartitionImage
 from protocol.messages.cluster_records import (
     AccessControlEntryRecord,
@@ -69,7 +70,7 @@ def replay(*batches: Sequence[Message]) -> tuple[MetadataImage, MetadataDelta]:
     """The image after all of `batches`, and the delta of the last."""
     image, delta = MetadataImage.empty(), MetadataDelta()
     for batch in batches:
-        image, delta = image.apply(batch)
+        image, delta = replayed(image, batch)
     return image, delta
 
 
@@ -133,14 +134,15 @@ def test_a_topic_comes_with_its_partitions_and_settings() -> None:
 def test_a_new_image_leaves_the_old_one_as_it_was() -> None:
     before, _ = replay(topic("t", A))
     was = contents(before)
-    after, _ = before.apply(
+    after, _ = replayed(
+        before,
         [
             PartitionChangeRecord(partition_id=0, topic_id=A, isr=[1, 2]),
             *topic("u", B),
             config("t", "a", "b"),
             RemoveTopicRecord(topic_id=B),
             ProducerIdsRecord(broker_id=1, next_producer_id=1000),
-        ]
+        ],
     )
     assert contents(before) == was
     assert contents(after) != was
@@ -160,7 +162,7 @@ def test_a_change_that_names_a_leader_opens_an_epoch_even_for_the_same_one() -> 
     )
     image, _ = replay(topic("t", A), [change])
     assert seen(image.topics["t"].partitions[0]) == (0, (2,), (), NO_LEADER, 1, 1, (B,))
-    image, _ = image.apply([PartitionChangeRecord(partition_id=0, topic_id=A, leader=NO_LEADER)])
+    image, _ = replayed(image, [PartitionChangeRecord(partition_id=0, topic_id=A, leader=NO_LEADER)])
     assert image.topics["t"].partitions[0].leader_epoch == 2
 
 
@@ -193,7 +195,7 @@ def test_a_topic_made_and_removed_in_one_batch_never_was() -> None:
 def test_a_setting_without_a_value_is_unset() -> None:
     image, _ = replay([config("t", "a", "1"), config("t", "b", "2")], [config("t", "a", None)])
     assert image.topic_config("t") == {"b": "2"}
-    image, _ = image.apply([config("t", "b", None), config("t", "never", None)])
+    image, _ = replayed(image, [config("t", "b", None), config("t", "never", None)])
     assert image.configs == {}
 
 
@@ -222,13 +224,13 @@ def test_a_setting_without_a_value_is_unset() -> None:
 def test_a_record_that_fits_nothing_is_an_error(record: Message, complaint: str) -> None:
     image, _ = replay(topic("t", A))
     with pytest.raises(ValueError, match=complaint):
-        image.apply([record])
+        replayed(image, [record])
 
 
 def test_what_says_nothing_changes_nothing() -> None:
     image, _ = replay(topic("t", A))
-    after, delta = image.apply(
-        [NoOpRecord(), ZkMigrationStateRecord(zk_migration_state=4)], offset=9, epoch=2
+    after, delta = replayed(
+        image, [NoOpRecord(), ZkMigrationStateRecord(zk_migration_state=4)], offset=9, epoch=2
     )
     assert contents(after) == contents(image)
     assert (after.offset, after.epoch, delta.changed_topics) == (9, 2, {})
@@ -247,13 +249,13 @@ def test_reassignment_recovery_and_eligible_leaders_are_kept() -> None:
     )
     image, _ = replay(topic("t", A), [change])
     assert partition_extras(image.topics["t"].partitions[0]) == ((1,), (3,), 1, (2,), (4,))
-    image, _ = image.apply([PartitionChangeRecord(partition_id=0, topic_id=A, isr=[1])])
+    image, _ = replayed(image, [PartitionChangeRecord(partition_id=0, topic_id=A, isr=[1])])
     assert partition_extras(image.topics["t"].partitions[0]) == ((1,), (3,), 1, (2,), (4,))
     for everywhere in ("", "t"):
-        cleared, delta = image.apply([ClearElrRecord(topic_name=everywhere)])
+        cleared, delta = replayed(image, [ClearElrRecord(topic_name=everywhere)])
         assert partition_extras(cleared.topics["t"].partitions[0]) == ((1,), (3,), 1, (), ())
         assert delta.changed_topics == {"t": {0}}
-    _, delta = cleared.apply([ClearElrRecord(topic_name="")])
+    _, delta = replayed(cleared, [ClearElrRecord(topic_name="")])
     assert delta.changed_topics == {}
 
 
@@ -284,22 +286,22 @@ def test_a_broker_registers_is_unfenced_shuts_down_and_goes() -> None:
     assert broker.features["metadata.version"] == (7, 30)
     assert delta.broker_changes == {1}
 
-    image, _ = image.apply(
-        [BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=5, fenced=-1, log_dirs=[B])]
+    image, _ = replayed(
+        image, [BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=5, fenced=-1, log_dirs=[B])]
     )
     assert (image.brokers[1].fenced, image.brokers[1].log_dirs) == (False, (B,))
-    image, _ = image.apply(
-        [BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=5, in_controlled_shutdown=1)]
+    image, _ = replayed(
+        image, [BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=5, in_controlled_shutdown=1)]
     )
     assert (image.brokers[1].fenced, image.brokers[1].in_controlled_shutdown) == (False, True)
     assert image.brokers[1].log_dirs == (B,)
-    image, _ = image.apply([FenceBrokerRecord(id=1, epoch=5)])
+    image, _ = replayed(image, [FenceBrokerRecord(id=1, epoch=5)])
     assert image.brokers[1].fenced
-    image, _ = image.apply([UnfenceBrokerRecord(id=1, epoch=5)])
+    image, _ = replayed(image, [UnfenceBrokerRecord(id=1, epoch=5)])
     assert not image.brokers[1].fenced
     with pytest.raises(ValueError, match="epoch 4, which has epoch 5"):
-        image.apply([FenceBrokerRecord(id=1, epoch=4)])
-    image, delta = image.apply([UnregisterBrokerRecord(broker_id=1, broker_epoch=5)])
+        replayed(image, [FenceBrokerRecord(id=1, epoch=4)])
+    image, delta = replayed(image, [UnregisterBrokerRecord(broker_id=1, broker_epoch=5)])
     assert (image.brokers, delta.broker_changes) == ({}, {1})
 
 
@@ -327,7 +329,7 @@ def test_quotas_are_by_entity_whatever_the_order_of_its_parts() -> None:
     assert image.quotas[both] == {"producer_byte_rate": 5.0, "consumer_byte_rate": 6.0}
     assert image.quotas[(("user", None),)] == {"producer_byte_rate": 7.0}
     assert delta.quota_changes == {both, (("user", None),)}
-    image, _ = image.apply([quota("producer_byte_rate", None, user=None)])
+    image, _ = replayed(image, [quota("producer_byte_rate", None, user=None)])
     assert [*image.quotas] == [both]
 
 
@@ -351,13 +353,14 @@ def test_what_comes_also_goes() -> None:
     assert (delta.acl_changes, delta.scram_changes) == ({A}, {("u", 1)})
     assert delta.feature_changes == {"metadata.version", "group.version"}
     assert image.metadata_version == 30
-    image, delta = image.apply(
+    image, delta = replayed(
+        image,
         [
             RemoveAccessControlEntryRecord(id=A),
             RemoveUserScramCredentialRecord(name="u", mechanism=1),
             RemoveDelegationTokenRecord(token_id="t"),
             FeatureLevelRecord(name="group.version", feature_level=0),
-        ]
+        ],
     )
     assert (delta.acl_changes, delta.scram_changes) == ({A}, {("u", 1)})
     assert (image.acls, image.scram, image.tokens) == ({}, {}, {})
@@ -375,7 +378,7 @@ def test_a_snapshot_begins_with_the_level_on_which_its_other_records_hang() -> N
         "TopicRecord", "PartitionRecord", "ClientQuotaRecord", "AccessControlEntryRecord",
         "UserScramCredentialRecord", "DelegationTokenRecord",
     ]  # fmt: skip
-    again, _ = MetadataImage.empty().apply(image.records())
+    again, _ = replayed(MetadataImage.empty(), image.records())
     assert contents(again) == contents(image)
 
 
@@ -437,7 +440,7 @@ def histories(draw: st.DrawFn) -> list[list[Message]]:
                 ]
             case "producer ids":
                 batch = [ProducerIdsRecord(broker_id=1, next_producer_id=draw(st.integers(1, 10**6)))]
-        image, _ = image.apply(batch)
+        image, _ = replayed(image, batch)
         batches.append(batch)
     return batches
 
@@ -445,7 +448,7 @@ def histories(draw: st.DrawFn) -> list[list[Message]]:
 @given(histories())
 def test_the_records_of_an_image_replay_to_an_equal_image(history: Sequence[Sequence[Message]]) -> None:
     image, _ = replay(*history)
-    again, _ = MetadataImage.empty().apply(image.records())
+    again, _ = replayed(MetadataImage.empty(), image.records())
     assert contents(again) == contents(image)
 
 
@@ -462,7 +465,7 @@ def test_the_deltas_name_exactly_what_differs(history: Sequence[Sequence[Message
     image = MetadataImage.empty()
     for batch in history:
         before = {topic.topic_id: topic for topic in image.topics.values()}
-        image, delta = image.apply(batch)
+        image, delta = replayed(image, batch)
         after = {topic.topic_id: topic for topic in image.topics.values()}
         assert set(delta.deleted_topics) == set(before) - set(after)
         assert delta.created_topics == {after[key].name for key in set(after) - set(before)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker.metadata.image import MetadataImage
+from broker.metadata.replay import replayed
 from broker.metadata.topic_answers import KINDS_KEPT, TopicAnswers
 from broker.metadata.topics import PartitionImage, TopicImage
 from protocol.codec import decode, encode
@@ -128,18 +129,18 @@ def test_settings_of_new_topics_are_kept_until_some_setting_changes() -> None:
         assert values == [str(made)] * 2
     assert made == 2
     setting = ConfigRecord(resource_type=4, resource_name="", name="log.retention.ms", value="1")
-    told(image.apply([setting])[0], 7)
+    told(replayed(image, [setting])[0], 7)
     assert made == 3
 
 
 def test_topics_that_are_deleted_leave_nothing_behind() -> None:
     answers, make = TopicAnswers(), Maker()
-    image, _ = MetadataImage.empty().apply([*topic("going").records(), *topic("staying").records()])
+    image, _ = replayed(MetadataImage.empty(), [*topic("going").records(), *topic("staying").records()])
     going, staying = image.topics["going"], image.topics["staying"]
     for version in (9, 12):
         for each in (going, staying):
             answers.one(each, make, version, with_operations=False)
-    image, delta = image.apply([RemoveTopicRecord(topic_id=going.topic_id)])
+    image, delta = replayed(image, [RemoveTopicRecord(topic_id=going.topic_id)])
     answers.apply(image, delta)
     make.made.clear()
     for version in (9, 12):

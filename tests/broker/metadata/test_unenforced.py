@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.metadata.replay import replayed
 from broker.metadata.unenforced import ACLS, CREDENTIALS, QUOTAS, UnenforcedNotices
 from protocol.messages.cluster_records import (
     AccessControlEntryRecord,
@@ -28,21 +29,21 @@ ACL_ID = b"an id of an acl."
 )
 def test_each_thing_is_said_once(record: Message, notice: str, caplog: pytest.LogCaptureFixture) -> None:
     notices = UnenforcedNotices()
-    image, delta = MetadataImage.empty().apply([record])
+    image, delta = replayed(MetadataImage.empty(), [record])
     notices.apply(image, delta)
-    notices.apply(*image.apply([record]))
+    notices.apply(*replayed(image, [record]))
     assert caplog.messages == [notice]
 
 
 def test_what_a_directory_holds_is_said_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
-    image, _ = MetadataImage.empty().apply([AccessControlEntryRecord(id=ACL_ID)])
+    image, _ = replayed(MetadataImage.empty(), [AccessControlEntryRecord(id=ACL_ID)])
     UnenforcedNotices().apply(image, MetadataDelta.everything(image))
     assert caplog.messages == [ACLS]
 
 
 def test_nothing_is_said_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
     notices = UnenforcedNotices()
-    image, _ = MetadataImage.empty().apply([AccessControlEntryRecord(id=ACL_ID)])
-    notices.apply(*image.apply([RemoveAccessControlEntryRecord(id=ACL_ID)]))
+    image, _ = replayed(MetadataImage.empty(), [AccessControlEntryRecord(id=ACL_ID)])
+    notices.apply(*replayed(image, [RemoveAccessControlEntryRecord(id=ACL_ID)]))
     notices.apply(MetadataImage.empty(), MetadataDelta.everything(MetadataImage.empty()))
     assert caplog.messages == []

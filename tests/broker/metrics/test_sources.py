@@ -9,6 +9,7 @@ import pytest
 
 from broker.fetch.session import FetchSessionCache
 from broker.metadata.image import MetadataImage
+from broker.metadata.replay import replayed
 from broker.metadata.topics import TopicImage
 from broker.metrics import sources as metric_sources
 from broker.metrics.families import FAMILIES
@@ -202,7 +203,7 @@ def test_controller() -> None:
         RegisterBrokerRecord(broker_id=1, broker_epoch=1, fenced=False),
         RegisterBrokerRecord(broker_id=2, broker_epoch=2, fenced=True),
     ]
-    image, _ = MetadataImage.empty().apply([*brokers, *topic.records()])
+    image, _ = replayed(MetadataImage.empty(), [*brokers, *topic.records()])
     metrics = Metrics()
     metric_sources.add_controller(metrics, lambda: image, lambda topic, index: (topic, index) == ("t", 3))
     expected = {

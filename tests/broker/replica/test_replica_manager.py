@@ -11,6 +11,7 @@ import pytest
 
 from broker.fetch.partition import FetchPartition, size_of
 from broker.kafka_apis.handlers.fetch import READ_COMMITTED
+from broker.metadata.replay import replayed
 from broker.replica.partition import ACKS_ALL
 from broker.replica.partition_io import AppendError, append_error_of
 from broker.request import Pending
@@ -60,7 +61,7 @@ def test_a_topic_that_comes_gets_a_log_for_each_replica_here(node: Node, tmp_pat
 def test_what_need_not_wait_for_the_disk_is_not_prepared(node: Node) -> None:
     node.create()
     change = PartitionChangeRecord(partition_id=0, topic_id=T, leader=HERE)
-    image, delta = node.image.apply([change])
+    image, delta = replayed(node.image, [change])
     assert node.manager.prepare(image, delta) is None
 
 
@@ -618,7 +619,7 @@ def test_a_long_poll_ends_when_the_image_without_its_topic_is_published(node: No
     """A look behind it on its connection must not find the topic any more; until then it is not offline either."""
     node.create()
     waiting = node.fetch(wanted())
-    image, delta = node.image.apply([RemoveTopicRecord(topic_id=T)])
+    image, delta = replayed(node.image, [RemoveTopicRecord(topic_id=T)])
     node.manager.prepare(image, delta)
     assert not waiting.done
     assert not node.manager.is_offline("t", 0)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataDelta, MetadataImage
+from broker.metadata.replay import replayed
 from broker.startup.dynamic_config import DynamicConfig, DynamicConfigPublisher
 from config.broker_config import BrokerConfig
 from config.catalogue.log import LOG_CLEANER_THREADS, MESSAGE_MAX_BYTES
@@ -20,7 +21,7 @@ def record(kind: int, name: str, key: str, value: str | None) -> ConfigRecord:
 
 
 def after(*records: ConfigRecord) -> tuple[MetadataImage, MetadataDelta]:
-    return MetadataImage.empty().apply(records)
+    return replayed(MetadataImage.empty(), records)
 
 
 def test_a_start_takes_over_what_can_stand_and_says_what_cannot(caplog: pytest.LogCaptureFixture) -> None:

@@ -99,7 +99,7 @@ def test_segments_roll_and_go_as_they_are_told_to(topic: InProcessBroker) -> Non
 
 
 def test_a_topic_is_compacted_once_it_says_so(topic: InProcessBroker) -> None:
-    cleaner = LogCleanerManager(topic.env, topic.log_manager)
+    topic.log_manager.cleaner = cleaner = LogCleanerManager(topic.env, topic.log_manager)
     alter(topic, OF_TOPIC, "internal.segment.bytes", "100")
     for _ in range(5):
         append(topic, key=b"k")

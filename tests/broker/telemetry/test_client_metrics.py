@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 
 from broker.metadata.image import CLIENT_METRICS_RESOURCE, MetadataImage
+from broker.metadata.replay import replayed
 from broker.metrics.prometheus import Metrics, snapshot_at_once
 from broker.request import ConnectionInfo, RequestContext
 from broker.telemetry import client_metrics
@@ -58,7 +59,7 @@ class House:
             )
             for key, value in settings.items()
         ]
-        self.image, delta = self.image.apply(records)
+        self.image, delta = replayed(self.image, records)
         self.manager.apply(self.image, delta)
 
     def client(

@@ -12,6 +12,7 @@ from typing import Any
 
 from broker.metadata.image import MetadataImage
 from broker.metadata.raft_log import EmbeddedRaftLog
+from broker.metadata.replay import replayed
 from broker.metadata.topics import PartitionImage
 from protocol.messages.cluster_records import AccessControlEntryRecord, UserScramCredentialRecord
 from protocol.wire import uuid_to_string
@@ -41,7 +42,7 @@ def image_of(log_dir: Path, node_id: int = 1) -> MetadataImage:
     image = MetadataImage.empty()
     try:
         for batch in log.load():
-            image, _ = image.apply(batch.records, offset=batch.last_offset, epoch=batch.epoch)
+            image, _ = replayed(image, batch.records, offset=batch.last_offset, epoch=batch.epoch)
     finally:
         log.close()
     return image

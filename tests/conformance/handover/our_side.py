@@ -155,7 +155,7 @@ def delete_records(log: UnifiedLog, offset: int) -> None:
 def compact(manager: LogManager, topics: Iterable[str]) -> None:
     """Has logs compacted all but their last segment, with what a worker process does done here."""
     env = RealEnv()
-    cleaner = manager.cleaner or LogCleanerManager(env, manager)
+    manager.cleaner = cleaner = LogCleanerManager(env, manager)
     for topic in topics:
         cleaner.request(log_of(manager, topic))
         while cleaner.is_requested((topic, 0)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipeline.audit.audit import AuditResult, audit
 from pipeline.audit.engines import LocalEngine
 from pipeline.audit.plan import AuditOptions
-from pipeline.report import audit_report, compact_report
+from pipeline.report import audit_report, compact_report, tables
 from pipeline.report.figures import GREEN, RED
 from pipeline.report.page import Page
 from tests.pipeline.audit.damages import DAMAGES
@@ -177,9 +177,9 @@ def test_directories_of_one_name_are_told_apart() -> None:
 
 
 def test_long_tables_are_cut() -> None:
-    table = audit_report.cut(("n",), [(at,) for at in range(1200)], "All")
+    table = tables.cut(("n",), [(at,) for at in range(1200)], "All")
     assert (len(table.rows), table.note) == (1000, "200 more are not shown: --tables DIR writes all of them.")
-    assert audit_report.cut(("n",), [(1,)], "All").note == ""
+    assert tables.cut(("n",), [(1,)], "All").note == ""
 
 
 def test_a_tail_that_is_not_flushed_is_no_error() -> None:

@@ -17,13 +17,13 @@ from broker.coordinator.group.classic.protocols import (
     select_protocol,
     subscribed_topics,
 )
-from broker.coordinator.group.classic.records import group_tombstone
 from broker.coordinator.group.classic.sessions import Sessions
 from broker.coordinator.group.classic.state import ClassicGroupState as State
 from broker.coordinator.group.group import GroupType
-from broker.coordinator.record import CoordinatorRecord
+from broker.coordinator.record import CoordinatorRecord, tombstone
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
+from protocol.messages.group_state import GroupMetadataKey
 from protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 
 logger = logging.getLogger("barnabas.groups")
@@ -377,4 +377,4 @@ class ClassicGroup:
         return commit_timestamp_ms if knows_topics and self.state is State.STABLE else None
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        return [group_tombstone(self.group_id)]
+        return [tombstone(GroupMetadataKey(group=self.group_id))]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from broker.coordinator.group.classic.members import EMPTY_ASSIGNMENT, ClassicGroupMember
-from broker.coordinator.record import CoordinatorRecord, tombstone
+from broker.coordinator.record import CoordinatorRecord
 from protocol.messages.group_state import GroupMetadataKey, GroupMetadataValue
 
 if TYPE_CHECKING:
@@ -58,11 +58,6 @@ def empty_group_record(group: ClassicGroup) -> CoordinatorRecord:
         members=[],
     )
     return CoordinatorRecord(GroupMetadataKey(group=group.group_id), value, VALUE_VERSION)
-
-
-def group_tombstone(group_id: str) -> CoordinatorRecord:
-    """The record that deletes a classic group."""
-    return tombstone(GroupMetadataKey(group=group_id))
 
 
 def _timestamp(group: ClassicGroup) -> int:

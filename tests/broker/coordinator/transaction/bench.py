@@ -16,6 +16,7 @@ from broker.coordinator.transaction.rules import (
 from broker.coordinator.transaction.shard import TransactionCoordinatorShard
 from broker.coordinator.txn import TopicPartition, TransactionMarker
 from broker.metadata.image import MetadataImage
+from broker.metadata.replay import replayed
 from broker.request import Pending
 from protocol.errors import ErrorCode
 from protocol.messages.topic_records import (
@@ -95,8 +96,9 @@ class TransactionBench:
         self.markers = markers or Markers()
         self.next_id = next_id
         if image is None:
-            image, _ = MetadataImage.empty().apply(
-                metadata_records(transaction_version, {"t": 12, "u": 3, "__consumer_offsets": 50})
+            image, _ = replayed(
+                MetadataImage.empty(),
+                metadata_records(transaction_version, {"t": 12, "u": 3, "__consumer_offsets": 50}),
             )
         self.bench: ShardBench[TransactionCoordinatorShard] = ShardBench(
             lambda context: TransactionCoordinatorShard(context, self.markers, self),

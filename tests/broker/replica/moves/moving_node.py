@@ -65,7 +65,7 @@ class MovingNode:
         self.log_manager.format_dirs("cluster", 1, lambda: f"{'A' * 20}{'ABCDEFGHI'[next(fresh)]}A")
         self.log_manager.load_logs()
         self.log_manager.future.finish_decided(lambda _topic, _index: self.assigned_id())
-        self.cleaner = LogCleanerManager(env, self.log_manager)
+        self.log_manager.cleaner = self.cleaner = LogCleanerManager(env, self.log_manager)
         log = self.log_manager.get_or_create_log(*KEY, TOPIC_ID, directory_id=self.assigned_id() or bytes(16))
         if self.assigned_id() != self.directory_of(log).directory_id:
             self._assign(self.directory_of(log))
