@@ -11,21 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager, ReportDirectory
+from broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
 from broker.replica.moves.log_dir_move import Move
-from broker.replica.moves.replication_quota import ReplicationQuota
 from broker.replica.partition import Partition
 from broker.request import Pending
 from broker.waiting.blocking import BlockingRunner
-from broker.waiting.timer import Timer
 from config.broker_config import BrokerConfig
 from config.catalogue.log import NUM_REPLICA_ALTER_LOG_DIRS_THREADS
-from config.catalogue.metrics import (
-    ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_NUM,
-    ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_SIZE_SECONDS,
-    REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND,
-)
-from config.catalogue.replication import REPLICA_FETCH_BACKOFF_MS
 from protocol.errors import ErrorCode
 from storage.log.unified_log import UnifiedLog
 from storage.manager.loading import FUTURE_DIR_SUFFIX, MAX_DIR_NAME
@@ -239,34 +231,6 @@ class LogDirAdmin:
 def copying_threads(config: BrokerConfig) -> int:
     """How many threads copy logs at a time."""
     return config[NUM_REPLICA_ALTER_LOG_DIRS_THREADS] or len(config.log_dirs)
-
-
-def new_log_dir_admin(
-    config: BrokerConfig,
-    replica_manager: ReplicaManager,
-    report: ReportDirectory,
-    *,
-    timer: Timer,
-    runner: BlockingRunner,
-    copying: BlockingRunner,
-) -> LogDirAdmin:
-    """The log directories of a broker, as its configuration has it; `copying` runs what copies logs."""
-    quota = ReplicationQuota(
-        lambda: config[REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND],
-        samples=config[ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_NUM],
-        window_s=config[ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_SIZE_SECONDS],
-        clock=timer.time,
-    )
-    moves = replica_manager.moves = ReplicaAlterLogDirsManager(
-        replica_manager,
-        threads=copying_threads(config),
-        runner=copying,
-        timer=timer,
-        quota=quota,
-        report=report,
-        backoff_s=lambda: config[REPLICA_FETCH_BACKOFF_MS] / 1000,
-    )
-    return LogDirAdmin(replica_manager, moves, config.log_dirs, runner)
 
 
 def _now(code: ErrorCode) -> Pending[ErrorCode]:

@@ -79,7 +79,6 @@ class ReplicaManager:
         self._probe = probe
         self._log_dir_failed = log_dir_failed
         self._verifies_transactions = verifies_transactions
-        log_manager.on_log_dir_failed = self._log_dir_went_offline
         self._partitions: dict[PartitionId, Partition] = {}
         self._leaving: set[PartitionId] = set()
         """Of deleted topics that the published image still has: prepare() has removed them already."""
@@ -88,7 +87,8 @@ class ReplicaManager:
         """Hears of each partition that was here without a log and has one now."""
         self.flusher = LogFlusher(runner, self._flushed, self._flush_failed)
         self._reader = ReplicaReader(self, probe, now_ms)
-        self.moves: ReplicaAlterLogDirsManager | None = None  # which makes itself known
+        self.moves: ReplicaAlterLogDirsManager | None = None
+        """Is told what becomes of partitions that move, in a broker that has moves."""
 
     # ---- which partitions there are
 
@@ -427,7 +427,8 @@ class ReplicaManager:
         """Takes every partition in `log_dir` offline: its disk cannot be trusted with anything more."""
         self.log_manager.log_dir_failed(log_dir, why)
 
-    def _log_dir_went_offline(self, log_dir: str) -> None:
+    def log_dir_went_offline(self, log_dir: str) -> None:
+        """Takes the partitions of a directory offline: what the log manager calls when one has failed."""
         for key, partition in list(self._partitions.items()):
             if log_dir_of(partition.log) == log_dir and not partition.offline:
                 partition.offline = True

@@ -36,8 +36,8 @@ class DynamicConfig:
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
-        self._log_configs = LogConfigs(config, self._say_unsound)
-        self._said: set[tuple[str, str]] = set()
+        self._log_configs = LogConfigs(config, self._report_unsound_topic)
+        self._reported: set[tuple[str, str]] = set()
 
     def log_config(self, image: MetadataImage, topic: str) -> LogConfig:
         """What the logs of a topic obey now. Settings that cannot stand are told in the log, once, and left out."""
@@ -49,7 +49,7 @@ class DynamicConfig:
         of_broker = image.configs.get((BROKER_RESOURCE, str(node_id)), {})
         before = self._in_force()
         for error in apply_dynamic_settings(self.config, of_cluster, of_broker):
-            logger.error("%s; it is left out, and what is below it holds", error)
+            self._report_unsound("", str(error))
         after = self._in_force()
         for (key, place), shown in after.items():
             if before.get((key, place)) != shown:
@@ -65,11 +65,14 @@ class DynamicConfig:
             if setting.source.is_dynamic
         }
 
-    def _say_unsound(self, topic: str, error: ConfigError) -> None:
-        said = (topic, str(error))
-        if said not in self._said and len(self._said) < _MAX_REMEMBERED:
-            self._said.add(said)
-            logger.error("topic %s: %s; it is left out, and what is below it holds", topic, error)
+    def _report_unsound_topic(self, topic: str, error: ConfigError) -> None:
+        self._report_unsound(topic, f"topic {topic}: {error}")
+
+    def _report_unsound(self, topic: str, what: str) -> None:
+        """Logs a setting that cannot stand, once; `topic` is empty for the broker's own."""
+        if (topic, what) not in self._reported and len(self._reported) < _MAX_REMEMBERED:
+            self._reported.add((topic, what))
+            logger.error("%s; it is left out, and what is below it holds", what)
 
 
 class DynamicConfigPublisher:

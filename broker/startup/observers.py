@@ -6,14 +6,8 @@ import asyncio
 import logging
 from typing import Final, Protocol
 
-from broker.compaction.scheduler import LogCleaner
 from broker.compaction.status import Compaction
-from broker.controller.embedded import Controller
-from broker.controller.log_dir_admin import LogDirAdmin
-from broker.coordinator.assembly import Coordinators
-from broker.fetch.session import FetchManager
 from broker.http.server import HttpServer
-from broker.metadata.followers import Followers
 from broker.metrics import sources as metric_sources
 from broker.metrics.cleaner_metrics import add_cleaner
 from broker.metrics.coordinator_metrics import add_coordinators
@@ -25,14 +19,10 @@ from broker.network.listeners import ListenError
 from broker.network.request_memory import RequestMemory
 from broker.network.socket_server import SocketServer
 from broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
-from broker.replica.replica_manager import ReplicaManager
-from broker.startup.node_storage import NodeStorage
-from broker.telemetry.client_metrics import ClientMetricsManager
+from broker.startup.assembly import Parts
 from broker.telemetry.client_metrics_metrics import add_client_metrics
-from config.broker_config import BrokerConfig
 from config.catalogue.barnabas import BARNABAS_HTTP_HOST, BARNABAS_HTTP_PORT
 from config.catalogue.transactions import TRANSACTION_MAX_TIMEOUT_MS
-from storage.env import Env
 
 logger = logging.getLogger("barnabas.http")
 
@@ -42,20 +32,10 @@ _OFF: Final = -1
 class Observed(Protocol):
     """What is looked at: a Server that has started."""
 
-    client_metrics: ClientMetricsManager
-    config: BrokerConfig
-    controller: Controller
-    coordinators: Coordinators
-    env: Env
-    fetch_manager: FetchManager
-    followers: Followers
-    is_stopping: bool
-    log_cleaner: LogCleaner
-    log_dirs: LogDirAdmin
+    parts: Parts
     memory: RequestMemory
-    replica_manager: ReplicaManager
     socket_server: SocketServer
-    storage: NodeStorage
+    is_stopping: bool
 
 
 class Observers:
@@ -69,34 +49,35 @@ class Observers:
     def metrics(self, server: Observed) -> Metrics:
         """Every metric, from the probes and from the parts of `server`, which has started."""
         metrics = Metrics()
-        replicas = server.replica_manager
+        parts, env = server.parts, server.parts.env
+        replicas = parts.replica_manager
         metric_sources.add_topics(metrics, self.topics)
         metric_sources.add_requests(metrics, self.requests)
         metric_sources.add_network(metrics, self.sockets, server.socket_server, server.memory)
         metric_sources.add_purgatories(
             metrics, replicas.produce_purgatory, replicas.fetch_purgatory, replicas.delete_records_purgatory
         )
-        metric_sources.add_fetch_sessions(metrics, server.fetch_manager.cache)
+        metric_sources.add_fetch_sessions(metrics, parts.fetch_manager.cache)
         metric_sources.add_partitions(metrics, replicas.partitions, lambda: replicas.without_log_count)
-        add_log_dirs(metrics, replicas.log_manager, lambda: server.log_dirs.moves)
-        timeout_ms = server.config[TRANSACTION_MAX_TIMEOUT_MS]
-        metric_sources.add_late_transactions(metrics, replicas.partitions, server.env.now_ms, timeout_ms)
+        add_log_dirs(metrics, replicas.log_manager, lambda: parts.log_dirs.moves)
+        timeout_ms = parts.config[TRANSACTION_MAX_TIMEOUT_MS]
+        metric_sources.add_late_transactions(metrics, replicas.partitions, env.now_ms, timeout_ms)
         metric_sources.add_disk_space(metrics, lambda: [it.space for it in replicas.log_manager.dirs])
-        add_cleaner(metrics, server.log_cleaner, replicas.log_manager, server.env.now_ms)
+        add_cleaner(metrics, parts.log_cleaner, replicas.log_manager, env.now_ms)
         metric_sources.add_controller(
             metrics,
-            lambda: server.controller.image,
+            lambda: parts.controller.image,
             lambda topic, index: replicas.has_offline_partitions and replicas.is_offline(topic, index),
         )
-        add_coordinators(metrics, server.coordinators)
-        add_lag(metrics, server.coordinators.group_runtime, replicas, lambda: server.controller.image)
-        add_client_metrics(metrics, server.client_metrics)
+        add_coordinators(metrics, parts.coordinators)
+        add_lag(metrics, parts.coordinators.group_runtime, replicas, lambda: parts.controller.image)
+        add_client_metrics(metrics, parts.client_metrics)
         add_metadata_log(
             metrics,
-            server.storage.store,
-            lambda: server.controller.image,
-            server.env.now_ms,
-            server.followers,
+            parts.storage.store,
+            lambda: parts.controller.image,
+            env.now_ms,
+            parts.followers,
         )
         return metrics
 
@@ -105,12 +86,14 @@ class Observers:
 
         A broker without metrics still serves its clients, so a taken port is a warning here and no more.
         """
-        config = server.config
+        config = server.parts.config
         port = config[BARNABAS_HTTP_PORT]
         if port == _OFF:
             return None
         compaction = Compaction(
-            server.log_cleaner, server.replica_manager.log_manager, lambda: server.controller.image
+            server.parts.log_cleaner,
+            server.parts.replica_manager.log_manager,
+            lambda: server.parts.controller.image,
         )
         http = HttpServer(
             asyncio.get_running_loop(), config, self.metrics(server), lambda: _not_ready(server), compaction
@@ -128,5 +111,5 @@ def _not_ready(server: Observed) -> str | None:
     """Why clients should not be sent here; None when they can be."""
     if server.is_stopping:
         return "the broker is stopping"
-    offline = server.replica_manager.offline_log_dirs
+    offline = server.parts.replica_manager.offline_log_dirs
     return f"failed log directories: {', '.join(sorted(offline))}" if offline else None

@@ -24,7 +24,7 @@ def serve(properties: str | None, overrides: Sequence[str]) -> int:
     open_closed_streams()
     gc.disable()
     try:
-        from broker.startup.server import run
+        from broker.startup.process import run
 
         return run(load_config(properties, overrides))
     finally:

@@ -11,36 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Protocol
+from typing import Never, Protocol
 from uuid import UUID
 
-from broker.broker import Broker, Endpoint
-from broker.controller.cordoned_dirs import CordonedLogDirs
-from broker.controller.directory_assignment import DirectoryAssignment, report_directory
-from broker.controller.embedded import Controller
-from broker.controller.log_dir_admin import new_log_dir_admin
-from broker.controller.producer_ids import ProducerIdManager
-from broker.controller.topic_admin import TopicDefaults
-from broker.coordinator.assembly import Coordinators, CoordinatorSurroundings
-from broker.fetch.session import FetchManager, FetchSessionCache
-from broker.kafka_apis.dispatch import KafkaApis
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata.loader import MetadataLoader
+from broker.metadata.image import MetadataDelta
 from broker.probes import BrokerTopicProbe, RequestProbe
-from broker.replica.replica_manager import ReplicaManager
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
-from broker.startup.dynamic_config import DynamicConfigPublisher
+from broker.startup.assembly import Dependencies, Parts
 from broker.startup.node_storage import NodeStorage
-from broker.telemetry.client_metrics import ClientMetricsManager
-from broker.telemetry.client_metrics_store import ClientMetricsStore
-from broker.waiting.blocking import BlockingRunner, InlineRunner, Work
-from broker.waiting.purgatory import DelayedOperationPurgatory
+from broker.waiting.blocking import BlockingRunner, InlineRunner
 from config.broker_config import BrokerConfig
-from config.catalogue.barnabas import BARNABAS_CLIENT_METRICS_MAX_SERIES
-from config.catalogue.log import NUM_PARTITIONS
-from config.catalogue.metrics import TELEMETRY_MAX_BYTES
-from config.catalogue.server import BROKER_RACK
-from config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from protocol.api_keys import ApiKey, request_header_version, response_header_version, response_type
 from protocol.codec import decode, encode, join_chunks
 from protocol.errors import ProtocolError
@@ -49,6 +29,7 @@ from protocol.messages.topics import CreateTopicsRequest
 from protocol.schema import Message
 from protocol.wire import Chunk, Uuid
 from storage.env import Env
+from storage.worker_messages import Job
 from tests.broker.fakes import KnownHosts, ManualTimer
 from tests.broker.logs import ManualEnv
 from tests.support.difference import Like, differences
@@ -82,6 +63,16 @@ class Wait:
 WAITS, SILENCE, CLOSED = Waits(), Silence(), Closed()
 
 
+class NoWorkers:
+    """Of a broker whose cleaner is not started."""
+
+    def start(self, job: Job, on_progress: object, on_done: object) -> Never:
+        raise AssertionError(f"{job} has no worker")
+
+    async def close(self) -> None:
+        pass
+
+
 class TurnedEnv(Env, Protocol):
     """A file system whose time of day, `ms`, the test turns."""
 
@@ -109,7 +100,6 @@ class InProcessBroker:
         self.config = BrokerConfig.of(None, overrides=[f"{key}={value}" for key, value in overrides.items()])
         self.env: TurnedEnv = env or ManualEnv()
         self.timer = timer or ManualTimer()
-        self._first_id = first_id
         self.runner = runner or InlineRunner()
         self.requests = RequestProbe()
         self.topics = BrokerTopicProbe()
@@ -117,120 +107,44 @@ class InProcessBroker:
         self.deltas: list[MetadataDelta] = []
         self.storage = NodeStorage(self.config, self.env)
         self.log_manager = self.storage.log_manager
-        self._put_together()
+        self.parts = Parts(self.config, self.storage, self._dependencies(first_id))
+        self.parts.followers.add(lambda _, delta: self.deltas.append(delta))
+        self.broker = self.parts.broker
+        self.apis = self.parts.apis
+        self.controller = self.parts.controller
+        self.replica_manager = self.parts.replica_manager
+        self.replica_manager.verify_transactions(
+            False
+        )  # logs take records of transactions that no coordinator knows
+        self.coordinators = self.parts.coordinators
+        self.client_metrics = self.parts.client_metrics
+        self.log_dirs = self.parts.log_dirs
+        self.cordoned_dirs = self.parts.cordoned_dirs
+        self.dynamic_config = self.parts.dynamic_config
+        self.directory_assignment = self.parts.directory_assignment
+        self.log_dirs.start()
         self.connection_ids = count(1)
 
-    def _put_together(self) -> None:
-        storage = self.storage
+    def _dependencies(self, first_id: int) -> Dependencies:
+        topic_ids, client_ids, uuids = count(first_id), count(first_id), count(first_id)
         session_ids = count(1)
-        self.replica_manager = ReplicaManager(
-            log_manager=storage.log_manager,
-            node_id=storage.node_id,
-            runner=self.runner,
-            produce_purgatory=DelayedOperationPurgatory("Produce", self.timer),
-            fetch_purgatory=DelayedOperationPurgatory("Fetch", self.timer),
-            delete_records_purgatory=DelayedOperationPurgatory("DeleteRecords", self.timer),
-            probe=self.topics,
-            now_ms=lambda: int(self.timer.time() * 1000),
-            log_dir_failed=self._log_dir_failed,
-        )
-        self.replica_manager.apply(storage.image, MetadataDelta.everything(storage.image))
-        loader = MetadataLoader(storage.image, self.runner, self._publish, self._prepare)
-        self.directory_assignment = DirectoryAssignment(
-            storage.node_id, storage.log_manager, lambda: self.controller.image
-        )
-        self.controller = Controller(
-            storage.store, loader, self.runner, assign=self.directory_assignment.assign
-        )
-        topic_ids, client_ids = count(self._first_id), count(self._first_id)
-        max_series = self.config[BARNABAS_CLIENT_METRICS_MAX_SERIES]
-        self.client_metrics = ClientMetricsManager(
-            max_bytes=self.config[TELEMETRY_MAX_BYTES],
-            store=ClientMetricsStore(max_series, self.timer) if max_series else None,
-            runner=self.runner,
-            timer=self.timer,
-            new_id=lambda: b"client%010d" % next(client_ids),
-        )
-        self.client_metrics.apply(storage.image, MetadataDelta.everything(storage.image))
-        self.log_dirs = new_log_dir_admin(
-            self.config,
-            self.replica_manager,
-            lambda *place: report_directory(self.controller, storage.node_id, *place),
+        return Dependencies(
+            env=self.env,
             timer=self.timer,
             runner=self.runner,
             copying=self.runner,
-        )
-        self.cordoned_dirs = CordonedLogDirs(
-            self.config, storage.log_manager, self.controller, storage.node_id
-        )
-        self.dynamic_config = DynamicConfigPublisher(
-            storage.dynamic_config,
-            storage.node_id,
-            storage.log_manager,
-            lambda: self.replica_manager.verify_transactions(
-                self.config[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
-            ),
-            self.cordoned_dirs.reconfigure,
-        )
-        uuids = count(self._first_id)
-        producer_ids = ProducerIdManager(self.controller, storage.node_id)
-        self.coordinators = Coordinators(
-            CoordinatorSurroundings(
-                config=self.config,
-                node_id=storage.node_id,
-                replica_manager=self.replica_manager,
-                loop=self.timer,
-                loading=self.runner,
-                producer_ids=producer_ids,
-                now_ms=self.env.now_ms,
-                new_uuid=lambda: UUID(int=next(uuids)),
-            )
-        )
-        self.coordinators.apply(storage.image, MetadataDelta.everything(storage.image))
-        self.broker = Broker(
-            config=self.config,
-            node_id=storage.node_id,
-            cluster_id=storage.cluster_id,
-            rack=self.config[BROKER_RACK],
-            advertised=_advertised(self.config),
-            controller=self.controller,
-            replica_manager=self.replica_manager,
-            fetch_manager=FetchManager(
-                FetchSessionCache(1000, lambda: next(session_ids)), lambda: int(self.timer.time() * 1000)
-            ),
-            producer_ids=producer_ids,
-            quorum=storage.quorum,
-            topic_defaults=TopicDefaults(
-                (storage.node_id,),
-                partition_count=self.config[NUM_PARTITIONS],
-                replication_factor=1,
-                config=self.config,
-            ),
-            new_topic_id=lambda: next(topic_ids).to_bytes(16, "big"),
-            error_probe=self.requests,
+            loading=self.runner,
+            workers=NoWorkers(),
             host_names=KnownHosts(HOSTS),
-            client_metrics=self.client_metrics,
-            log_dirs=self.log_dirs,
-            coordinators=self.coordinators,
+            topic_probe=self.topics,
+            request_probe=self.requests,
+            log_dir_failed=self.failed_dirs.append,
+            new_fetch_session_id=lambda: next(session_ids),
+            new_topic_id=lambda: next(topic_ids).to_bytes(16, "big"),
+            new_client_instance_id=lambda: b"client%010d" % next(client_ids),
+            new_member_uuid=lambda: UUID(int=next(uuids)),
+            request_clock=self.timer.time,
         )
-        self.log_dirs.start()
-        self.apis = KafkaApis(self.broker, self.requests, self.timer.time)
-
-    def _prepare(self, image: MetadataImage, delta: MetadataDelta) -> Work | None:
-        self.storage.image = image  # by which logs that are opened from here on find their settings
-        return self.replica_manager.prepare(image, delta)
-
-    def _publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        self.deltas.append(delta)
-        self.replica_manager.apply(image, delta)
-        self.directory_assignment.apply(image, delta)
-        self.dynamic_config.apply(image, delta)
-        self.client_metrics.apply(image, delta)
-        self.coordinators.apply(image, delta)
-
-    def _log_dir_failed(self, log_dir: str) -> None:
-        self.failed_dirs.append(log_dir)
-        self.coordinators.log_dir_failed()
 
     def client(self, version: int, client_id: str | None = "test") -> Client:
         """A new connection that speaks `version` of every API."""
@@ -260,14 +174,6 @@ class InProcessBroker:
         """An unclean one: what is on the disk is what was written."""
         self.log_manager.abandon()
         self.storage.store.close()
-
-
-def _advertised(config: BrokerConfig) -> dict[str, Endpoint]:
-    return {
-        listener.name: Endpoint(listener.advertised_host, listener.advertised_port or 0)
-        for listener in config.listeners
-        if listener.advertised_host is not None
-    }
 
 
 class Client:

@@ -169,6 +169,7 @@ class Node:
             now_ms=lambda: int(self.timer.time() * 1000),
             log_dir_failed=self.failed_dirs.append,
         )
+        self.log_manager.on_log_dir_failed = self.manager.log_dir_went_offline
 
     # ---- metadata
 

@@ -37,22 +37,22 @@ class BrokerEnv(KillingEnv):
 
 
 def _begin_when_ready(env: BrokerEnv, at: int) -> None:
-    from broker.startup import server
+    from broker.startup import process
 
-    tell = vars(server)["_ready_line"]
+    tell = vars(process)["_ready_line"]
 
     def ready_line(*arguments: object) -> object:
         env.operations, env.kill_at = 0, at
         return tell(*arguments)
 
-    setattr(server, "_ready_line", ready_line)  # noqa: B010
+    setattr(process, "_ready_line", ready_line)  # noqa: B010
 
 
 def run() -> None:
-    from broker.startup import server
+    from broker.startup import process
     from cli import main as cli
 
-    setattr(server, "RealEnv", BrokerEnv)  # noqa: B010
+    setattr(process, "RealEnv", BrokerEnv)  # noqa: B010
     cli.main()
 
 

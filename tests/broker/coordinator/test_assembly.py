@@ -323,7 +323,7 @@ async def test_a_server_that_stops_does_not_wait_for_those_who_wait_for_members(
     async with connected(server.ports["PLAINTEXT"]) as client:
         await client.ask(_frame(FindCoordinatorRequest(coordinator_keys=["waiting"]), 4))
         client.send(_frame(JOIN, 3))
-        runtime = server.coordinators.group_runtime
+        runtime = server.parts.coordinators.group_runtime
         while not any(map(len, (shard.groups for shard in runtime.shards()))):  # noqa: ASYNC110 (turns of the loop)
             await asyncio.sleep(0)
         stopped = asyncio.ensure_future(server.stop())

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from broker.coordinator.group.consumer.settings import GroupSettings
-from broker.startup import node_storage
-from broker.startup import server as server_module
+from broker.startup import node_storage, process
 from broker.startup.log_recovery import LogLoading
 from broker.startup.server import Server
 from config.catalogue import BROKER_KEYS, TOPIC_KEYS
@@ -64,7 +63,7 @@ def of_quotas(key: str, text: str, field: str, seen: Any) -> Live:
 
 def assignment_interval_ms(server: Server) -> int:
     """Of a group without settings of its own."""
-    return GroupSettings(server.config, lambda: server.controller.image).assignment_interval_ms("g")
+    return GroupSettings(server.config, lambda: server.parts.controller.image).assignment_interval_ms("g")
 
 
 LIVE = [
@@ -92,31 +91,34 @@ LIVE = [
     of_log("log.segment.bytes", "2000000", 2_000_000),
     of_log("log.segment.delete.delay.ms", "5", 5),
     of_log("message.max.bytes", "500", 500),
-    Live("log.cleaner.backoff.ms", "500", lambda server: server.log_cleaner.backoff_s, 0.5),
+    Live("log.cleaner.backoff.ms", "500", lambda server: server.parts.log_cleaner.backoff_s, 0.5),
     Live("group.consumer.assignment.interval.ms", "2000", assignment_interval_ms, 2000),
     Live(
         "log.cleaner.dedupe.buffer.size",
         "8000000",
-        lambda server: server.log_cleaner.limits().dedupe_buffer_bytes,
+        lambda server: server.parts.log_cleaner.limits().dedupe_buffer_bytes,
         4_000_000,
     ),
     Live(
         "log.cleaner.io.buffer.load.factor",
         "0.5",
-        lambda server: server.log_cleaner.limits().load_factor,
+        lambda server: server.parts.log_cleaner.limits().load_factor,
         0.5,
     ),
     Live(
-        "log.cleaner.io.buffer.size", "8000", lambda server: server.log_cleaner.limits().io_buffer_bytes, 2000
+        "log.cleaner.io.buffer.size",
+        "8000",
+        lambda server: server.parts.log_cleaner.limits().io_buffer_bytes,
+        2000,
     ),
     Live(
         "log.cleaner.io.max.bytes.per.second",
         "1e6",
-        lambda server: server.log_cleaner.limits().max_io_bytes_per_second,
+        lambda server: server.parts.log_cleaner.limits().max_io_bytes_per_second,
         500_000,
     ),
     Live(
-        "log.cleaner.threads", "2", lambda server: server.log_cleaner.is_enabled, True
+        "log.cleaner.threads", "2", lambda server: server.parts.log_cleaner.is_enabled, True
     ),  # and halves what is above
     of_quotas("max.connection.creation.rate", "5000", "max_connection_creation_rate", 5000),
     of_quotas("max.connections", "50", "max_connections", 50),
@@ -255,11 +257,11 @@ async def test_recovery_has_as_many_threads_as_were_set(
 
 async def test_compaction_begins_with_threads_where_there_were_none(tmp_path: Path) -> None:
     async with running(config_of(tmp_path, **STATIC, log_cleaner_threads="0")) as server:
-        found = [server.log_cleaner.manager.is_enabled]
+        found = [server.parts.log_cleaner.manager.is_enabled]
         await alter(server.ports["PLAINTEXT"], "", SET, {"log.cleaner.threads": "1"})
-        found.append(server.log_cleaner.manager.is_enabled)
+        found.append(server.parts.log_cleaner.manager.is_enabled)
     async with running(config_of(tmp_path, **STATIC, log_cleaner_threads="0")) as again:
-        found.append(again.log_cleaner.manager.is_enabled)
+        found.append(again.parts.log_cleaner.manager.is_enabled)
     assert found == [False, True, True]
 
 
@@ -276,5 +278,5 @@ async def test_a_listener_whose_port_somebody_has_taken_keeps_no_broker_from_sta
             assert server.ports.keys() == {"PLAINTEXT"}
         async with running(config_of(tmp_path, **settings)) as again:
             assert again.ports.keys() == {"PLAINTEXT"}
-            assert "INSIDE" not in server_module._ready_line(again, None)
+            assert "INSIDE" not in process._ready_line(again, None)
     assert caplog.text.count("listener INSIDE is not opened there") == 2

@@ -1,0 +1,281 @@
+"""Where a broker is put together, for the server, the tests and the simulation: each part over those before it.
+
+No constructor makes itself known to another part: all of that is done here. What a part needs from outside (the
+clock, threads, randomness, and who is told of failures) comes in `Dependencies`, so that a test turns the clock of a
+broker that is otherwise the one that serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.broker import Broker, Endpoint
+from broker.compaction.scheduler import LogCleaner, Workers
+from broker.controller.cordoned_dirs import CordonedLogDirs
+from broker.controller.directory_assignment import DirectoryAssignment, report_directory
+from broker.controller.embedded import Controller
+from broker.controller.log_dir_admin import LogDirAdmin, copying_threads
+from broker.controller.producer_ids import ProducerIdManager
+from broker.controller.topic_admin import TopicDefaults
+from broker.coordinator.assembly import Coordinators, CoordinatorSurroundings
+from broker.coordinator.parts import CoordinatorLoop
+from broker.coordinator.uuids import random_uuid
+from broker.fetch.session import FetchManager, FetchSessionCache
+from broker.kafka_apis.dispatch import KafkaApis
+from broker.metadata.followers import Followers
+from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.metadata.loader import MetadataLoader
+from broker.metadata.snapshot_generator import SnapshotGenerator
+from broker.metadata.unenforced import UnenforcedNotices
+from broker.probes import BrokerTopicProbe, RequestProbe
+from broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
+from broker.replica.moves.replication_quota import ReplicationQuota
+from broker.replica.replica_manager import ReplicaManager
+from broker.startup.dynamic_config import DynamicConfigPublisher
+from broker.startup.housekeeping import Housekeeping
+from broker.startup.node_storage import NodeStorage
+from broker.telemetry.client_metrics import ClientMetricsManager
+from broker.telemetry.client_metrics_store import ClientMetricsStore
+from broker.waiting.blocking import BlockingRunner, Work
+from broker.waiting.host_lookup import HostNames
+from broker.waiting.purgatory import DelayedOperationPurgatory
+from config.broker_config import BrokerConfig
+from config.catalogue.barnabas import BARNABAS_CLIENT_METRICS_MAX_SERIES, BARNABAS_HTTP_PORT
+from config.catalogue.log import NUM_PARTITIONS
+from config.catalogue.metrics import (
+    ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_NUM,
+    ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_SIZE_SECONDS,
+    REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND,
+    TELEMETRY_MAX_BYTES,
+)
+from config.catalogue.replication import (
+    DEFAULT_REPLICATION_FACTOR,
+    REPLICA_FETCH_BACKOFF_MS,
+)
+from config.catalogue.server import BROKER_RACK, MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS
+from config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
+from config.replicas import replicas_of
+from protocol.wire import Uuid
+from storage.env import Env
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """What a broker is given from outside."""
+
+    env: Env
+    timer: CoordinatorLoop
+    """The event loop, or a clock that a test turns."""
+    runner: BlockingRunner
+    """Runs what waits for a disk."""
+    copying: BlockingRunner
+    """Runs what copies logs from one directory to another."""
+    loading: BlockingRunner
+    """Runs what loads coordinators."""
+    workers: Workers
+    """Runs compactions."""
+    host_names: HostNames
+    topic_probe: BrokerTopicProbe
+    request_probe: RequestProbe
+    log_dir_failed: Callable[[str], None]
+    """Is told of each log directory that has failed, after the parts that have to give up on it."""
+    new_fetch_session_id: Callable[[], int]
+    new_topic_id: Callable[[], Uuid]
+    new_client_instance_id: Callable[[], Uuid]
+    request_clock: Callable[[], float]
+    """Seconds, by which requests are timed."""
+    new_member_uuid: Callable[[], UUID] = random_uuid
+    """Makes the random part of a member's id."""
+    config_changed: Sequence[Callable[[], None]] = ()
+    """Are called when the broker's own configuration has changed, before the parts that are made here."""
+
+
+class Parts:
+    """The parts of one broker, wired, with nothing started."""
+
+    def __init__(self, config: BrokerConfig, storage: NodeStorage, given: Dependencies) -> None:
+        everything = MetadataDelta.everything(storage.image)
+        self.config = config
+        self.env = given.env
+        self.storage = storage
+        self._given = given
+        self._on_log_dir_failed: list[Callable[[str], None]] = []
+        self._make_partitions()
+        self.replica_manager.apply(storage.image, everything, at_start=True)
+        self._make_metadata()
+        self._make_log_dirs()
+        self._make_coordinators()
+        self.broker = self._make_broker()
+        self._make_followers()
+        self.followers.begin(storage.image, everything)
+        self.apis = KafkaApis(self.broker, given.request_probe, given.request_clock)
+
+    def _make_partitions(self) -> None:
+        """What has to do with logs and their records."""
+        config, given, log_manager = self.config, self._given, self.storage.log_manager
+        timer = given.timer
+        self.fetch_manager = FetchManager(
+            FetchSessionCache(config[MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], given.new_fetch_session_id),
+            lambda: int(timer.time() * 1000),
+        )
+        self.replica_manager = ReplicaManager(
+            log_manager=log_manager,
+            node_id=self.storage.node_id,
+            runner=given.runner,
+            produce_purgatory=DelayedOperationPurgatory("Produce", timer),
+            fetch_purgatory=DelayedOperationPurgatory("Fetch", timer),
+            delete_records_purgatory=DelayedOperationPurgatory("DeleteRecords", timer),
+            probe=given.topic_probe,
+            now_ms=lambda: int(timer.time() * 1000),
+            log_dir_failed=self._log_dir_failed,
+            verifies_transactions=config[TRANSACTION_PARTITION_VERIFICATION_ENABLE],
+        )
+        log_manager.on_log_dir_failed = self.replica_manager.log_dir_went_offline
+        self.log_cleaner = LogCleaner(
+            config,
+            given.env,
+            log_manager,
+            runner=given.runner,
+            timer=timer,
+            workers=given.workers,
+            log_dir_failed=self.replica_manager.log_dir_failed,
+        )
+        log_manager.cleaner = self.log_cleaner.manager
+        self._on_log_dir_failed.append(self.log_cleaner.log_dir_failed)
+        self.housekeeping = Housekeeping(config, log_manager, self.replica_manager, given.runner, timer)
+
+    def _make_metadata(self) -> None:
+        """What decides, commits and publishes metadata."""
+        storage, runner = self.storage, self._given.runner
+        self.followers = Followers(first=self.replica_manager.apply)
+        self.loader = MetadataLoader(storage.image, runner, self.followers.publish, self._prepare)
+        self.directory_assignment = DirectoryAssignment(
+            storage.node_id, storage.log_manager, lambda: self.controller.image
+        )
+        self.controller = Controller(
+            storage.store, self.loader, runner, assign=self.directory_assignment.assign
+        )
+        self.snapshot_generator = SnapshotGenerator(storage.store, runner, self._given.timer, storage.image)
+
+    def _make_log_dirs(self) -> None:
+        """What moves replicas between log directories, and what clients may ask of those."""
+        config, given, storage = self.config, self._given, self.storage
+        self.moves = ReplicaAlterLogDirsManager(
+            self.replica_manager,
+            threads=copying_threads(config),
+            runner=given.copying,
+            timer=given.timer,
+            quota=ReplicationQuota(
+                lambda: config[REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND],
+                samples=config[ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_NUM],
+                window_s=config[ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_SIZE_SECONDS],
+                clock=given.timer.time,
+            ),
+            report=lambda *place: report_directory(self.controller, storage.node_id, *place),
+            backoff_s=lambda: config[REPLICA_FETCH_BACKOFF_MS] / 1000,
+        )
+        self.replica_manager.moves = self.moves
+        self.log_dirs = LogDirAdmin(self.replica_manager, self.moves, config.log_dirs, given.runner)
+        self.cordoned_dirs = CordonedLogDirs(config, storage.log_manager, self.controller, storage.node_id)
+
+    def _make_coordinators(self) -> None:
+        """The coordinators of groups and of transactions, and what takes metrics of clients."""
+        config, given, node_id = self.config, self._given, self.storage.node_id
+        self.producer_ids = ProducerIdManager(self.controller, node_id)
+        self.coordinators = Coordinators(
+            CoordinatorSurroundings(
+                config=config,
+                node_id=node_id,
+                replica_manager=self.replica_manager,
+                loop=given.timer,
+                loading=given.loading,
+                producer_ids=self.producer_ids,
+                now_ms=given.env.now_ms,
+                new_uuid=given.new_member_uuid,
+            )
+        )
+        self._on_log_dir_failed.append(lambda _: self.coordinators.log_dir_failed())
+        max_series = config[BARNABAS_CLIENT_METRICS_MAX_SERIES]
+        is_shown = max_series > 0 and config[BARNABAS_HTTP_PORT] >= 0  # the HTTP port is where they are read
+        self.client_metrics = ClientMetricsManager(
+            max_bytes=config[TELEMETRY_MAX_BYTES],
+            store=ClientMetricsStore(max_series, given.timer) if is_shown else None,
+            runner=given.runner,
+            timer=given.timer,
+            new_id=given.new_client_instance_id,
+        )
+
+    def _make_broker(self) -> Broker:
+        """What handlers work with."""
+        config, given, storage = self.config, self._given, self.storage
+        return Broker(
+            config=config,
+            node_id=storage.node_id,
+            cluster_id=storage.cluster_id,
+            rack=config[BROKER_RACK],
+            advertised=dict(_advertised(config)),
+            controller=self.controller,
+            replica_manager=self.replica_manager,
+            fetch_manager=self.fetch_manager,
+            producer_ids=self.producer_ids,
+            quorum=storage.quorum,
+            topic_defaults=TopicDefaults(
+                (storage.node_id,),
+                partition_count=config[NUM_PARTITIONS],
+                replication_factor=replicas_of(config, DEFAULT_REPLICATION_FACTOR),
+                config=config,
+            ),
+            new_topic_id=given.new_topic_id,
+            error_probe=given.request_probe,
+            host_names=given.host_names,
+            client_metrics=self.client_metrics,
+            log_dirs=self.log_dirs,
+            coordinators=self.coordinators,
+        )
+
+    def _make_followers(self) -> None:
+        """What follows the metadata, in the order in which each is told of a new image."""
+        self.dynamic_config = DynamicConfigPublisher(
+            self.storage.dynamic_config,
+            self.storage.node_id,
+            self.storage.log_manager,
+            *self._given.config_changed,
+            lambda: self.replica_manager.verify_transactions(
+                self.config[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
+            ),
+            self.log_cleaner.reconfigure,
+            self.cordoned_dirs.reconfigure,
+            self.log_dirs.reconfigure,
+        )
+        for follow in (
+            UnenforcedNotices().apply,
+            self.directory_assignment.apply,
+            self.dynamic_config.apply,
+            self.cordoned_dirs.apply,
+            self.client_metrics.apply,
+            self.snapshot_generator.apply,
+            self.coordinators.apply,
+            self.broker.topic_answers.apply,
+        ):
+            self.followers.add(follow)
+
+    def _prepare(self, image: MetadataImage, delta: MetadataDelta) -> Work | None:
+        self.storage.image = image  # by which logs that are opened from here on find their settings
+        return self.replica_manager.prepare(image, delta)
+
+    def _log_dir_failed(self, log_dir: str) -> None:
+        for give_up in self._on_log_dir_failed:
+            give_up(log_dir)
+        self._given.log_dir_failed(log_dir)
+
+
+def _advertised(config: BrokerConfig) -> Iterator[tuple[str, Endpoint]]:
+    """The listeners whose address is configured; the others name to each client the one that it dialled."""
+    for listener in config.listeners:
+        if listener.advertised_host is not None:
+            yield listener.name, Endpoint(listener.advertised_host, listener.advertised_port or 0)

@@ -1,0 +1,223 @@
+"""The process of a broker: signals, garbage collection, the ready line, and the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+from broker import compiled
+from broker.http.server import HttpServer
+from broker.logging import setup as log_setup
+from broker.metadata.log import MetadataLogError
+from broker.network.listeners import ListenError
+from broker.startup.server import Server
+from broker.version import VERSION
+from config.broker_config import BrokerConfig
+from config.catalogue.barnabas import BARNABAS_HTTP_HOST, BARNABAS_LOG_FORMAT, BARNABAS_LOG_LEVEL
+from config.layers import InvalidConfigError
+from config.messages import MessageKind
+from config.replicas import clamp_replication
+from storage.env import RealEnv
+from storage.errors import StorageError
+
+logger = logging.getLogger("barnabas.server")
+
+EXIT_STOPPED: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""SIGHUP comes when the terminal goes; who started the broker with nohup wants nothing to come of it."""
+SETTLING_S: Final = 0.1
+"""How long those who wait for the start have to get their first answers before the broker does what can wait."""
+YOUNG_OBJECTS: Final = 5000
+"""How many new objects make a collection. Requests leave no cycles, so it finds next to nothing and may be rare."""
+WARM_S: Final = 60.0
+"""After that all is there that comes with the first requests and scrapes: compiled codecs, libraries."""
+SWITCH_INTERVAL_S: Final = 0.0005
+"""How long a thread beside the loop may keep the interpreter while the loop wants it. With Python's own 5 ms each call
+to the system costs the loop up to that, while metrics are rendered or a coordinator loads."""
+_CANNOT_START: Final = (ListenError, StorageError, MetadataLogError, OSError)
+
+
+def run(config: BrokerConfig) -> int:
+    """Serves until a signal comes; returns the exit code."""
+    log_setup.configure(config[BARNABAS_LOG_LEVEL], sys.stderr, as_json=_as_json(config[BARNABAS_LOG_FORMAT]))
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    start_lines = log_setup.StartLines()
+    _say_what_configuration_holds(config)
+    _raise_open_files_limit()
+    with _ended_by_signals(), asyncio.Runner(loop_factory=_new_loop) as runner:
+        return runner.run(_serve(config, start_lines))
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop where it is to be had, else what Python brings."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+async def _serve(config: BrokerConfig, start_lines: log_setup.StartLines) -> int:
+    loop = asyncio.get_running_loop()
+    try:
+        server = Server(config, loop, RealEnv())
+        server.start()
+    except InvalidConfigError as error:
+        start_lines.end()
+        print(error, file=sys.stderr)
+        return EXIT_USAGE
+    except _CANNOT_START as error:
+        start_lines.end()
+        print(f"Barnabas cannot start: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    stopping = _catch_signals(loop)
+    http = server.observers.serve_http(server)
+    _say_it_is_ready(_ready_line(server, http))
+    gc.freeze()  # what is here now stays; the collector need not look at it again and again
+    gc.set_threshold(YOUNG_OBJECTS)
+    gc.enable()
+    loop.call_later(SETTLING_S, start_lines.end)
+    loop.call_later(SETTLING_S, _warn_of_stale_builds)
+    loop.call_later(WARM_S, _freeze_what_came)
+    endings: list[asyncio.Future[Any]] = [stopping, server.failed]
+    await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
+    start_lines.end()
+    if server.failed.done():
+        logger.error("stopping: %s", server.failed.result())
+    else:
+        logger.info("stopping on %s; once more stops at once", stopping.result().name)
+    await server.stop()
+    if http is not None:
+        http.close()
+    return EXIT_FAILED if server.failed.done() else EXIT_STOPPED
+
+
+def _warn_of_stale_builds() -> None:
+    """In a checkout, where sources are edited and what was compiled from them before is what runs."""
+    sources = compiled.stale()
+    if sources and compiled.form() != "interpreted":
+        logger.warning("changed since they were compiled, so what runs is older: %s", ", ".join(sources))
+
+
+def _freeze_what_came() -> None:
+    """What the first requests brought stays, too: full collections look at all else, and everybody waits for them."""
+    gc.collect()
+    gc.freeze()
+
+
+def _stop_signals() -> list[signal.Signals]:
+    is_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [number for number in STOP_SIGNALS if not (is_nohup and number is signal.SIGHUP)]
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Until signals are caught, each ends the process there and then: nobody is served yet, and a start may take long.
+
+    The first process of a container would not notice them otherwise, and asyncio would finish the start first.
+    """
+
+    def end(number: int, _: object) -> None:
+        os._exit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in _stop_signals()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _catch_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Future[signal.Signals]:
+    """Completes with the first signal that asks to stop; the second ends the process there and then.
+
+    But for SIGHUP: when a terminal goes, both its shell and the system send it.
+    """
+    stopping: asyncio.Future[signal.Signals] = loop.create_future()
+
+    def caught(number: signal.Signals) -> None:
+        if not stopping.done():
+            stopping.set_result(number)
+        elif number is not signal.SIGHUP:
+            os._exit(128 + number)
+
+    for number in _stop_signals():
+        loop.add_signal_handler(number, caught, number)
+    return stopping
+
+
+def _say_it_is_ready(line: str) -> None:
+    """Prints the ready line; where nobody reads standard output any more, or its disk is full, the log has it."""
+    try:
+        print(line, flush=True)
+    except OSError as error:
+        logger.warning("%s; standard output cannot be written to: %s", line, error)
+        # What could not be written is tried again at the end of the process, which would then end with an error.
+        with open(os.devnull, "wb") as nowhere, suppress(OSError):
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def _ready_line(server: Server, http: HttpServer | None) -> str:
+    addresses = ", ".join(
+        f"{listener.host or '0.0.0.0'}:{server.ports[listener.name]}"
+        for listener in server.config.listeners
+        if listener.name
+        in server.ports  # one that was set while a broker ran may have lost its port to somebody
+    )
+    data = ", ".join(os.path.abspath(path) for path in server.config.log_dirs)
+    metrics = ""
+    if http is not None:
+        metrics = f", metrics on http://{server.config[BARNABAS_HTTP_HOST] or '0.0.0.0'}:{http.port}/metrics"
+    return (
+        f"Barnabas {VERSION} is ready on {addresses}, data in {data}{metrics}, {compiled.form()}, "
+        f"started in {_seconds_since_spawn():.2f} s"
+    )
+
+
+def _seconds_since_spawn() -> float:
+    """Since the process began, which is before Python could look at a clock."""
+    try:
+        with open("/proc/self/stat", encoding="ascii") as file:
+            started_ticks = int(file.read().rpartition(")")[2].split()[19])
+    except OSError:  # not Linux
+        return time.process_time()
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started_ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _as_json(log_format: str) -> bool | None:
+    return None if log_format == "auto" else log_format == "json"
+
+
+def _say_what_configuration_holds(config: BrokerConfig) -> None:
+    """A line for each thing to mend, and one for all keys that have no effect here."""
+    for line in clamp_replication(config):
+        logger.info("%s", line)
+    inert = []
+    for message in config.messages:
+        if message.kind is MessageKind.INERT:
+            inert.append(message.key)
+        else:
+            logger.warning("%s", message)
+    if inert:
+        logger.info(
+            "accepted without effect (`barnabas config check` says why): %s", ", ".join(sorted(inert))
+        )
+
+
+def _raise_open_files_limit() -> None:
+    """Every log has open files; the soft limit is often far below what the system allows."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
