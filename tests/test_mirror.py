@@ -1,6 +1,6 @@
-"""Each module has a test file of its own, where its name says: broker/fetch/session.py, tests/broker/fetch/test_session.py.
+"""Each module has a test file of its own where its name says: broker/fetch/session.py, tests/broker/fetch/test_session.py.
 
-tests/without_tests.txt lists the modules that have none yet, tested together with others. It may only get shorter.
+tests/without_tests.txt lists the modules that have none, tested together with others. It may only get shorter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def modules() -> set[str]:
     }
 
 
-def test_of(module: str) -> Path:
+def file_of(module: str) -> Path:
     """The file in which the tests of a module are."""
     path = Path(module)
     return ROOT / "tests" / path.parent / f"test_{path.name}"
@@ -34,14 +34,14 @@ def listed() -> list[str]:
 
 
 def test_each_module_has_a_test_file_or_is_listed() -> None:
-    missing = {module for module in modules() if not test_of(module).exists()}
+    missing = {module for module in modules() if not file_of(module).exists()}
     assert sorted(missing - set(listed())) == []
 
 
 def test_the_list_names_modules_without_tests_once_and_in_order() -> None:
     assert listed() == sorted(set(listed()))
-    assert [module for module in listed() if module not in modules() or test_of(module).exists()] == []
+    assert [module for module in listed() if module not in modules() or file_of(module).exists()] == []
 
 
 def test_a_test_file_is_where_its_module_is() -> None:
-    assert test_of("broker/fetch/session.py") == ROOT / "tests" / "broker" / "fetch" / "test_session.py"
+    assert file_of("broker/fetch/session.py") == ROOT / "tests" / "broker" / "fetch" / "test_session.py"
