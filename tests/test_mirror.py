@@ -1,4 +1,4 @@
-"""Each module has a test file of its own where its name says: broker/fetch/session.py, tests/broker/fetch/test_session.py.
+"""Each module has a test file of its own: broker/fetch/session.py has tests/broker/fetch/test_session.py.
 
 tests/without_tests.txt lists the modules that have none, tested together with others. It may only get shorter.
 """
