@@ -4,7 +4,8 @@
     snappy  a header of 16 bytes (82 "SNAPPY" 00, version 1, compatible with 1), then blocks, each of them a
             big-endian int32 length and one raw snappy block (SnappyOutputStream); some clients send nothing
             but one raw block
-    lz4     an LZ4 frame of independent blocks
+    lz4     an LZ4 frame of independent blocks; what follows its end, and what it says of the whole content (size,
+            checksum), is not checked, as in Kafka's reader
     zstd    one zstd frame or several
 
 Unpacking is bounded: what would grow beyond `max_bytes` raises DecompressedTooLargeError, before it has.
@@ -43,8 +44,11 @@ LZ4_PLAIN_HEADER = (
 LZ4_PLAIN_HEADER_BYTES = len(LZ4_PLAIN_HEADER)
 LZ4_BLOCK_BYTES = 64 * 1024
 LZ4_STORED = 0x80000000
+LZ4_SIZE_MASK = 0x7FFFFFFF
 LZ4_INDEPENDENT_BLOCKS = 0x20
+LZ4_BLOCK_CHECKSUM = 0x10
 LZ4_CONTENT_SIZE = 0x08
+LZ4_CONTENT_CHECKSUM = 0x04
 LZ4_DICTIONARY_ID = 0x01
 
 ZSTD_DEFAULT_LEVEL = 3
@@ -173,7 +177,7 @@ def _unpack(codec: CompressionType, data: Buffer, max_bytes: int, scratch: bytea
             payload = _unpack_lz4(memoryview(data), max_bytes, scratch)
             if payload is not None:
                 return payload
-            return _unpack_stream(cramjam.lz4, codec, data, max_bytes, scratch)
+            return _unpack_stream(cramjam.lz4, codec, _plain_lz4_frame(data), max_bytes, scratch)
         case CompressionType.ZSTD:
             return _unpack_stream(cramjam.zstd, codec, data, max_bytes, scratch)
 
@@ -305,15 +309,17 @@ def _compress_lz4_blocks(lz4: ModuleType, data: memoryview) -> bytes:
 
 
 def _check_lz4_descriptor(data: Buffer) -> None:
-    """Linked blocks are legal LZ4, but Kafka's Lz4BlockInputStream refuses them: consumers would fail."""
+    """Linked blocks and dictionaries are legal LZ4, but Kafka's Lz4BlockInputStream refuses them: consumers fail."""
     if len(data) > 4 and not data[4] & LZ4_INDEPENDENT_BLOCKS:
         raise CorruptRecordError("lz4: the frame's blocks depend on each other, which Kafka does not allow")
+    if len(data) > 4 and data[4] & LZ4_DICTIONARY_ID:
+        raise CorruptRecordError("lz4: the frame asks for a dictionary, which Kafka does not allow")
 
 
 def _unpack_lz4(data: memoryview, max_bytes: int, scratch: bytearray) -> memoryview | None:
     """A frame as Kafka writes them, block by block, which takes a quarter of the time of the library's stream.
 
-    None for frames of other kinds, for what is larger than `max_bytes` or `scratch`, and for what is wrong in any way.
+    None for frames of other kinds, for what is larger than `max_bytes` or `scratch`, and for damaged blocks.
     """
     block_bytes = _lz4_block_bytes(bytes(data[:LZ4_PLAIN_HEADER_BYTES]))
     if not block_bytes:
@@ -334,16 +340,16 @@ def _lz4_block_bytes(header: bytes) -> int:
 
 
 def _unpack_lz4_blocks(data: memoryview, output: memoryview, block_bytes: int) -> int:
-    """Unpacks the blocks behind the header; returns how many bytes they hold, -1 unless all is as it should be."""
+    """Unpacks the blocks behind the header; returns how many bytes they hold, -1 where that fails."""
     import cramjam
 
     position, written, end = LZ4_PLAIN_HEADER_BYTES, 0, len(data)
     while end - position >= 4:
         size = int.from_bytes(data[position : position + 4], "little")
         position += 4
-        if size == 0:
-            return written if position == end else -1
-        stop = position + (size & 0x7FFFFFFF)
+        if not size & LZ4_SIZE_MASK:  # the end, whether it is marked as stored or not
+            return written
+        stop = position + (size & LZ4_SIZE_MASK)
         if stop > end or stop - position > block_bytes:
             return -1
         target = output[written : written + block_bytes]
@@ -359,6 +365,37 @@ def _unpack_lz4_blocks(data: memoryview, output: memoryview, block_bytes: int) -
             target[: stop - position] = data[position:stop]
             written += stop - position
         position = stop
+    return -1
+
+
+def _plain_lz4_frame(data: Buffer) -> Buffer:
+    """The part of a frame that Kafka's reader looks at, as a frame that the library takes.
+
+    Kafka's Lz4BlockInputStream takes an end mark with the bit for stored blocks for the end, stops there, and verifies
+    neither the size nor the checksum of the whole content. Frames that are damaged come back as they are.
+    """
+    view = memoryview(data)
+    if len(view) < LZ4_PLAIN_HEADER_BYTES:
+        return data
+    flags, descriptor_end = view[4], lz4_descriptor_end(data)
+    if xxh32(bytes(view[4:descriptor_end])) >> 8 & 0xFF != view[descriptor_end]:
+        return data
+    blocks_end = _lz4_blocks_end(view, descriptor_end + 1, 4 if flags & LZ4_BLOCK_CHECKSUM else 0)
+    content_checksum_bytes = 4 if flags & LZ4_CONTENT_CHECKSUM else 0
+    if blocks_end < 0 or blocks_end + 4 + content_checksum_bytes > len(view):
+        return data
+    descriptor = bytes((flags & ~(LZ4_CONTENT_SIZE | LZ4_CONTENT_CHECKSUM), view[5]))
+    checksum = bytes([xxh32(descriptor) >> 8 & 0xFF])
+    return b"".join((view[:4], descriptor, checksum, view[descriptor_end + 1 : blocks_end], bytes(4)))
+
+
+def _lz4_blocks_end(data: memoryview, position: int, checksum_bytes: int) -> int:
+    """Where the end mark behind the last block lies; -1 when it is missing."""
+    while len(data) - position >= 4:
+        size = int.from_bytes(data[position : position + 4], "little") & LZ4_SIZE_MASK
+        if not size:
+            return position
+        position += 4 + size + checksum_bytes
     return -1
 
 

@@ -17,8 +17,8 @@ from protocol.records.batch import (
     build_batch,
     stamp_max_timestamp,
 )
-from protocol.records.compression import CompressionType
-from protocol.records.layout import CRC_START
+from protocol.records.compression import LZ4_MAGIC, CompressionType, xxh32
+from protocol.records.layout import CRC_START, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
 from protocol.wire import Uuid
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.in_transactions import TRANSACTION, coordinator_of
@@ -33,6 +33,8 @@ from tests.conformance.dialogues.words import (
 from tests.conformance.speaker import NO_ID, START_MS, Speaker, batch
 
 FIRST, LAST = 3, 13
+ATTRIBUTES = 21
+"""Where the attributes of a batch lie."""
 OFFSET_DELTAS = (64, 80)
 """Where the records of `batch(b"abcdef", b"ghi", key=b"key")` say how far they are from its base offset."""
 
@@ -361,6 +363,48 @@ def compressed_records_broken_inside(client: Speaker) -> None:
                 produce(to(client, name), with_crc(bad)),
                 noting=lambda answer: answer.responses[0].partition_responses[0].error_code == 0,
             )
+
+
+def lz4_batch(flags: int, *, extra: bytes = b"", end: bytes = bytes(4), reads: bool = True) -> bytes:
+    """A batch whose records are one stored block of an LZ4 frame with these flags in its header."""
+    plain = batch(b"abcdef" * 20)
+    payload = plain[RECORD_BATCH_OVERHEAD:]
+    descriptor = bytes((flags, 0x40)) + extra
+    checksum = bytes([(xxh32(descriptor) >> 8 & 0xFF) ^ (0 if reads else 1)])
+    block = (len(payload) | 0x80000000).to_bytes(4, "little") + payload
+    if flags & 0x10:
+        block += xxh32(payload).to_bytes(4, "little")
+    packed = bytearray(plain[:RECORD_BATCH_OVERHEAD] + LZ4_MAGIC + descriptor + checksum + block + end)
+    struct.pack_into(">i", packed, 8, len(packed) - LOG_OVERHEAD)
+    struct.pack_into(">h", packed, ATTRIBUTES, CompressionType.LZ4)
+    return with_crc(packed)
+
+
+@dialogue(ApiKey.PRODUCE, FIRST, LAST)
+def lz4_frames(client: Speaker) -> None:
+    """What Kafka's reader does not look at: what is behind the end, the size and checksum of the content."""
+    name = client.create("a")
+    for payload in (
+        lz4_batch(0x60),
+        lz4_batch(0x60, end=b"\0\0\0\x80"),
+        lz4_batch(0x60, end=bytes(4) + b"what"),
+        lz4_batch(0x60, end=bytes(4) + LZ4_MAGIC),
+        lz4_batch(0x60, end=b""),
+        lz4_batch(0x60, reads=False),
+        lz4_batch(0x68, extra=(7).to_bytes(8, "little")),
+        lz4_batch(0x64, end=bytes(4) + b"what"),
+        lz4_batch(0x70),
+        lz4_batch(0x70, end=b"\0\0\0\x80"),
+        lz4_batch(0x40),
+        lz4_batch(0x61, extra=bytes(4)),
+        lz4_batch(0x62),
+        lz4_batch(0x20),
+    ):
+        client.ask(
+            produce(to(client, name), payload),
+            noting=lambda answer: answer.responses[0].partition_responses[0].error_code == 0,
+        )
+    note_log(client, name)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, 6)

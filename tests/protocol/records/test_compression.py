@@ -155,20 +155,112 @@ def test_lz4_block_by_block_is_what_the_library_unpacks(plain: bytes) -> None:
         decompress(CompressionType.LZ4, packed, len(plain) - 1)
 
 
+def as_kafka_reads_lz4(data: bytes) -> bytes | None:
+    """What Kafka's Lz4BlockInputStream yields for a frame, None where it throws; written as that is."""
+    if len(data) < 7 or data[:4] != b"\x04\x22\x4d\x18":
+        return None
+    flags, descriptor = data[4], data[5]
+    if flags & 0xE3 != 0x60 or descriptor & 0x8F or descriptor < 0x40:
+        return None
+    position = 6 + (8 if flags & 0x08 else 0)
+    if position >= len(data) or xxh32(data[4:position]) >> 8 & 0xFF != data[position]:
+        return None
+    position += 1
+    largest, content = 1 << 2 * (descriptor >> 4) + 8, b""
+    while position + 4 <= len(data):
+        size = int.from_bytes(data[position : position + 4], "little")
+        position += 4
+        length = size & 0x7FFFFFFF
+        if length == 0:
+            return content if not flags & 0x04 or position + 4 <= len(data) else None
+        block = data[position : position + length]
+        position += length
+        if length > largest or len(block) < length:
+            return None
+        try:
+            content += block if size & 0x80000000 else unpacked_block(block, largest)
+        except cramjam.DecompressionError:
+            return None
+        if flags & 0x10:
+            if xxh32(block) != int.from_bytes(data[position : position + 4], "little"):
+                return None
+            position += 4
+    return None
+
+
+def unpacked_block(block: bytes, largest: int) -> bytes:
+    output = bytearray(largest)
+    return bytes(output[: cramjam.lz4.decompress_block_into(block, output, output_len=largest)])
+
+
+def assert_read_as_kafka_reads_it(data: bytes) -> None:
+    expected = as_kafka_reads_lz4(data)
+    if expected is None:
+        with pytest.raises(CorruptRecordError):
+            decompress(CompressionType.LZ4, data, 3 * MEBIBYTE)
+    else:
+        assert decompress(CompressionType.LZ4, data, 3 * MEBIBYTE) == expected
+
+
 @given(position=st.integers(0, 70_100), byte=st.integers(0, 255), cut=st.integers(0, 70_100) | st.none())
-def test_damaged_lz4_is_refused_as_the_library_refuses_it(position: int, byte: int, cut: int | None) -> None:
+def test_damaged_lz4_is_refused_as_kafka_refuses_it(position: int, byte: int, cut: int | None) -> None:
     for plain in (b"Barnabas " * 9, NOISE):
         packed = bytearray(compress(CompressionType.LZ4, plain))
         packed[position % len(packed)] = byte
-        data = bytes(packed[:cut])
-        try:
-            expected = bytes(cramjam.lz4.decompress(data))
-        except cramjam.DecompressionError:
-            with pytest.raises(CorruptRecordError):
-                decompress(CompressionType.LZ4, data, MEBIBYTE)
-            continue
-        with contextlib.suppress(CorruptRecordError):  # linked blocks, which the library takes
-            assert decompress(CompressionType.LZ4, data, MEBIBYTE) == expected
+        assert_read_as_kafka_reads_it(bytes(packed[:cut]))
+
+
+def lz4_frame(plain: bytes, *, flags: int = 0x60, extra: bytes = b"", end: bytes = bytes(4)) -> bytes:
+    """A frame of stored blocks of 64 KiB, whose header has the checksum that its bytes ask for."""
+    descriptor = bytes((flags, 0x40)) + extra
+    parts = [b"\x04\x22\x4d\x18", descriptor, bytes([xxh32(descriptor) >> 8 & 0xFF])]
+    for start in range(0, len(plain), 1 << 16):
+        block = plain[start : start + (1 << 16)]
+        parts += [(len(block) | 0x80000000).to_bytes(4, "little"), block]
+        if flags & 0x10:
+            parts.append(xxh32(block).to_bytes(4, "little"))
+    return b"".join((*parts, end))
+
+
+@pytest.mark.parametrize("plain", [b"Barnabas " * 9, bytes(MEBIBYTE + 1)], ids=["small", "larger"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"end": b"\0\0\0\x80"}, id="an end that is marked as stored"),
+        pytest.param({"end": bytes(4) + b"what"}, id="something behind the end"),
+        pytest.param({"end": bytes(4) + compress(CompressionType.LZ4, b"more")}, id="another frame"),
+        pytest.param({"flags": 0x68, "extra": (7).to_bytes(8, "little")}, id="another content size"),
+        pytest.param({"flags": 0x64, "end": bytes(4) + b"what"}, id="another content checksum"),
+        pytest.param({"flags": 0x70, "end": b"\0\0\0\x80"}, id="block checksums"),
+    ],
+)
+def test_lz4_that_only_kafka_takes(plain: bytes, fields: Any) -> None:
+    if fields.get("flags") == 0x70:
+        plain = plain[:1000]  # the checksum of the tests is slow
+    data = lz4_frame(plain, **fields)
+    assert as_kafka_reads_lz4(data) == plain
+    assert decompress(CompressionType.LZ4, data, 3 * MEBIBYTE) == plain
+    with pytest.raises(DecompressedTooLargeError):
+        decompress(CompressionType.LZ4, data, len(plain) - 1)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"end": b""}, id="no end"),
+        pytest.param({"flags": 0x64}, id="no content checksum"),
+        pytest.param({"flags": 0x64, "end": bytes(4) + b"abc"}, id="half a content checksum"),
+        pytest.param({"flags": 0x61, "extra": bytes(4)}, id="a dictionary"),
+        pytest.param({"flags": 0x62}, id="a reserved bit"),
+        pytest.param({"flags": 0x20}, id="another version"),
+        pytest.param({"flags": 0x40}, id="linked blocks"),
+    ],
+)
+def test_lz4_that_kafka_refuses(fields: Any) -> None:
+    data = lz4_frame(b"Barnabas " * 9, **fields)
+    assert as_kafka_reads_lz4(data) is None
+    with pytest.raises(CorruptRecordError):
+        decompress(CompressionType.LZ4, data, MEBIBYTE)
 
 
 def test_lz4_with_linked_blocks_is_refused() -> None:
