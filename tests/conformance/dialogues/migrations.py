@@ -194,6 +194,46 @@ def groups_that_cannot_change_over(client: Speaker) -> None:
         Consumer(client, broken, "new").join(topic)
 
 
+@dialogue(
+    HEARTBEAT,
+    1,
+    1,
+    differs="Kafka sends away who waits in a classic group also when a consumer cannot join it",
+)
+def who_waits_where_no_consumer_can_join(client: Speaker) -> None:
+    topic, group = client.create("t", 2), a_group(client, "g")
+    range_of_topic = [("range", subscription(topic))]
+    with Member(client, group, protocols=range_of_topic) as old:
+        old.join()
+        old.sync({old.id: b"\0\3\0\0"})
+        with Member(client, group, protocols=range_of_topic) as second:
+            second.begin_to_join()
+            classic.awaits_state(client, group, "PreparingRebalance")
+            Consumer(client, group, "new").join(topic)
+            old.heartbeat()
+            old.leave()
+            second.joined()
+
+
+@dialogue(
+    HEARTBEAT,
+    1,
+    1,
+    differs="Kafka forgets an empty consumer group when an unknown member of the classic protocol tries to join it",
+)
+def an_empty_consumer_group_rejects_a_classic_member(client: Speaker) -> None:
+    topic, group = client.create("t", 2), a_group(client, "g")
+    first = Consumer(client, group, "first")
+    first.join(topic)
+    first.leave()
+    described(client, group)
+    with Member(client, group, protocols=[("range", subscription(topic))]) as stranger:
+        stranger.id = "stranger"
+        stranger.join()
+    described(client, group)
+    Consumer(client, group, "second").join(topic)
+
+
 @dialogue(HEARTBEAT, 1, 1)
 def groups_without_members_change_over(client: Speaker) -> None:
     topic, group = client.create("t", 2), a_group(client, "g")

@@ -165,6 +165,23 @@ def waiting_for_the_end_of_a_transaction(client: Speaker) -> None:
         client.note(time.monotonic() - began > 0.25)
 
 
+@dialogue(
+    ApiKey.FETCH,
+    4,
+    18,
+    differs="Kafka answers a fetch of committed records past the last stable offset at once, with nothing",
+)
+def waiting_past_the_last_stable_offset(client: Speaker) -> None:
+    producer = Transactor(client, bumps=False)
+    client.write(producer.name, batch(b"a"))
+    producer.begin(0)
+    producer.write(b"b", b"c")
+    topics = fetch_topic(of(client, producer.name), [partition(0, 3)])
+    began = time.monotonic()
+    client.ask(fetch(topics, isolation_level=COMMITTED, max_wait_ms=300, min_bytes=1))
+    client.note(time.monotonic() - began > 0.25)
+
+
 @dialogue(ApiKey.LIST_OFFSETS, 2, 11)
 def offsets_by_isolation_level(client: Speaker) -> None:
     name, producer = history(client, bumps=False)

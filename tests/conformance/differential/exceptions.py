@@ -7,15 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from broker.coordinator.group.consumer import embedded
 from protocol.messages.commits import OffsetCommitRequest
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
-from protocol.messages.groups import JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.groups import JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, SyncGroupRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.messages.transactions import TxnOffsetCommitRequest
 from tests.conformance.differential.steps import Step
 
 UNKNOWN_SERVER_ERROR, UNKNOWN_MEMBER_ID, INVALID_TXN_STATE, GROUP_ID_NOT_FOUND = -1, 25, 48, 69
-REBALANCE_IN_PROGRESS, TRANSACTION_ABORTABLE = 27, 120
+ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, TRANSACTION_ABORTABLE = 22, 27, 120
+READ_COMMITTED: Final = 1
 UNKNOWN_PARTITION: Final = (3, 100)
 LARGEST_METADATA: Final = 4096
 
@@ -84,11 +87,35 @@ def joins_as_classic(earlier: Step, step: Step) -> bool:
     return isinstance(step.request, ListGroupsRequest) or earlier.request.group_id in _groups(step.request)
 
 
-def joins_as_consumer(earlier: Step, step: Step) -> bool:
-    """Whether a member joins a group that the step names with the consumer protocol."""
+def joins_as_classic_under_an_id(earlier: Step, step: Step) -> bool:
+    """Whether it is such a JoinGroup with a member id: a group that does not know the id rejects it."""
     request = earlier.request
-    is_it = isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch == 0
-    return is_it and not _groups(request).isdisjoint(_groups(step.request))
+    return (
+        isinstance(request, JoinGroupRequest) and bool(request.member_id) and joins_as_classic(earlier, step)
+    )
+
+
+def joins_as_consumer(earlier: Step, step: Step) -> bool:
+    """Whether a member joins a group that the step names, or that is listed, with the consumer protocol."""
+    request = earlier.request
+    if not isinstance(request, ConsumerGroupHeartbeatRequest) or request.member_epoch != 0:
+        return False
+    return isinstance(step.request, ListGroupsRequest) or request.group_id in _groups(step.request)
+
+
+def gives_what_no_consumer_reads(earlier: Step, step: Step) -> bool:
+    """Whether a leader's assignment for a member of the step's group keeps it from becoming a consumer group."""
+    request = earlier.request
+    if not isinstance(request, SyncGroupRequest) or request.group_id not in _groups(step.request):
+        return False
+    return any(_is_custom(bytes(given.assignment)) for given in request.assignments)
+
+
+def _is_custom(assignment: bytes) -> bool:
+    try:
+        return bool(embedded.read_assignment(assignment).user_data)
+    except embedded.EmbeddedProtocolError:
+        return True
 
 
 def leaves(earlier: Step, step: Step) -> bool:
@@ -122,6 +149,38 @@ def _is_by_time(step: Step, difference: Difference) -> bool:
     topics: Any = getattr(step.request, "topics", [])
     is_by_time = any(part.timestamp >= 0 for topic in topics for part in topic.partitions)
     return is_by_time and bool(difference.expected == -1)
+
+
+def _lists_less(_: Step, difference: Difference) -> bool:
+    """Whether Kafka lists the same groups but for consumer groups (before version 3 the answer has no types)."""
+    missing = [group for group in difference.actual if group not in difference.expected]
+    return (
+        bool(missing)
+        and all(group in difference.actual for group in difference.expected)
+        and all(group["group_type"] in ("consumer", "") for group in missing)
+        and all(group["group_state"] in ("Empty", "") for group in missing)
+    )
+
+
+def _is_past_the_last_stable_offset(step: Step, difference: Difference) -> bool:
+    """Whether Kafka answers a fetch of committed records at once with nothing, as it is past the last stable offset.
+
+    An incremental fetch need not name the partition, and the answer leaves out what has not changed.
+    """
+    request, answer = step.request, difference.expected
+    if not isinstance(request, FetchRequest) or request.isolation_level != READ_COMMITTED:
+        return False
+    if difference.actual != "no answer" or not isinstance(answer, dict) or answer["error_code"]:
+        return False
+    found = [part for topic in answer["responses"] for part in topic["partitions"]]
+    if any(part["error_code"] or part["records"] != [0] for part in found):
+        return False
+    offsets = {(part.partition, part.fetch_offset) for topic in request.topics for part in topic.partitions}
+    return request.session_epoch > 0 or any(
+        index == part["partition_index"] and offset > part["last_stable_offset"]
+        for index, offset in offsets
+        for part in found
+    )
 
 
 def _has_null_records(step: Step, difference: Difference) -> bool:
@@ -197,6 +256,56 @@ KNOWN: Final[tuple[Known, ...]] = (
         codes("classic", "consumer"),
         after=(joins_as_classic,),
         whole=True,
+    ),
+    Known(
+        "ListGroups",
+        r"\.groups",
+        FORGETS,
+        _lists_less,
+        after=(joins_as_consumer, joins_as_classic_under_an_id),
+        whole=True,
+    ),
+    Known(
+        "ConsumerGroupHeartbeat",
+        r"\.member_epoch",
+        FORGETS,
+        lambda _, difference: 0 < difference.expected < difference.actual,
+        after=(joins_as_consumer, joins_as_classic_under_an_id),
+        whole=True,
+    ),
+    Known(
+        "DescribeGroups",
+        ERRORS,
+        FORGETS,
+        lambda _, difference: (
+            (difference.expected, difference.actual) == (0, GROUP_ID_NOT_FOUND)
+            and difference.beside["group_state"] == "Empty"
+        ),
+        after=(joins_as_consumer, joins_as_classic_under_an_id),
+        whole=True,
+    ),
+    Known(
+        "OffsetCommit|TxnOffsetCommit",
+        ERRORS,
+        FORGETS,
+        codes(ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID),
+        after=(joins_as_consumer, joins_as_classic_under_an_id),
+        whole=True,
+    ),
+    Known(
+        "JoinGroup|SyncGroup",
+        "",
+        "Kafka sends away who waits in a classic group also when a consumer cannot join it",
+        lambda _, difference: (
+            difference.actual == "no answer" and difference.expected["error_code"] == REBALANCE_IN_PROGRESS
+        ),
+        after=(gives_what_no_consumer_reads, joins_as_consumer),
+    ),
+    Known(
+        "Fetch",
+        "",
+        "Kafka answers a fetch of committed records past the last stable offset at once, with nothing",
+        _is_past_the_last_stable_offset,
     ),
     Known(
         "OffsetDelete|DeleteGroups|DescribeGroups",

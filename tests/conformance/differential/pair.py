@@ -25,6 +25,8 @@ SETTINGS: Final = {
     "super.users": "User:ANONYMOUS",
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.session.timeout.ms": "1800000",
+    "group.consumer.max.session.timeout.ms": "1800000",
     "log.retention.hours": "168",
     "log.retention.ms": "-1",
     "log.retention.check.interval.ms": "86400000",
@@ -35,6 +37,8 @@ SETTINGS: Final = {
     "max.incremental.fetch.session.cache.slots": "100000",
     "num.partitions": "1",
     "offsets.topic.num.partitions": "4",
+    "offsets.retention.check.interval.ms": "86400000",
+    "producer.id.expiration.check.interval.ms": "86400000",
     "transaction.state.log.num.partitions": "4",
 }
 """What both are told: nothing falls due while a sequence runs, and its old records stay."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from protocol.codec import encode
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from protocol.messages.consumer_protocol import ConsumerProtocolAssignment
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.groups import (
@@ -18,6 +18,8 @@ from protocol.messages.groups import (
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
+    ListGroupsRequest,
+    SyncGroupRequest,
 )
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest
@@ -236,11 +238,61 @@ def test_an_exception_may_ask_for_an_earlier_step() -> None:
 
 def test_an_exception_sees_what_stands_beside() -> None:
     step = Step(0, 0, FetchRequest(), 12)
-    fetched = {"log_start_offset": 8, "last_stable_offset": 7}
-    (found,) = differences({"a": [fetched]}, {"a": [{**fetched, "last_stable_offset": 8}]})
+    part = {"log_start_offset": 8, "last_stable_offset": 7}
+    (found,) = differences({"a": [part]}, {"a": [{**part, "last_stable_offset": 8}]})
     assert exceptions.known(step, [found]) != [None]
-    (found,) = differences({"a": [fetched]}, {"a": [{**fetched, "last_stable_offset": 9}]})
+    (found,) = differences({"a": [part]}, {"a": [{**part, "last_stable_offset": 9}]})
     assert exceptions.known(step, [found]) == [None]
+
+
+def fetched(**fields: Any) -> dict[str, Any]:
+    part = {"partition_index": 1, "error_code": 0, "last_stable_offset": 4, "records": [0], **fields}
+    return {"error_code": 0, "responses": [{"partitions": [part]}]}
+
+
+def test_only_committed_reads_past_the_last_stable_offset_are_answered_by_kafka_alone() -> None:
+    def is_known(offset: int, answer: Any, isolation: int = 1, actual: Any = "no answer") -> bool:
+        wanted = FetchRequest.FetchPartition(partition=1, fetch_offset=offset)
+        topics = [FetchRequest.FetchTopic(topic="t", partitions=[wanted])]
+        request = FetchRequest(isolation_level=isolation, session_epoch=-1, max_wait_ms=9, topics=topics)
+        return exceptions.known(Step(0, 0, request, 12), [Difference("", answer, actual)]) != [None]
+
+    assert is_known(5, fetched())
+    assert not is_known(4, fetched())
+    assert not is_known(5, fetched(), isolation=0)
+    assert not is_known(5, fetched(records=[70, {}]))
+    assert not is_known(5, fetched(error_code=1))
+    assert not is_known(5, "no answer", actual=fetched())
+
+
+def test_a_group_that_kafka_forgot_is_known_by_what_came_before() -> None:
+    heartbeat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)
+    consumer = Step(1, 0, heartbeat, 1)
+    stranger = Step(2, 0, JoinGroupRequest(group_id="g", member_id="stranger"), 9)
+    new = Step(2, 0, JoinGroupRequest(group_id="g"), 9)
+    again = Step(3, 0, heartbeat, 1)
+    begins_again, goes_on = Difference(".member_epoch", 2, 4), Difference(".member_epoch", 4, 2)
+    assert exceptions.known(again, [begins_again], [consumer, stranger]) != [None]
+    assert exceptions.known(again, [goes_on], [consumer, stranger]) == [None]
+    assert exceptions.known(again, [begins_again], [consumer, new]) == [None]
+    listing = Step(4, 0, ListGroupsRequest(), 5)
+    empty = {"group_id": "g", "group_state": "Empty", "group_type": "consumer"}
+    for one, is_known in ((empty, True), ({**empty, "group_state": "Stable"}, False)):
+        found = exceptions.known(listing, [Difference(".groups", [], [one])], [consumer, stranger])
+        assert (found != [None]) == is_known
+
+
+def test_a_consumer_that_cannot_join_is_known_by_the_assignment() -> None:
+    joining = JoinGroupRequest(group_id="g", member_id="m")
+    consumer = Step(3, 0, ConsumerGroupHeartbeatRequest(group_id="g", member_epoch=0), 1)
+    difference = Difference("", {"error_code": 27}, "no answer")
+    good = b"\0\1" + encode(ConsumerProtocolAssignment(), 1)
+    own = b"\0\1" + encode(ConsumerProtocolAssignment(user_data=b"mine"), 1)
+    for data, is_known in ((b"\0\1", True), (own, True), (good, False)):
+        given = SyncGroupRequest.SyncGroupRequestAssignment(member_id="m", assignment=data)
+        leader = Step(1, 0, SyncGroupRequest(group_id="g", assignments=[given]), 5)
+        found = exceptions.known(Step(2, 0, joining, 9), [difference], [leader, consumer])
+        assert (found != [None]) == is_known
 
 
 def test_differences_name_the_places() -> None:
