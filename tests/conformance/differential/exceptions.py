@@ -259,6 +259,14 @@ KNOWN: Final[tuple[Known, ...]] = (
     ),
     Known(
         "ListGroups",
+        r".*\.protocol_type",
+        FORGETS,
+        codes("", "consumer"),
+        after=(joins_as_consumer, joins_as_classic_under_an_id),
+        whole=True,
+    ),
+    Known(
+        "ListGroups",
         r"\.groups",
         FORGETS,
         _lists_less,
