@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from broker.controller.internal_topics import CONSUMER_OFFSETS, partition_for
-from broker.coordinator.group.consumer.re2_pattern import full_matcher
-from broker.coordinator.group.consumer.re2_syntax import Re2SyntaxError
+from broker.coordinator.group.consumer.regexes import InvalidRegexError, full_matcher
 from broker.coordinator.transaction.listing import (
     ListedTransaction,
     TransactionDescription,
@@ -265,7 +264,7 @@ def list_transactions(
 ) -> ListTransactionsResponse | Pending[ListTransactionsResponse]:
     try:
         wanted = _filter(request)
-    except Re2SyntaxError:
+    except InvalidRegexError:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
 
     def respond(found: tuple[ErrorCode, Sequence[ListedTransaction]]) -> ListTransactionsResponse:

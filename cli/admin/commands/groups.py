@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import click
 
-from broker.coordinator.group.consumer.re2_syntax import Re2SyntaxError, check_syntax
 from cli.admin.calls.groups import (
     CLASSIC,
     CONSUMER,
@@ -340,9 +339,11 @@ def validate_regex(given: Given) -> None:
     """--validate-regex: exit code 1 for one that is none."""
     pattern = given.text("validate-regex") or ""
     out = Output.standard(as_json=given.has("json"))
+    from broker.coordinator.group.consumer.regexes import InvalidRegexError, full_matcher
+
     try:
-        check_syntax(pattern)
-    except Re2SyntaxError as error:
+        full_matcher(pattern)
+    except InvalidRegexError as error:
         out.row(ResultRow("regex", pattern, "validate", "INVALID_REGULAR_EXPRESSION", str(error)))
         out.line(f"The regular expression `{pattern}` is invalid: {error}.")
         raise click.exceptions.Exit(1) from None

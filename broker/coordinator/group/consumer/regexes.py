@@ -9,16 +9,14 @@ Source: GroupMetadataManager (maybeUpdateRegularExpressions, handleRegularExpres
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
-from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from broker.coordinator.group.consumer import records
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.consumer.member import ConsumerGroupMember
 from broker.coordinator.group.consumer.metadata_hash import TopicHashes
-from broker.coordinator.group.consumer.re2_syntax import Re2SyntaxError, check_syntax
 from broker.coordinator.group.consumer.settings import (
     MIN_REGEX_REFRESH_MS,
     REFRESH_INTERVAL_MS,
@@ -152,34 +150,37 @@ def resolve(
 
 def _matching(regex: str, names: Iterable[str]) -> frozenset[str]:
     try:
-        matches = _compiled(regex).fullmatch
-    except ApiError as error:
-        logger.error("%s; it stands for no topics", error.message)
+        matches = full_matcher(regex)
+    except InvalidRegexError as error:
+        logger.error("the regular expression `%s` matches no topics, since it is invalid: %s", regex, error)
         return frozenset()
     return frozenset(name for name in names if matches(name))
 
 
 def check_regex(regex: str) -> None:
-    """Raises ApiError(INVALID_REGULAR_EXPRESSION) for what re2j, as Kafka has it, does not take."""
+    """Raises ApiError(INVALID_REGULAR_EXPRESSION) for what RE2 does not compile."""
     try:
-        check_syntax(regex)
-    except Re2SyntaxError as error:
-        raise _invalid(regex, str(error)) from None
-    _compiled(regex)
+        full_matcher(regex)
+    except InvalidRegexError as error:
+        message = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}."
+        raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from None
 
 
-@lru_cache(maxsize=256)
-def _compiled(regex: str) -> Any:
-    import re2
+class InvalidRegexError(ValueError):
+    """RE2 does not compile the regular expression; the text is RE2's."""
+
+
+def full_matcher(regex: str) -> Callable[[str], bool]:
+    """Whether `regex` matches a whole text, in time linear in the text; raises InvalidRegexError.
+
+    RE2 also bounds the memory of a compiled expression, and re2 caches the latest.
+    """
+    import re2  # not at every start: few brokers are ever sent an expression
 
     options = re2.Options()
     options.log_errors = False
     try:
-        return re2.compile(regex, options)
+        fullmatch = re2.compile(regex, options).fullmatch
     except re2.error as error:
-        raise _invalid(regex, str(error)) from None
-
-
-def _invalid(regex: str, why: str) -> ApiError:
-    message = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {why}."
-    return ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, message)
+        raise InvalidRegexError(error.args[0].decode()) from None
+    return lambda text: fullmatch(text) is not None

@@ -483,6 +483,6 @@ def test_regular_expressions(barnabas: Barnabas, cluster: FakeCluster) -> None:
     result = barnabas("groups", "--validate-regex", "a(")
     assert (result.exit_code, result.stdout) == (
         1,
-        "The regular expression `a(` is invalid: missing closing ).\n",
+        "The regular expression `a(` is invalid: missing ): a(.\n",
     )
     assert not cluster.requests

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from broker.coordinator.group.consumer.regexes import check_regex, resolve
+from broker.coordinator.group.consumer.regexes import InvalidRegexError, check_regex, full_matcher, resolve
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.group_state import (
     ConsumerGroupRegularExpressionKey,
@@ -144,7 +144,7 @@ def test_a_pattern_that_only_kafka_took_stands_for_nothing(
     with caplog.at_level(logging.ERROR):
         resolved = resolve(["((a{100}){100}){100}"], bench.shard_bench.image, 1)
     assert next(iter(resolved.values())).topics == frozenset()
-    assert "is not a valid regular expression" in caplog.text
+    assert "matches no topics, since it is invalid" in caplog.text
 
 
 def test_the_whole_name_has_to_match() -> None:
@@ -163,3 +163,63 @@ def test_invalid_is_an_error_of_its_own() -> None:
     with pytest.raises(ApiError) as refused:
         check_regex("a**")
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        ("a.*", "abc", True),
+        ("b", "abc", False),
+        ("a|abc", "abc", True),
+        ("(?i)ABC", "abc", True),
+        (r"\d+", "12", True),
+        ("a.c", "a\nc", False),
+        ("", "", True),
+    ],
+)
+def test_the_whole_text_has_to_match(pattern: str, text: str, matches: bool) -> None:
+    assert full_matcher(pattern)(text) is matches
+
+
+def test_time_is_linear_in_the_text() -> None:
+    assert not full_matcher("(a*)*b")("a" * 100_000)
+
+
+TAKEN = [
+    "[]a]", "[^]a]", "a{,3}", "a{1", r"\z", r"\A", r"\b", r"\Q*\E*", r"\Q**", r"\pL", r"\p{^Greek}", r"[\pL]",
+    "[[:^alpha:]]", "(?P<n>a)", "(?<n>a)", "(?i)a", "(?i-s:a)", r"\x{41}", "a{0}", "^*", "[a-b-c]", r"\07", "(?:)",
+    "()", "a]", "[a-]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", TAKEN)
+def test_what_re2_takes(pattern: str) -> None:
+    check_regex(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("a(", "missing ): a("),
+        ("a)", "unexpected ): a)"),
+        ("[a", "missing ]: [a"),
+        ("[z-a]", "invalid character class range: z-a"),
+        ("a**", "bad repetition operator: **"),
+        ("a{2,1}", "invalid repetition size: {2,1}"),
+        ("a{1001}", "invalid repetition size: {1001}"),
+        ("*a", "no argument for repetition operator: *"),
+        (r"\1", r"invalid escape sequence: \1"),
+        (r"\Z", r"invalid escape sequence: \Z"),
+        (r"\p{Foo}", r"invalid character class range: \p{Foo}"),
+        ("[[:foo:]]", "invalid character class range: [:foo:]"),
+        ("(?P<n-x>a)", "invalid named capture group: (?P<n-x>"),
+        ("(?=a)", "invalid perl operator: (?="),
+        (r"\x{110000}", r"invalid escape sequence: \x{110000"),
+        ("\\", "trailing \\"),
+        (r"[\b]", r"invalid escape sequence: \b"),
+    ],
+)
+def test_what_re2_does_not_take(pattern: str, said: str) -> None:
+    with pytest.raises(InvalidRegexError) as refused:
+        full_matcher(pattern)
+    assert str(refused.value) == said
