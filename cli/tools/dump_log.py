@@ -46,7 +46,8 @@ Nothing is changed, locked or repaired; the broker may be working on the files.
 \b
 Exit codes:
   0  everything could be read; mismatches that were found are in the output
-  1  something could not be read; the dump went on behind it where that was possible
+  1  something could not be read; the dump went on behind it where that was possible, and barnabas log verify finds
+     all that is wrong
   2  the command line is wrong
 """
 
@@ -100,7 +101,9 @@ _CLASS_HELP: Final = (
 @click.option("--offsets-decoder", is_flag=True, help="Decode records of __consumer_offsets.")
 @click.option("--transaction-log-decoder", is_flag=True, help="Decode records of __transaction_state.")
 @click.option("--cluster-metadata-decoder", is_flag=True, help="Decode records of __cluster_metadata.")
-@click.option("--remote-log-metadata-decoder", is_flag=True, help="Decode records of __remote_log_metadata.")
+@click.option(
+    "--remote-log-metadata-decoder", is_flag=True, help="Decode records of __remote_log_metadata, as JSON."
+)
 @click.option("--share-group-state-decoder", is_flag=True, help="Decode records of __share_group_state.")
 @click.option(
     "--key-decoder-class",

@@ -1,43 +1,37 @@
-"""What `dump-log` finds in each kind of file, told to a printer. Reads as Kafka's DumpLogSegments does.
+"""What `dump-log` finds in each kind of file, reported to a printer. Reads as Kafka's DumpLogSegments does.
 
-Where Kafka's tool would end with a stack trace the printer is told of a problem, and the dump goes on behind it if
-that is possible.
+What is damaged is reported as a problem that names `barnabas log verify`, and the dump goes on behind it where that is
+possible.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import struct
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from cli.tools.control_text import Control, control
-from cli.tools.dump_log_batches import UNREADABLE, LegacyCheck, RawBatch, info, raw_batches, records
+from cli.tools.dump_log_batches import DAMAGED, FileBatch, LegacyCheck, file_batches, records
 from cli.tools.dump_log_decoders import UndecodableError
-from cli.tools.dump_log_indexes import (
-    MAX_INT32,
-    OFFSET_ENTRY,
-    TIME_ENTRY,
-    OffsetEntries,
-    UnreadableError,
-    batch_reaching,
-    check_time_index_sanity,
-    last_offset_at,
-)
-from protocol.records.checksum import crc32c
+from cli.tools.dump_log_indexes import MAX_INT32, batch_reaching, check_sanity, last_offset_at
 from protocol.records.errors import CorruptRecordError
 from storage.env import Env, File, read_fully
-from storage.log.producer_snapshots import PRODUCER_ENTRY, SnapshotEntry
+from storage.errors import CorruptIndexError, CorruptSnapshotError
+from storage.log.producer_snapshots import SnapshotEntry, decode_snapshot
+from storage.segment.index import OffsetIndex, TimeIndex
+from storage.segment.txn_index import TransactionIndex
 
 if TYPE_CHECKING:
-    from cli.tools.dump_log_batches import BatchInfo
     from cli.tools.dump_log_decoders import Decoded, Decoder
     from protocol.records.record import Record
 
-_TXN_ENTRY: Final = struct.Struct(">bxqqqq")  # of the version Kafka looks at the first of two bytes
 _CHECKPOINT_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 BOOTSTRAP_NAME: Final = "bootstrap.checkpoint"
 _ZEROS_BYTES: Final = 1024 * 1024
+
+
+class UnreadableError(Exception):
+    """A file as a whole cannot be dumped; the message says why."""
 
 
 class Options(NamedTuple):
@@ -71,11 +65,11 @@ class Printer(Protocol):
     def bootstrap(self) -> None:
         """It is a bootstrap snapshot."""
 
-    def batch(self, batch: BatchInfo) -> None:
+    def batch(self, batch: FileBatch) -> None:
         """A batch begins."""
 
     def record(
-        self, batch: BatchInfo, record: Record, check: LegacyCheck | None, control: Control | None
+        self, batch: FileBatch, record: Record, check: LegacyCheck | None, control: Control | None
     ) -> None:
         """The metadata of a record."""
 
@@ -97,14 +91,12 @@ class Printer(Protocol):
 
     def producer(self, producer: SnapshotEntry) -> None: ...
 
-    def corrupt_snapshot(self, message: str) -> None: ...
-
     def empty_index(self, path: str) -> None: ...
 
     def sane_index(self, path: str) -> None: ...
 
     def problem(self, path: str, message: str) -> None:
-        """Something cannot be read; in Kafka's tool a stack trace."""
+        """Something cannot be read."""
 
 
 class Report:
@@ -147,8 +139,17 @@ class Dump:
             dump(path, name)
         except BrokenPipeError:
             raise  # that is of who reads what we say
-        except (OSError, CorruptRecordError, UnreadableError) as error:
-            self._printer.problem(path, _reason(error))
+        except OSError as error:
+            self._printer.problem(path, error.strerror or str(error))
+        except UnreadableError as error:
+            self._printer.problem(path, str(error))
+        except (CorruptRecordError, CorruptIndexError, CorruptSnapshotError) as error:
+            self.damaged(path, str(error))
+
+    def damaged(self, path: str, what: str) -> None:
+        """A problem with the content of a file."""
+        directory = os.path.dirname(path) or "."
+        self._printer.problem(path, f"{what} (`barnabas log verify {directory}` finds all that is wrong)")
 
     def _open(self, path: str) -> File:
         return self._env.open(path, write=False)
@@ -170,9 +171,9 @@ class Dump:
         valid_bytes = 0
         records_of = _Records(self, path)
         try:
-            for batch in raw_batches(file, size):
+            for batch in file_batches(file, size):
                 self._batch(batch, path, records_of)
-                valid_bytes = batch.position + batch.size
+                valid_bytes = batch.position + batch.entry.size_in_bytes
         except CorruptRecordError:
             if not _zeros_only(
                 file, valid_bytes, size
@@ -181,37 +182,32 @@ class Dump:
         if size > valid_bytes and self._options.max_bytes == MAX_INT32:
             self._printer.trailing_bytes(size - valid_bytes, path)
 
-    def _batch(self, batch: RawBatch, path: str, records_of: _Records) -> None:
+    def _batch(self, batch: FileBatch, path: str, records_of: _Records) -> None:
         try:
-            header = info(batch)
-        except UNREADABLE as error:
-            self._printer.problem(path, f"the batch at position {batch.position}: {error}")
-            return
-        self._printer.batch(header)
-        if self._options.deep:
-            try:
-                records_of.dump(batch, header)
-            except UNREADABLE as error:
-                self._printer.problem(path, f"the records of the batch at position {batch.position}: {error}")
+            self._printer.batch(batch)
+            if self._options.deep:
+                records_of.dump(batch)
+        except DAMAGED as error:
+            self.damaged(path, f"the batch at position {batch.position}: {error}")
 
     # -- indexes --
 
     def _index(self, path: str, name: str) -> None:
         base_offset, log = self._beside(path, name)
         data = self._env.read_file(path)
-        count = len(data) // OFFSET_ENTRY.size
+        count = len(data) // OffsetIndex.ENTRY.size
         if not count:
             self._printer.empty_index(path)
             return
-        entries = OffsetEntries(data, base_offset)
         if self._options.index_sanity_check:
-            entries.check_sanity(path)
+            check_sanity(data, OffsetIndex)
             self._printer.sane_index(path)
             return
         for slot in range(count):
-            offset, position = entries.entry(slot)
-            if offset == base_offset and slot:
+            relative, position = OffsetIndex.ENTRY.unpack_from(data, slot * OffsetIndex.ENTRY.size)
+            if not relative and slot:
                 return  # the room that is preallocated reads as zeros
+            offset = base_offset + relative
             last_offset = last_offset_at(log, position, self._options.max_message_size)
             if last_offset != offset:
                 self.report.index_mismatches.setdefault(os.path.abspath(path), {})[offset] = last_offset
@@ -231,40 +227,37 @@ class Dump:
         base_offset, log = self._beside(path, name)
         data = self._env.read_file(path)
         if self._options.index_sanity_check:
-            check_time_index_sanity(data, base_offset, path)
+            check_sanity(data, TimeIndex)
             self._printer.sane_index(path)
             return
         index_path = os.path.join(os.path.dirname(path), name.partition(".")[0] + ".index")
-        try:
-            offsets = OffsetEntries(self._env.read_file(index_path), base_offset)
-        except FileNotFoundError:
-            raise UnreadableError(f"there is no {index_path} to look offsets up in") from None
+        offsets = OffsetIndex.as_it_is(self._env, index_path, base_offset)
         previous = -1
-        for slot in range(len(data) // TIME_ENTRY.size):
-            timestamp, relative = TIME_ENTRY.unpack_from(data, slot * TIME_ENTRY.size)
+        for slot in range(len(data) // TimeIndex.ENTRY.size):
+            timestamp, relative = TimeIndex.ENTRY.unpack_from(data, slot * TimeIndex.ENTRY.size)
             offset = base_offset + relative
-            if offset == base_offset and slot:
+            if not relative and slot:
                 return
-            found = batch_reaching(log, offsets.lookup(offset), offset)
+            found = batch_reaching(log, offsets.lookup(offset)[1], offset)
             self._check_time_entry(path, found, (timestamp, offset), previous)
             if not self._options.verify_index_only:
                 self._printer.time_entry(timestamp, offset)
             previous = timestamp
 
     def _check_time_entry(
-        self, path: str, found: RawBatch | None, entry: tuple[int, int], previous: int
+        self, path: str, found: FileBatch | None, entry: tuple[int, int], previous: int
     ) -> None:
         """`found`: the batch that reaches the entry's offset; `previous`: the timestamp of the entry before."""
         timestamp, offset = entry
         absolute = os.path.abspath(path)
-        if found is None or info(found).last_offset != offset:
-            last_offset = -1 if found is None else info(found).last_offset
+        if found is None or found.entry.last_offset != offset:
+            last_offset = -1 if found is None else found.entry.last_offset
             self.report.offsets_not_found.setdefault(absolute, []).append((offset, last_offset))
             return
         try:
-            greatest = max((record.timestamp for record, _ in records(found)), default=-1)
-        except UNREADABLE as error:
-            raise UnreadableError(f"the batch at position {found.position} of the log: {error}") from None
+            greatest = max((record.timestamp for record, _ in records(found.entry)), default=-1)
+        except DAMAGED as error:
+            raise CorruptRecordError(f"the batch at position {found.position} of the log: {error}") from None
         greatest = max(greatest, -1)
         if greatest != timestamp:
             self.report.time_mismatches.setdefault(absolute, []).append((timestamp, greatest))
@@ -274,27 +267,17 @@ class Dump:
     def _txn_index(self, path: str, name: str) -> None:
         _base_offset(name)
         data = self._env.read_file(path)
-        whole = len(data) // _TXN_ENTRY.size * _TXN_ENTRY.size
-        lines = list(_TXN_ENTRY.iter_unpack(data[:whole]))
-        for version, *_ in lines:  # Kafka's tool reads all before it prints one
-            if version > 0:
-                raise UnreadableError(
-                    f"it has an aborted transaction of version {version}, and 0 is the latest"
-                )
-        for version, *fields in lines:
+        layout = TransactionIndex.ENTRY
+        for version, *fields in layout.iter_unpack(data[: len(data) // layout.size * layout.size]):
+            if version != 0:
+                raise CorruptIndexError(f"it has an aborted transaction of version {version}")
             self._printer.aborted(version, tuple(fields))
 
     # -- .snapshot --
 
     def _producers(self, path: str, _name: str) -> None:
-        data = self._env.read_file(path)
-        problem = _snapshot_problem(data)
-        if problem:
-            self._printer.corrupt_snapshot(problem)
-            return
-        count = int.from_bytes(data[6:10], "big")
-        for fields in PRODUCER_ENTRY.iter_unpack(data[10 : 10 + count * PRODUCER_ENTRY.size]):
-            self._printer.producer(SnapshotEntry(*fields))
+        for producer in decode_snapshot(self._env.read_file(path)):
+            self._printer.producer(producer)
 
 
 class _Records:
@@ -307,19 +290,19 @@ class _Records:
         self._path = path
         self._last_offset = -1
 
-    def dump(self, batch: RawBatch, header: BatchInfo) -> None:
-        """Raises one of UNREADABLE."""
-        prints_contents = self._options.print_data and not header.is_control
+    def dump(self, batch: FileBatch) -> None:
+        """Raises one of DAMAGED."""
+        prints_contents = self._options.print_data and not batch.entry.is_control
         prints_metadata = not self._options.skip_record_metadata
         printer = self._printer
-        for record, check in records(batch):
+        for record, check in records(batch.entry):
             if record.offset != self._last_offset + 1:
                 pairs = self._non_consecutive.setdefault(os.path.abspath(self._path), {})
                 pairs[self._last_offset] = record.offset
             self._last_offset = record.offset
             if prints_metadata:
-                said = control(record) if header.is_control else None
-                printer.record(header, record, check, said)
+                said = control(record) if batch.entry.is_control else None
+                printer.record(batch, record, check, said)
             if prints_contents:
                 self._contents(record, prints_metadata)
             printer.end_record()
@@ -331,31 +314,6 @@ class _Records:
             self._printer.problem(self._path, str(error))
             return
         self._printer.contents(record, decoded, follows_metadata=follows_metadata)
-
-
-def _snapshot_problem(data: bytes) -> str | None:
-    """Why a .snapshot cannot be read, in Kafka's words."""
-    schema = _snapshot_schema_problem(data)
-    if schema is not None:
-        return f"Snapshot failed schema validation: {schema}"
-    crc, computed = int.from_bytes(data[2:6], "big"), crc32c(data[6:])
-    if crc != computed:
-        return f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {crc}. Computed crc: {computed}"
-    return None
-
-
-def _snapshot_schema_problem(data: bytes) -> str | None:
-    version = int.from_bytes(data[:2], "big", signed=True)
-    if len(data) >= 2 and version != 1:
-        return f"Snapshot contained an unknown file version {version}"
-    if len(data) < 10:
-        return "null"
-    count, left = int.from_bytes(data[6:10], "big", signed=True), len(data) - 10
-    if count < 0:
-        return "non-nullable field producerEntries was serialized as null"
-    if count > left:
-        return f"Tried to allocate a collection of size {count}, but there are only {left} bytes remaining."
-    return "null" if count * PRODUCER_ENTRY.size > left else None
 
 
 def _zeros_only(file: File, position: int, end: int) -> bool:
@@ -372,7 +330,3 @@ def _base_offset(name: str) -> int:
     if not re.fullmatch(r"[+-]?\d+", stem, re.ASCII):
         raise UnreadableError(f"its name does not begin with the base offset of a segment: {stem!r}")
     return int(stem)
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

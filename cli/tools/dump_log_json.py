@@ -7,11 +7,12 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from cli.tools.dump_log_batches import TIMESTAMP_TYPES
 from cli.tools.java_text import file_text
 
 if TYPE_CHECKING:
     from cli.tools.control_text import Control
-    from cli.tools.dump_log_batches import BatchInfo, LegacyCheck
+    from cli.tools.dump_log_batches import FileBatch, LegacyCheck
     from cli.tools.dump_log_decoders import Decoded
     from cli.tools.dump_log_files import Report
     from protocol.records.record import Record
@@ -69,35 +70,36 @@ class JsonPrinter:
     def bootstrap(self) -> None:
         self._file("bootstrap")
 
-    def batch(self, batch: BatchInfo) -> None:
+    def batch(self, batch: FileBatch) -> None:
+        entry = batch.entry
         fields: dict[str, Any] = {
             "position": batch.position,
-            "size": batch.size,
-            "magic": batch.magic,
-            "last_offset": batch.last_offset,
-            "timestamp_type": batch.timestamp_type,
-            "max_timestamp": batch.max_timestamp,
-            "compression": batch.codec,
-            "crc": batch.crc,
-            "is_valid": batch.is_valid,
+            "size": entry.size_in_bytes,
+            "magic": entry.magic,
+            "last_offset": entry.last_offset,
+            "timestamp_type": TIMESTAMP_TYPES[entry.timestamp_type],
+            "max_timestamp": entry.max_timestamp,
+            "compression": entry.compression_type.label,
+            "crc": entry.crc,
+            "is_valid": entry.is_valid_crc(),
         }
-        if batch.magic >= 2:
+        if entry.magic >= 2:
             fields |= {
-                "base_offset": batch.base_offset,
-                "count": batch.record_count,
-                "base_sequence": _or_none(batch.base_sequence),
-                "last_sequence": _or_none(batch.last_sequence),
-                "producer_id": _or_none(batch.producer_id),
-                "producer_epoch": _or_none(batch.producer_epoch),
-                "partition_leader_epoch": _or_none(batch.leader_epoch),
-                "is_transactional": batch.is_transactional,
-                "is_control": batch.is_control,
-                "delete_horizon_ms": batch.delete_horizon_ms,
+                "base_offset": entry.base_offset,
+                "count": entry.record_count,
+                "base_sequence": _or_none(entry.base_sequence),
+                "last_sequence": _or_none(entry.last_sequence),
+                "producer_id": _or_none(entry.producer_id),
+                "producer_epoch": _or_none(entry.producer_epoch),
+                "partition_leader_epoch": _or_none(entry.partition_leader_epoch),
+                "is_transactional": entry.is_transactional,
+                "is_control": entry.is_control,
+                "delete_horizon_ms": entry.delete_horizon_ms,
             }
         self._line("batch", **fields)
 
     def record(
-        self, batch: BatchInfo, record: Record, check: LegacyCheck | None, control: Control | None
+        self, batch: FileBatch, record: Record, check: LegacyCheck | None, control: Control | None
     ) -> None:
         fields: dict[str, Any] = {
             "offset": record.offset,
@@ -105,7 +107,7 @@ class JsonPrinter:
             "key_size": None if record.key is None else len(record.key),
             "value_size": None if record.value is None else len(record.value),
         }
-        if batch.magic >= 2:
+        if batch.entry.magic >= 2:
             fields["sequence"] = _or_none(record.sequence)
             fields["headers"] = [{"key": name, **_encoded("value", value)} for name, value in record.headers]
         if check is not None:
@@ -167,9 +169,6 @@ class JsonPrinter:
             last_offset=producer.last_offset if has_batch else None,
             offset_delta=producer.offset_delta if has_batch else None,
         )
-
-    def corrupt_snapshot(self, message: str) -> None:
-        self._line("problem", path=self._path, message=message)
 
     def empty_index(self, path: str) -> None:
         self._line("empty_index", path=file_text(path))

@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING
 
+from cli.tools.dump_log_batches import TIMESTAMP_TYPES
 from cli.tools.java_text import file_text, hash_map_order
 
 if TYPE_CHECKING:
     from cli.tools.control_text import Control
-    from cli.tools.dump_log_batches import BatchInfo, LegacyCheck
+    from cli.tools.dump_log_batches import FileBatch, LegacyCheck
     from cli.tools.dump_log_decoders import Decoded
     from cli.tools.dump_log_files import Report
     from protocol.records.record import Record
@@ -42,31 +43,34 @@ class TextPrinter:
     def bootstrap(self) -> None:
         self._out("KRaft bootstrap snapshot\n")
 
-    def batch(self, batch: BatchInfo) -> None:
-        if batch.magic >= 2:
+    def batch(self, batch: FileBatch) -> None:
+        entry = batch.entry
+        if entry.magic >= 2:
             beginning = (
-                f"baseOffset: {batch.base_offset} lastOffset: {batch.last_offset} count: {batch.record_count} "
-                f"baseSequence: {batch.base_sequence} lastSequence: {batch.last_sequence} "
-                f"producerId: {batch.producer_id} producerEpoch: {batch.producer_epoch} "
-                f"partitionLeaderEpoch: {batch.leader_epoch} isTransactional: {_bool(batch.is_transactional)} "
-                f"isControl: {_bool(batch.is_control)} deleteHorizonMs: {_optional(batch.delete_horizon_ms)}"
+                f"baseOffset: {entry.base_offset} lastOffset: {entry.last_offset} count: {entry.record_count} "
+                f"baseSequence: {entry.base_sequence} lastSequence: {entry.last_sequence} "
+                f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch} "
+                f"partitionLeaderEpoch: {entry.partition_leader_epoch} "
+                f"isTransactional: {_bool(entry.is_transactional)} isControl: {_bool(entry.is_control)} "
+                f"deleteHorizonMs: {_optional(entry.delete_horizon_ms)}"
             )
         else:
-            beginning = f"offset: {batch.last_offset}"
+            beginning = f"offset: {entry.last_offset}"
         self._out(
-            f"{beginning} position: {batch.position} {batch.timestamp_type}: {batch.max_timestamp} size: {batch.size} "
-            f"magic: {batch.magic} compresscodec: {batch.codec} crc: {batch.crc} isvalid: {_bool(batch.is_valid)}\n"
+            f"{beginning} position: {batch.position} {TIMESTAMP_TYPES[entry.timestamp_type]}: {entry.max_timestamp} "
+            f"size: {entry.size_in_bytes} magic: {entry.magic} compresscodec: {entry.compression_type.label} "
+            f"crc: {entry.crc} isvalid: {_bool(entry.is_valid_crc())}\n"
         )
 
     def record(
-        self, batch: BatchInfo, record: Record, check: LegacyCheck | None, control: Control | None
+        self, batch: FileBatch, record: Record, check: LegacyCheck | None, control: Control | None
     ) -> None:
         key, value = record.key, record.value
         line = (
-            f"| offset: {record.offset} {batch.timestamp_type}: {record.timestamp} "
+            f"| offset: {record.offset} {TIMESTAMP_TYPES[batch.entry.timestamp_type]}: {record.timestamp} "
             f"keySize: {-1 if key is None else len(key)} valueSize: {-1 if value is None else len(value)}"
         )
-        if batch.magic >= 2:
+        if batch.entry.magic >= 2:
             names = ",".join(name for name, _ in record.headers) if record.headers else ""
             line += f" sequence: {record.sequence} headerKeys: [{names}]"
         if check is not None:
@@ -114,9 +118,6 @@ class TextPrinter:
                 f"timestamp: {producer.timestamp}"
             )
         self._out(f"{line}\n")
-
-    def corrupt_snapshot(self, message: str) -> None:
-        self._err(f"{message}\n")
 
     def empty_index(self, path: str) -> None:
         self._out(f"{file_text(path)} is empty.\n")

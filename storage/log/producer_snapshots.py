@@ -34,6 +34,20 @@ class SnapshotEntry(NamedTuple):
         return (self.last_sequence - self.offset_delta) & MAX_SEQUENCE
 
 
+def decode_snapshot(data: bytes) -> list[SnapshotEntry]:
+    """The producers in the content of one snapshot. Raises CorruptSnapshotError."""
+    if len(data) < _HEADER.size:
+        raise CorruptSnapshotError(f"it has only {len(data)} bytes")
+    version, crc, count = _HEADER.unpack_from(data)
+    if version != _VERSION:
+        raise CorruptSnapshotError(f"it has version {version}; {_VERSION} is the only one there is")
+    if crc != crc32c(data[_CRC_END:]):
+        raise CorruptSnapshotError(f"it has the wrong CRC, {crc:#010x}")
+    if len(data) != _HEADER.size + count * PRODUCER_ENTRY.size:
+        raise CorruptSnapshotError(f"it announces {count} producers in {len(data)} bytes")
+    return [SnapshotEntry(*fields) for fields in PRODUCER_ENTRY.iter_unpack(data[_HEADER.size :])]
+
+
 class ProducerSnapshotFiles:
     """`<offset>.snapshot`: the producers of a partition as they were just before that offset.
 
@@ -100,16 +114,10 @@ class ProducerSnapshotFiles:
             data = self._env.read_file(path)
         except FileNotFoundError as error:
             raise CorruptSnapshotError(f"{path} has gone") from error
-        if len(data) < _HEADER.size:
-            raise CorruptSnapshotError(f"{path} has only {len(data)} bytes")
-        version, crc, count = _HEADER.unpack_from(data)
-        if version != _VERSION:
-            raise CorruptSnapshotError(f"{path} has version {version}; {_VERSION} is the only one there is")
-        if crc != crc32c(data[_CRC_END:]):
-            raise CorruptSnapshotError(f"{path} has the wrong CRC, {crc:#010x}")
-        if len(data) != _HEADER.size + count * PRODUCER_ENTRY.size:
-            raise CorruptSnapshotError(f"{path} announces {count} producers in {len(data)} bytes")
-        return [SnapshotEntry(*fields) for fields in PRODUCER_ENTRY.iter_unpack(data[_HEADER.size :])]
+        try:
+            return decode_snapshot(data)
+        except CorruptSnapshotError as error:
+            raise CorruptSnapshotError(f"{path}: {error}") from None
 
     def remove(self, offset: int) -> None:
         """Removes one, if it is there."""

@@ -1,12 +1,7 @@
-"""`barnabas dump-log` prints what Apache Kafka's DumpLogSegments prints, line by line, of the files of both.
-
-BARNABAS_DUMP_DAMAGES: how many files are damaged at random (by default 300). A seed is printed.
-"""
+"""`barnabas dump-log` prints what Apache Kafka's DumpLogSegments prints, line by line, of the whole files of both."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import struct
 import time
 from pathlib import Path
@@ -20,7 +15,6 @@ from protocol.codec import encode
 from protocol.messages import (
     cluster_records,
     group_state,
-    remote_log_records,
     share_coordinator_state,
     share_group_state,
     streams_group_state,
@@ -48,11 +42,9 @@ from tests.protocol.records.message_sets import message, message_set
 from tests.protocol.samples import random_message
 from tests.storage.verify.verified import written
 from tests.support.apache_kafka import ApacheKafka
-from tests.support.chance import seed_or
 
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(400)]
 
-DAMAGES = int(os.environ.get("BARNABAS_DUMP_DAMAGES", "300"))
 T = 1_700_000_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 SMALL = {"segment.bytes": "1048576", "index.interval.bytes": "512"}
@@ -356,30 +348,6 @@ def test_every_record_of_the_cluster(tmp_path: Path) -> None:
     assert_same_dump(write_log(tmp_path / "x-0", records), "--cluster-metadata-decoder")
 
 
-def test_every_record_of_remote_logs(tmp_path: Path) -> None:
-    rng = Random(7)
-    values = []
-    for _ in range(60):
-        for message_type in messages_in(remote_log_records):
-            record = random_message(rng, message_type, 0)
-            if message_type is remote_log_records.RemoteLogSegmentMetadataSnapshotRecord:
-                continue  # that is in a file of its own
-            for name in ("remote_log_segment_state", "remote_partition_delete_state"):
-                if hasattr(record, name):
-                    setattr(record, name, rng.randrange(4 if "segment" in name else 3))
-            if isinstance(record, remote_log_records.RemoteLogSegmentMetadataRecord):
-                record.start_offset, record.end_offset = 5, 9
-                record.remote_log_segment_state = 0
-                epoch = remote_log_records.RemoteLogSegmentMetadataRecord.SegmentLeaderEpochEntry
-                record.segment_leader_epochs = [
-                    epoch(leader_epoch=2, offset=7),
-                    epoch(leader_epoch=0, offset=5),
-                ]
-            values.append(frame(record, 0))
-    records: list[tuple[bytes | None, bytes | None]] = [(None, value) for value in values]
-    assert_same_dump(write_log(tmp_path / "x-0", records), "--remote-log-metadata-decoder")
-
-
 def test_every_control_record(tmp_path: Path) -> None:
     rng = Random(8)
     path = tmp_path / f"{0:020d}.log"
@@ -421,48 +389,3 @@ def test_numbers_with_a_fraction(tmp_path: Path) -> None:
     values = [frame(quota(entity=[], key="k", value=number), 0) for number in numbers]
     records: list[tuple[bytes | None, bytes | None]] = [(None, value) for value in values]
     assert_same_dump(write_log(tmp_path / "x-0", records), "--cluster-metadata-decoder")
-
-
-# -- damage --
-
-
-def test_damaged_copies(kafka_data: Path, tmp_path: Path) -> None:
-    """A bit, a byte, or the end of a file is another: both tools say the same, as far as Kafka's gets."""
-    rng = Random(seed_or(1))
-    written(RealEnv(), str(tmp_path / "ours"))
-    suffixes = {".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint"}
-    candidates = [
-        path
-        for directory in (kafka_data, tmp_path / "ours")
-        for path in sorted(directory.glob("*-*/*"))
-        if path.suffix in suffixes and 0 < path.stat().st_size < 2_000_000
-    ]
-    for number in range(DAMAGES):
-        path = rng.choice(candidates)
-        copy = tmp_path / f"{number}" / path.parent.name
-        copy.mkdir(parents=True)
-        for beside in path.parent.glob(f"{path.name[:20]}.*"):
-            shutil.copy(beside, copy)
-        shutil.copy(path, copy)
-        damage(copy / path.name, rng)
-        flags = ("--deep-iteration",) if path.suffix in {".log", ".checkpoint"} else ()
-        try:
-            assert_same_dump([copy / path.name], *flags)
-        except AssertionError as error:
-            raise AssertionError(f"damage {number}: {error}") from error
-        shutil.rmtree(tmp_path / f"{number}")
-
-
-def damage(path: Path, rng: Random) -> None:
-    data = bytearray(path.read_bytes())
-    at = rng.randrange(min(len(data), 2000)) if rng.random() < 0.7 else rng.randrange(len(data))
-    kind = rng.randrange(4)
-    if kind == 0:
-        data[at] ^= 1 << rng.randrange(8)
-    elif kind == 1:
-        data[at] = rng.randrange(256)
-    elif kind == 2:
-        del data[at:]
-    else:
-        data += bytes(rng.randrange(1, 100))
-    path.write_bytes(data)
