@@ -44,7 +44,6 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
     "storage": Benchmark("bench_storage", "append, read and recover"),
     "records": Benchmark("bench_records", "the loop over records"),
     "micro": Benchmark("micro", "what each step of a request costs, without sockets or clients"),
-    "cores": Benchmark("bench_cores", "more than one core: threads, processes, TLS, several brokers"),
     "plain-python": Benchmark(
         "bench_plain_python", "the broker where nothing could be compiled, beside both others"
     ),

@@ -28,7 +28,6 @@ ORDER: Final = (
     "records",
     "codec",
     "micro",
-    "cores",
     "plain-python",
 )
 """Sections in the order of the document; others come behind, by name."""
@@ -55,12 +54,7 @@ def place_of(name: str) -> tuple[int, str]:
 
 def render_section(section: Section) -> str:
     """A heading, prose, tables, and what was measured when and how."""
-    return "\n\n".join([f"## {section.title}", *section.prose, render_tables(section)])
-
-
-def render_tables(section: Section) -> str:
-    """What is below the prose, for documents that have their own."""
-    blocks = []
+    blocks = [f"## {section.title}", *section.prose]
     for table in section.tables:
         blocks += [f"**{table.title}**"] if table.title else []
         blocks.append(render_table(table))

@@ -9,7 +9,7 @@ A benchmark makes a `Section` and publishes it:
         title="Lookups in a log of 101 segments",
         prose=["What is measured and how, in whole sentences."],
         tables=[Table(["us", "Barnabas"], [["by timestamp", number(84.2)]])],
-        figures={"by timestamp us": 84.2},              # numbers for whoever quotes them: README, docs/multicore.md
+        figures={"by timestamp us": 84.2},              # numbers for whoever quotes them: README
         options={"segments": "100"},
     )
     results.publish(section, options)

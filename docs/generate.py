@@ -13,8 +13,8 @@ from typing import Final
 
 import click
 
-from bench import document, results
 from bench import readme as figures
+from bench import results
 from broker.kafka_apis import handlers
 from broker.request import REGISTRY
 from cli.admin.reference import render as render_commands
@@ -27,8 +27,6 @@ ROOT: Final = Path(__file__).parent.parent
 BEGIN: Final = "<!-- generated: `make docs` writes this part from the registry of handlers -->\n"
 BEGIN_COMMANDS: Final = "<!-- generated: `make docs` writes this part from the commands themselves -->\n"
 END: Final = "<!-- end of the generated part -->\n"
-FIGURES: Final = "<!-- figures: {name} -->\n"
-END_OF_FIGURES: Final = "<!-- end of the figures -->\n"
 BETWEEN_BROKERS: Final = frozenset(
     {
         ApiKey.VOTE,
@@ -117,14 +115,6 @@ def with_pipeline_commands(path: Path) -> str:
     return before + BEGIN_COMMANDS + "\n" + "\n".join(parts) + "\n" + END + after
 
 
-def with_figures(path: Path, name: str) -> str:
-    """A document with the tables of a benchmark's section where it says so."""
-    begin = FIGURES.format(name=name)
-    before, rest = path.read_text().split(begin)
-    _, after = rest.split(END_OF_FIGURES)
-    return before + begin + "\n" + document.render_tables(results.load(name)) + "\n" + END_OF_FIGURES + after
-
-
 def documents() -> dict[Path, str]:
     """What each generated file has to hold."""
     handlers.register_all()
@@ -138,7 +128,6 @@ def documents() -> dict[Path, str]:
         ROOT / "docs" / "apis.md": api_document(),
         ROOT / "docs" / "cli.md": render_commands(),
         ROOT / "docs" / "configuration.md": render(),
-        ROOT / "docs" / "multicore.md": with_figures(ROOT / "docs" / "multicore.md", "cores"),
         ROOT / "docs" / "pipeline.md": with_pipeline_commands(ROOT / "docs" / "pipeline.md"),
         ROOT / "docs" / "performance.md": results.render(),
     }
