@@ -1,6 +1,6 @@
-"""How long a message takes: the codec's engines, compiled and generated, beside the construct that is their oracle.
+"""How long a message takes: the codec's engine, compiled and as plain Python, beside the construct that is its oracle.
 
-The claim is that what the server runs is ten times as fast as construct at least, for Produce, Fetch and Metadata in
+The claim is that the compiled engine is ten times as fast as construct at least, for Produce, Fetch and Metadata in
 their newest versions, both ways.
 """
 
@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from bench import results
 from bench.section import Section, Table, number
-from protocol import codec, codec_engine, codec_generated, codec_program, reference
+from protocol import codec, codec_engine, codec_program, reference
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.headers import RequestHeader
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
+from tests.support.loops import codec_in_form
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,7 +168,7 @@ def _row(
 ) -> dict[str, Any]:
     version = type(message).versions.high
     data = codec.encode(message, version)
-    generated = microseconds(calls(codec_generated, message, data))
+    plain = microseconds(calls(codec_in_form("plain"), message, data))
     compiled = microseconds(calls(codec_program, message, data)) if codec_engine.COMPILED else None
     slow = microseconds(calls(reference, message, data))
     return {
@@ -175,9 +176,9 @@ def _row(
         "bytes": len(data),
         "direction": direction,
         "compiled_us": None if compiled is None else round(compiled, 2),
-        "generated_us": round(generated, 2),
+        "plain_us": round(plain, 2),
         "construct_us": round(slow, 1),
-        "factor": round(slow / (compiled or generated), 1),
+        "factor": round(slow / (compiled or plain), 1),
     }
 
 
@@ -189,7 +190,7 @@ def report(rows: list[dict[str, Any]]) -> Section:
             f"{row['message']}, {row['direction']}",
             number(row["bytes"], 0),
             "-" if row["compiled_us"] is None else number(row["compiled_us"], 2),
-            number(row["generated_us"], 2),
+            number(row["plain_us"], 2),
             number(row["construct_us"], 1),
             number(row["factor"], 1),
         ]
@@ -200,13 +201,13 @@ def report(rows: list[dict[str, Any]]) -> Section:
         title="A message, compiled and interpreted",
         prose=[
             "Each message is declared once. construct interprets what that comes to; the server runs it in a compiled "
-            "engine, or, where there was no C compiler, as Python generated from the construct. The claim is that the "
-            f"server's way is {LEAST_FACTOR:.0f} times as fast as construct at least. Best of many short rounds, "
+            "engine, or, where there was no C compiler, in the same engine as plain Python. The claim is that the "
+            f"compiled engine is {LEAST_FACTOR:.0f} times as fast as construct at least. Best of many short rounds, "
             f"newest versions, one topic of {PARTITIONS} partitions where no other number is given."
         ],
         tables=[Table(heads, cells)],
         figures={
-            f"{row['message']} {row['direction']} us": row["compiled_us"] or row["generated_us"]
+            f"{row['message']} {row['direction']} us": row["compiled_us"] or row["plain_us"]
             for row in rows
         },
     )
@@ -217,7 +218,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = results.arguments(__doc__).parse_args(argv)
     rows = run()
     results.publish(report(rows), options)
-    if any(row["factor"] < LEAST_FACTOR for row in rows):
+    if codec_engine.COMPILED and any(row["factor"] < LEAST_FACTOR for row in rows):
         sys.exit(f"the compiled codec is less than {LEAST_FACTOR:.0f} times as fast as construct somewhere")
 
 

@@ -1,9 +1,8 @@
-"""Bytes to messages and back, as fast as code written by hand for each version.
+"""Bytes to messages and back.
 
-There are two engines, and either starts from the construct in `protocol.reference` at the first use of a (message,
-version), which takes about a millisecond; from then on it is a dictionary look-up and a call. Where there was a C
-compiler at installation, a program of steps runs in compiled loops (codec_program.py, codec_engine.py); elsewhere
-straight-line Python is generated (codec_generated.py).
+The first use of a (message, version) makes its program, one step a field, out of the declaration (codec_program.py);
+from then on a call is a dictionary look-up and a run of the program by codec_engine.py. The engine is compiled where a
+C compiler was present at installation, and the same source runs as Python elsewhere.
 
 Blame is divided as everywhere: bytes that are no such message raise ProtocolError and nothing else; a message
 that the version cannot carry raises ValueError, for it is ours.
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from protocol import codec_engine
+from protocol import codec_program
 from protocol.codec_engine import UNBOUNDED
 from protocol.errors import ProtocolError
 from protocol.schema import Message
@@ -52,7 +51,7 @@ def decoder(
     key = (message_type, version, max_elements)
     found = _decoders.get(key)
     if found is None:
-        found = _decoders[key] = _engine().make_decoder(*key)
+        found = _decoders[key] = codec_program.make_decoder(*key)
     return cast("Callable[[Frame, int, int], tuple[M, int]]", found)
 
 
@@ -65,7 +64,7 @@ def encoder(message_type: type[M], version: int) -> Callable[[M, list[Chunk]], N
     """
     found = _encoders.get((message_type, version))
     if found is None:
-        found = _encoders[message_type, version] = _engine().make_encoder(message_type, version)
+        found = _encoders[message_type, version] = codec_program.make_encoder(message_type, version)
     return found
 
 
@@ -76,7 +75,7 @@ def element_encoder(
 
     For answers that are mostly the same each time. Raises ValueError for what the version cannot carry.
     """
-    write = _engine().make_struct_encoder(message_type, element_type, version)
+    write = codec_program.make_struct_encoder(message_type, element_type, version)
 
     def encode_element(element: Struct) -> Encoded:
         chunks: list[Chunk] = []
@@ -106,16 +105,3 @@ def encode(message: Message, version: int) -> bytes:
 def join_chunks(chunks: list[Chunk]) -> bytes:
     """The chunks in one piece, those read that are elsewhere."""
     return b"".join(chunk if isinstance(chunk, (bytes, memoryview)) else chunk.read() for chunk in chunks)
-
-
-def _engine() -> Any:
-    """The module that makes the functions. construct is only imported with it: that costs a process some 10 ms that
-    reads no messages.
-    """
-    if codec_engine.COMPILED:
-        from protocol import codec_program
-
-        return codec_program
-    from protocol import codec_generated
-
-    return codec_generated

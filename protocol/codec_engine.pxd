@@ -46,7 +46,7 @@ cdef class Reader:
     @cython.locals(length=Py_ssize_t)
     cdef Py_ssize_t _length(self, Step step) except -2
 
-    @cython.locals(kind=Py_UCS4, at=Py_ssize_t)
+    @cython.locals(kind=Py_UCS4, at=Py_ssize_t, stop=Py_ssize_t)
     cdef object _value(self, Step step)
 
     @cython.locals(kind=Py_UCS4, at=Py_ssize_t, data=bytes)
@@ -117,5 +117,3 @@ cdef class Encoder:
 
     @cython.locals(writer=Writer)
     cpdef encode_to(self, object message, list chunks)
-
-cpdef object new(object cls)

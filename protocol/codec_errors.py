@@ -1,13 +1,8 @@
-"""What either codec says about bytes that are no such message, and about messages that cannot be written."""
+"""What the codec reports about bytes that are no such message, and about messages that cannot be written."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from protocol.errors import ProtocolError
-
-if TYPE_CHECKING:
-    from protocol.schema import Message
 
 
 def cut_off(title: str, left: int) -> ProtocolError:
@@ -66,16 +61,3 @@ def wrong_uuid(value: bytes) -> ValueError:
 
 def known_tag(tag: int, name: str) -> ValueError:
     return ValueError(f"tag {tag} is {name}, and cannot be among the unknown ones")
-
-
-def explained(message: Message, error: Exception, version: int) -> ValueError:
-    """Why the codec failed, in the words of the construct, which knows where in the message it was."""
-    from protocol.reference import build
-
-    try:
-        build(message, version)
-    except ValueError as explanation:
-        return explanation
-    except (TypeError, AttributeError):
-        pass  # a value of another type than the field has: the first error says as much as this one
-    return ValueError(f"{type(message).__name__} v{version}: {error}")

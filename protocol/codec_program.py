@@ -6,7 +6,6 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from protocol import codec_engine as engine
-from protocol import codec_errors as wrong
 from protocol.layout import message_layout, struct_layout
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def make_decoder(
 def make_encoder(message_type: type[Message], version: int) -> Callable[[Message, list[Chunk]], None]:
     """See `codec.encoder`."""
     title = f"{message_type.__name__} v{version}"
-    explain = partial(wrong.explained, version=version)
+    explain = partial(_explained, version=version)
     return engine.Encoder(_program(message_type, version), title, explain).encode_to
 
 
@@ -45,6 +44,19 @@ def make_struct_encoder(
     """The same for a struct of the message."""
     program: engine.Program = struct_layout(_STEPS, message_type, cls, version)
     return engine.Encoder(program, f"{cls.__name__} v{version}", _unexplained).encode_to
+
+
+def _explained(message: Message, error: Exception, version: int) -> ValueError:
+    """Why the engine failed, in the words of the construct, which reports where in the message it was."""
+    from protocol.reference import build  # and construct with it, which no process needs before a message is wrong
+
+    try:
+        build(message, version)
+    except ValueError as explanation:
+        return explanation
+    except (TypeError, AttributeError):
+        pass  # a value of another type than the field has: the first error says as much as this one
+    return ValueError(f"{type(message).__name__} v{version}: {error}")
 
 
 def _unexplained(element: Struct, error: Exception) -> ValueError:

@@ -1,7 +1,7 @@
 """What a declaration comes to in one version: which fields there are, and how each is written.
 
-Written down once, for two that make something of it: the constructs of `protocol.reference`, and the programs of the
-compiled codec (codec_program.py), for which nobody has to load construct. Each gives a `Vocabulary`.
+Written down once, for two readers that each give a `Vocabulary`: the constructs of `protocol.reference`, and the
+programs of the codec (codec_program.py), which do not need construct.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # mypy: allow-subclassing-any
 """The layout of every message: its declaration and a version give a `construct` Struct.
 
-This is the readable definition of the wire, and the oracle that the compiled codec is held against. It
-parses and builds the same objects as `protocol.codec`, which walks these very constructs to write its code;
-the server itself never parses with them, since that takes ten times as long and more.
+This is the readable definition of the wire, and the oracle that the codec is tested against: it parses and
+builds the same objects as `protocol.codec`, ten times slower. `barnabas wire` shows and explains messages
+with it; the server uses it only to name the field of a message that it failed to encode.
 
 Lengths are what all types have in common: a length stands before the data, and -1 means null. Before the
 first flexible version it is an int16 (strings) or an int32 (all others), from then on an unsigned varint of

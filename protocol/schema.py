@@ -362,10 +362,8 @@ def _compile_constructor(cls: type[Struct]) -> Callable[..., None]:
 
 def _compile_maker(cls: type[Struct]) -> Callable[..., Any]:
     """`Struct.make` of one class: what the constructor does, as a function that is not told the object."""
-    from protocol import codec_engine
-
     parameters, lines, scope = _assignments(cls)
-    scope |= {"_new": codec_engine.new if codec_engine.COMPILED else object.__new__, "_cls": cls}
+    scope |= {"_new": object.__new__, "_cls": cls}
     return _compiled("make", parameters, ["self = _new(_cls)", *lines, "return self"], scope, cls)
 
 

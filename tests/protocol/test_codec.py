@@ -9,9 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocol import codec_engine, codec_generated, codec_program, reference
+from protocol import codec_engine, codec_program, reference
 from protocol.codec import decode, decoder, element_encoder, encode, encoder, join_chunks
-from protocol.codec_generated import decoder_source, encoder_source
 from protocol.errors import ProtocolError
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
@@ -29,7 +28,7 @@ from protocol.wire import Chunk, Encoded, EncodedArray
 from tests.protocol.samples import every_version, random_message, version_id
 from tests.protocol.strategies import messages, messages_of
 from tests.support.chance import explores, seed_or
-from tests.support.loops import in_form
+from tests.support.loops import codec_in_form, in_form
 
 SAMPLES_PER_VERSION = 3
 MUTATIONS_PER_VERSION = 30
@@ -136,11 +135,11 @@ def test_mutated_and_random_bytes(message_type: type[Message], version: int) -> 
 
 
 @explores
-def test_what_is_wrong_is_said_in_the_same_words_by_all_engines() -> None:
+def test_what_is_wrong_is_reported_in_the_same_words_in_both_forms() -> None:
     rng = Random(f"words {seed_or(0)}")
     for message_type, version in every_version()[::5]:
         data = encode(random_message(rng, message_type, version), version)
-        read = codec_generated.make_decoder(message_type, version)
+        read = codec_in_form("plain").make_decoder(message_type, version)
         for _ in range(20):
             hostile = mutated(rng, data)
             assert words(decoder(message_type, version), hostile) == words(read, hostile)
@@ -569,19 +568,12 @@ def test_a_state_record_with_tags() -> None:
         encode(value, 0)
 
 
-# The compiler.
+# What is made once, and how fast it is.
 
 
-def test_codecs_are_compiled_once() -> None:
+def test_codecs_are_made_once() -> None:
     assert decoder(HeartbeatRequest, 4) is decoder(HeartbeatRequest, 4)
     assert encoder(HeartbeatRequest, 4) is encoder(HeartbeatRequest, 4)
-
-
-def test_fixed_width_fields_in_a_row_are_one_call() -> None:
-    reader = decoder_source(FetchRequest, 4)
-    assert "(m1.replica_id, m1.max_wait_ms, m1.min_bytes, m1.max_bytes, m1.isolation_level, n,)" in reader
-    writer = encoder_source(FetchRequest, 4)
-    assert "(m.replica_id, m.max_wait_ms, m.min_bytes, m.max_bytes, m.isolation_level, n)" in writer
 
 
 def test_arrays_of_numbers_of_any_length() -> None:
@@ -596,6 +588,7 @@ def test_arrays_of_numbers_of_any_length() -> None:
 def test_ten_times_as_fast_as_the_construct_codec() -> None:
     from bench.bench_codec import LEAST_FACTOR, run
 
+    in_form(codec_engine, "compiled")
     assert {row["message"]: row["factor"] for row in run() if row["factor"] < LEAST_FACTOR} == {}
 
 

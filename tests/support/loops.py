@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from protocol import codec_engine, codec_program
+
 FORMS = ("plain", "compiled")
 
 
@@ -20,6 +22,16 @@ def in_form(module: ModuleType, form: str) -> Any:
     if not module.COMPILED:
         pytest.skip(f"{module.__name__} is not compiled here")
     return module
+
+
+def codec_in_form(form: str) -> Any:
+    """The module `protocol.codec_program` over its engine in that form; skips the test where it is not compiled."""
+    if form == "compiled":
+        in_form(codec_engine, form)
+        return codec_program
+    program = in_form(codec_program, form)
+    program.engine = in_form(codec_engine, form)
+    return program
 
 
 def _plain(module: ModuleType) -> Any:
