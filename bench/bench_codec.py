@@ -207,8 +207,7 @@ def report(rows: list[dict[str, Any]]) -> Section:
         ],
         tables=[Table(heads, cells)],
         figures={
-            f"{row['message']} {row['direction']} us": row["compiled_us"] or row["plain_us"]
-            for row in rows
+            f"{row['message']} {row['direction']} us": row["compiled_us"] or row["plain_us"] for row in rows
         },
     )
 

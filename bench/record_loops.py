@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from protocol.records import record
-from protocol.records.batch import RecordBatch, batches, build_batch
+from protocol.records.batch import RecordBatch, build_batch
 from protocol.records.cleaning import KeyMapper, RecordFilter
 from protocol.records.columns import RecordColumns, find_record
 from protocol.records.compression import CompressionType, unpacked
+from protocol.records.entries import batches
 from protocol.records.key_table import KeyTable
 from protocol.records.record import Record, decode_records, encode_records, validate_records
 from protocol.records.scanning import SegmentScanner

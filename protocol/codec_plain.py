@@ -1,12 +1,12 @@
 """What codec_engine does with memory, in Python; compiled, it has the same names from codec_c.pxd instead.
 
-A place in memory is the frame itself here, a slot is an attribute's name, and a buffer is a bytearray. What is a builtin
-function already stands for itself, which spares a call for each field.
+A place in memory is the frame itself here, a slot is an attribute's name, and a buffer is a bytearray. Where a builtin
+function does the same, the name stands for it: that saves a call for each field.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from protocol.wire import Frame

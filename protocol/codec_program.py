@@ -48,7 +48,7 @@ def make_struct_encoder(
 
 def _explained(message: Message, error: Exception, version: int) -> ValueError:
     """Why the engine failed, in the words of the construct, which reports where in the message it was."""
-    from protocol.reference import build  # and construct with it, which no process needs before a message is wrong
+    from protocol.reference import build  # with construct, which a process needs for nothing else
 
     try:
         build(message, version)

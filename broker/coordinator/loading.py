@@ -19,9 +19,10 @@ from typing import Final
 
 from broker.coordinator.serde import RecordSerde, UnknownRecordTypeError
 from broker.coordinator.shard import CoordinatorShard
-from protocol.records.batch import CorruptRecordError, RecordBatch, batches, entry_header
+from protocol.records.batch import CorruptRecordError, RecordBatch, entry_header
 from protocol.records.cleaning import KeyMapper, RecordFilter
 from protocol.records.control import ControlRecordType, control_record_type
+from protocol.records.entries import batches
 from protocol.records.key_table import KeyTable
 from protocol.records.legacy import LegacyEntry
 from storage.env import File, read_fully

@@ -35,8 +35,9 @@ from broker.metadata.versions import METADATA_TRANSACTIONS, METADATA_VERSION
 from protocol.messages.cluster_records import RemoveUserScramCredentialRecord
 from protocol.messages.control_records import LeaderChangeMessage, VotersRecord
 from protocol.messages.topic_records import AbortTransactionRecord, FeatureLevelRecord, RemoveTopicRecord
-from protocol.records.batch import RecordBatch, batches, build_batch
+from protocol.records.batch import RecordBatch, build_batch
 from protocol.records.control import ControlRecordType
+from protocol.records.entries import batches
 from protocol.schema import Message
 from protocol.wire import ZERO_UUID, Uuid
 from storage.env import Env, make_directory

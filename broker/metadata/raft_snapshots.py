@@ -30,7 +30,8 @@ from config.catalogue.controller import (
     METADATA_MAX_RETENTION_MS,
 )
 from config.log_config import LogConfig
-from protocol.records.batch import RecordBatch, batches
+from protocol.records.batch import RecordBatch
+from protocol.records.entries import batches
 from storage.env import Env, remove_if_exists
 from storage.log.deletion import DeletionQueue
 from storage.log.unified_log import UnifiedLog

@@ -33,8 +33,9 @@ from protocol.messages.control_records import (
     SnapshotHeaderRecord,
     VotersRecord,
 )
-from protocol.records.batch import CorruptRecordError, InvalidRecordError, RecordBatch, batches, build_batch
+from protocol.records.batch import CorruptRecordError, InvalidRecordError, RecordBatch, build_batch
 from protocol.records.control import ControlRecordType, control_record_key, control_record_type
+from protocol.records.entries import batches
 from protocol.records.record import Record
 from protocol.schema import Message
 from storage.env import Env, File, remove_if_exists, write_fully

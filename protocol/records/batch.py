@@ -72,7 +72,6 @@ from protocol.records.record import RecordsSummary, decode_records, validate_rec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from protocol.records.legacy import LegacyEntry
     from protocol.records.record import Record
 
     Buffer = bytes | bytearray | memoryview
@@ -112,7 +111,6 @@ __all__ = [
     "RecordsSummary",
     "TimestampType",
     "UnsupportedCompressionError",
-    "batches",
     "build_batch",
     "empty_batch",
     "entry_header",
@@ -406,26 +404,6 @@ class RecordBatch:
             f"leader epoch {self.partition_leader_epoch}, producer {self.producer_id}/{self.producer_epoch}, "
             f"sequence {self.base_sequence})"
         )
-
-
-def batches(buffer: Buffer, position: int = 0) -> Iterator[RecordBatch | LegacyEntry]:
-    """The whole batches in `buffer`, one after the other, and the entries of message sets.
-
-    What is cut off at the end is left out. Raises CorruptRecordError at a magic that does not exist and at a
-    length that the format cannot have.
-    """
-    end = len(buffer)
-    while end - position >= ENTRY_HEADER.size:
-        _, size, magic = entry_header(buffer, position)
-        if size > end - position:
-            return
-        if magic == MAGIC_V2:
-            yield RecordBatch(buffer, position)
-        else:
-            from protocol.records.legacy import LegacyEntry
-
-            yield LegacyEntry(buffer, position)
-        position += size
 
 
 def stamp(

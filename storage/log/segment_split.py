@@ -7,7 +7,8 @@ are whole, they only stand in the wrong file. Loading meets one when it reads a 
 
 from typing import TYPE_CHECKING, Final
 
-from protocol.records.batch import CorruptRecordError, batches
+from protocol.records.batch import CorruptRecordError
+from protocol.records.entries import batches
 from storage.env import Env, File, read_fully, write_fully
 from storage.errors import SegmentOverflowError
 from storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX, complete_swaps

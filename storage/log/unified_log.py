@@ -17,8 +17,8 @@ from protocol.records.batch import (
     CorruptRecordError,
     InvalidRecordError,
     RecordBatch,
-    batches,
 )
+from protocol.records.entries import batches
 from storage.env import Buffer, remove_tree
 from storage.errors import (
     DiskFullError,

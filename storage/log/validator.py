@@ -20,10 +20,10 @@ from protocol.records.batch import (
     InvalidRecordError,
     RecordBatch,
     TimestampType,
-    batches,
     build_batch,
     stamp_max_timestamp,
 )
+from protocol.records.entries import batches
 from storage.env import Buffer
 from storage.errors import (
     InvalidMagicError,
@@ -260,7 +260,7 @@ class LogValidator:
         return [entry for entry in found if isinstance(entry, RecordBatch)]
 
     def _up_convert(self, records: Buffer) -> bytes:
-        from protocol.records.legacy import up_convert
+        from protocol.records.up_conversion import up_convert
 
         return up_convert(records, base_offset=0, max_decompressed_bytes=self._max_unpacked_bytes)
 

@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from protocol.records.batch import batches, entry_header
+from protocol.records.batch import entry_header
+from protocol.records.entries import batches
 from storage.errors import StorageError, storage_error
 from storage.log.unified_log import UnifiedLog
 from storage.offsets import FetchIsolation, FileRecords, LogStartOffsetIncrementReason

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from protocol.records.batch import CorruptRecordError, RecordBatch, batches, entry_header
+from protocol.records.batch import CorruptRecordError, RecordBatch, entry_header
+from protocol.records.entries import batches
 from protocol.records.legacy import LegacyEntry
 from storage.env import File, read_into
 

@@ -1,6 +1,6 @@
 """Searches of a segment by time: which record is the first that is young enough, and which the youngest."""
 
-from protocol.records.batch import batches
+from protocol.records.entries import batches
 from protocol.records.searching import ANY_TIME
 from storage.env import read_fully
 from storage.errors import CorruptIndexError

@@ -6,8 +6,9 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from protocol.records.batch import RecordBatch, TimestampType, batches
+from protocol.records.batch import RecordBatch, TimestampType
 from protocol.records.compression import CompressionType
+from protocol.records.entries import batches
 from protocol.records.record import Record
 from tests.conformance.kafka_jars import require_compiled
 

@@ -11,8 +11,9 @@ from protocol.messages.fetch import FetchResponse
 from protocol.messages.offsets import ListOffsetsResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
-from protocol.records.batch import RecordBatch, TimestampType, batches
+from protocol.records.batch import RecordBatch, TimestampType
 from protocol.records.builder import build_batch
+from protocol.records.entries import batches
 from protocol.schema import Message, Struct
 from protocol.wire import ZERO_UUID, Uuid
 from tests.conformance.peer import ClosedError, Peer

@@ -23,8 +23,8 @@ from protocol.records.batch import (
 from protocol.records.checksum import crc32c
 from protocol.records.compression import CompressionType
 from protocol.records.control import ControlRecordType, control_record_key, end_transaction_marker
-from protocol.records.legacy import up_convert
 from protocol.records.record import Record
+from protocol.records.up_conversion import up_convert
 from tests.conformance.records_peer import KafkaError, RecordsPeer, describe
 from tests.protocol.records.message_sets import message, message_set
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.records.batch import batches
+from protocol.records.entries import batches
 from protocol.records.record import Record
 from storage.env import RealEnv
 from storage.errors import InvalidProducerEpochError, OutOfOrderSequenceError

@@ -12,7 +12,8 @@ from click.testing import CliRunner
 from broker.metadata.snapshot_files import read_snapshot
 from cli.storage import storage
 from protocol.messages.cluster_records import UserScramCredentialRecord
-from protocol.records.batch import RecordBatch, batches
+from protocol.records.batch import RecordBatch
+from protocol.records.entries import batches
 from storage.env import RealEnv
 from storage.log.checkpoints import MetaProperties
 from tests.conformance.admin_peer import AdminPeer, PeerRefusedError

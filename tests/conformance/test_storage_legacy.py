@@ -13,7 +13,8 @@ from random import Random
 
 import pytest
 
-from protocol.records.batch import CompressionType, TimestampType, batches
+from protocol.records.batch import CompressionType, TimestampType
+from protocol.records.entries import batches
 from protocol.records.record import Record
 from storage.env import RealEnv
 from storage.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT_CHECKPOINT, OffsetCheckpointFile

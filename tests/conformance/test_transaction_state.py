@@ -26,7 +26,7 @@ from protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     EndTxnRequest,
 )
-from protocol.records.batch import batches
+from protocol.records.entries import batches
 from tests.conformance.dialogues import transactions
 from tests.conformance.dialogues.transactional import LONG_MS, Producer, init, sorted_results
 from tests.conformance.kafka_jars import require_classpath

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from protocol.messages.fetch import FetchResponse
-from protocol.records.batch import RecordBatch, batches
+from protocol.records.batch import RecordBatch
 from protocol.records.control import ControlRecordType, control_record_type
+from protocol.records.entries import batches
 
 
 class Read(NamedTuple):

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from protocol.records import cleaning, key_table
-from protocol.records.batch import RecordBatch, batches
+from protocol.records.batch import RecordBatch
+from protocol.records.entries import batches
 from protocol.records.legacy import LegacyEntry
 from storage.cleaner import batch_filter, offset_map
 from storage.cleaner import cleaner as log_cleaner

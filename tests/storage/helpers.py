@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from config.log_config import LogConfig
-from protocol.records.batch import CompressionType, RecordBatch, batches, build_batch
+from protocol.records.batch import CompressionType, RecordBatch, build_batch
+from protocol.records.entries import batches
 from storage.env import Env
 from storage.log.deletion import DeletionQueue
 from storage.log.unified_log import UnifiedLog

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from config.log_config import LogConfig
-from protocol.records.batch import RecordBatch, batches
+from protocol.records.batch import RecordBatch
+from protocol.records.entries import batches
 from storage.env import Env, read_fully
 from storage.log.unified_log import UnifiedLog
 from storage.offsets import FetchIsolation

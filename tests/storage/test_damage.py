@@ -12,7 +12,8 @@ from random import Random
 import pytest
 
 from config.log_config import LogConfig
-from protocol.records.batch import CorruptRecordError, batches
+from protocol.records.batch import CorruptRecordError
+from protocol.records.entries import batches
 from storage.cleaner.manager import LogCleanerManager
 from storage.log.checkpoints import OffsetCheckpointFile
 from storage.log.unified_log import UnifiedLog

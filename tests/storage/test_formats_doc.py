@@ -14,8 +14,9 @@ from broker.metadata.records import frame
 from broker.metadata.snapshot_files import SnapshotId, control_batch, write_snapshot
 from protocol.messages.control_records import LeaderChangeMessage
 from protocol.messages.topic_records import FeatureLevelRecord, TopicRecord
-from protocol.records.batch import RecordBatch, batches, build_batch, empty_batch
+from protocol.records.batch import RecordBatch, build_batch, empty_batch
 from protocol.records.control import ControlRecordType
+from protocol.records.entries import batches
 from storage.log.checkpoints import (
     CleanShutdownFile,
     LeaderEpochCheckpointFile,

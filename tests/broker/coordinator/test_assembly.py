@@ -21,7 +21,7 @@ from protocol.messages.group_state import OffsetCommitKey, OffsetCommitValue
 from protocol.messages.groups import FindCoordinatorRequest, JoinGroupRequest, JoinGroupResponse
 from protocol.messages.headers import RequestHeader
 from protocol.messages.topics import CreatePartitionsRequest, DeleteTopicsRequest
-from protocol.records.batch import batches
+from protocol.records.entries import batches
 from protocol.schema import Message
 from storage.env import RealFile
 from tests.broker.broker_fixture import WAITS, InProcessBroker, Wait

@@ -12,8 +12,9 @@ from broker.coordinator.partition_log import ReplicaLogs
 from broker.replica.partition_io import AppendResult, append_error_of
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
-from protocol.records.batch import RecordBatch, batches
+from protocol.records.batch import RecordBatch
 from protocol.records.control import end_transaction_marker
+from protocol.records.entries import batches
 from storage.errors import OutOfResourcesError
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.logs import batch

@@ -19,7 +19,8 @@ from protocol.messages.topic_records import (
     FeatureLevelRecord,
     PartitionRecord,
 )
-from protocol.records.batch import RecordBatch, batches
+from protocol.records.batch import RecordBatch
+from protocol.records.entries import batches
 from protocol.schema import Message
 from storage.errors import RecordBatchTooLargeError
 from storage.offsets import FetchIsolation

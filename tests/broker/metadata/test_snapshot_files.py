@@ -16,7 +16,8 @@ from broker.metadata.snapshot_files import (
     write_snapshot,
 )
 from protocol.messages.control_records import VotersRecord
-from protocol.records.batch import RecordBatch, batches
+from protocol.records.batch import RecordBatch
+from protocol.records.entries import batches
 from tests.broker.metadata.raft_logs import LOG_DIR, config, new_env
 from tests.storage.fault_env import FaultEnv, nth
 

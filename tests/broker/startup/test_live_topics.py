@@ -8,8 +8,9 @@ from broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from protocol.errors import ErrorCode
 from protocol.messages.configs import IncrementalAlterConfigsRequest
 from protocol.messages.produce import ProduceResponse
-from protocol.records.batch import TimestampType, batches
+from protocol.records.batch import TimestampType
 from protocol.records.compression import CompressionType
+from protocol.records.entries import batches
 from storage.cleaner.manager import LogCleanerManager
 from storage.log.unified_log import UnifiedLog
 from storage.offsets import FetchIsolation

@@ -20,7 +20,8 @@ from protocol.messages.groups import (
     ListGroupsRequest,
     SyncGroupRequest,
 )
-from protocol.records.batch import RecordBatch, batches
+from protocol.records.batch import RecordBatch
+from protocol.records.entries import batches
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.members import (
     SUBSCRIBED,

@@ -12,7 +12,8 @@ from protocol.messages.commits import OffsetCommitRequest, OffsetDeleteRequest, 
 from protocol.messages.fetch import FetchResponse
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.transactions import AddOffsetsToTxnRequest, TxnOffsetCommitRequest
-from protocol.records.batch import RecordBatch, batches
+from protocol.records.batch import RecordBatch
+from protocol.records.entries import batches
 from tests.conformance.dialogues.members import a_group
 from tests.conformance.dialogues.transactional import Producer
 from tests.conformance.dialogues.words import fetch, fetch_topic, named, partition

@@ -15,8 +15,9 @@ from protocol.messages.transactions import (
     InitProducerIdRequest,
     WriteTxnMarkersRequest,
 )
-from protocol.records.batch import RecordBatch, batches
+from protocol.records.batch import RecordBatch
 from protocol.records.control import control_record_type
+from protocol.records.entries import batches
 from protocol.wire import Uuid
 from tests.conformance.dialogues.words import IDS_IN_PRODUCE, produce
 from tests.conformance.speaker import Speaker, batch

@@ -10,14 +10,9 @@ from protocol.messages.fetch import FetchResponse
 from protocol.messages.offsets import DeleteRecordsRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.messages.topics import CreateTopicsRequest
-from protocol.records.batch import (
-    RecordBatch,
-    TimestampType,
-    batches,
-    build_batch,
-    stamp_max_timestamp,
-)
+from protocol.records.batch import RecordBatch, TimestampType, build_batch, stamp_max_timestamp
 from protocol.records.compression import LZ4_MAGIC, CompressionType, xxh32
+from protocol.records.entries import batches
 from protocol.records.layout import CRC_START, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
 from protocol.wire import Uuid
 from tests.conformance.dialogues import dialogue

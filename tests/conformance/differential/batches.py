@@ -6,8 +6,9 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
-from protocol.records.batch import RecordBatch, batches
+from protocol.records.batch import RecordBatch
 from protocol.records.checksum import crc32c
+from protocol.records.entries import batches
 from protocol.records.errors import CorruptRecordError
 from protocol.records.layout import CRC_POSITION, CRC_START, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
 

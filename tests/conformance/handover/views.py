@@ -10,7 +10,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from protocol.messages.offsets import ListOffsetsRequest, ListOffsetsResponse
 from protocol.messages.producers import DescribeProducersRequest, DescribeProducersResponse
-from protocol.records.batch import TimestampType, batches
+from protocol.records.batch import TimestampType
+from protocol.records.entries import batches
 from storage.log.unified_log import UnifiedLog
 from storage.offsets import FetchIsolation
 from tests.conformance.peer import Peer

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from protocol.records.batch import RecordBatch, batches
+from protocol.records.batch import RecordBatch
+from protocol.records.entries import batches
 from storage.verify.verifier import Check
 from tests.storage.fault_env import FaultEnv
 from tests.storage.verify.verified import TOPIC

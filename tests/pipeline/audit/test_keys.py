@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pipeline.audit.keys import KEYS, Kept, KeptRecords, KeyCounter, KeyStats, last_records, parts_of
 from pipeline.audit.plan import AuditOptions, SegmentTask
 from pipeline.audit.segment import examine
-from protocol.records.batch import CompressionType, RecordBatch, batches, build_batch
+from protocol.records.batch import CompressionType, RecordBatch, build_batch
+from protocol.records.entries import batches
 from storage.cleaner.cleaner import clean
 from storage.log.unified_log import UnifiedLog
 from storage.offsets import AppendOrigin

@@ -16,7 +16,8 @@ from pipeline.audit.open_transactions import (
     first_unstable_offset,
 )
 from pipeline.audit.plan import AuditOptions
-from protocol.records.batch import RecordBatch, batches
+from protocol.records.batch import RecordBatch
+from protocol.records.entries import batches
 from storage.cleaner.log_to_clean import cleanable_offsets, log_to_clean
 from storage.log.unified_log import UnifiedLog
 from storage.offsets import AppendOrigin

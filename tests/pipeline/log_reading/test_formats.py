@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from pipeline.log_reading.errors import LogReadingError
 from pipeline.log_reading.planning import first_offset_of, plan_ranges
 from pipeline.log_reading.range_reader import Reading
-from protocol.records.batch import batches
 from protocol.records.builder import build_batch
 from protocol.records.compression import CompressionType
+from protocol.records.entries import batches
 from protocol.records.layout import TimestampType
 from storage.env import write_fully
 from storage.segment.names import OFFSET_INDEX_SUFFIX, segment_path

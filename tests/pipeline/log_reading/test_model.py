@@ -14,7 +14,7 @@ import pytest
 
 from pipeline.log_reading.log_view import Isolation
 from pipeline.log_reading.planning import MIN_TIMESTAMP, TimeBounds, first_offset_of
-from protocol.records.batch import batches
+from protocol.records.entries import batches
 from tests.pipeline.log_reading.reading import look, ms_of, read
 from tests.storage.log_life import LogLife
 from tests.storage.log_model import ModelRecord

@@ -20,7 +20,6 @@ from protocol.records.batch import (
     RecordBatch,
     TimestampType,
     UnsupportedCompressionError,
-    batches,
     build_batch,
     entry_header,
     increment_sequence,
@@ -28,7 +27,7 @@ from protocol.records.batch import (
     stamp_log_append_time,
     stamp_max_timestamp,
 )
-from protocol.records.legacy import LegacyEntry
+from protocol.records.entries import batches
 from tests.protocol.records.message_sets import message_set
 from tests.support.loops import FORMS, in_form
 
@@ -240,25 +239,6 @@ def test_entry_header() -> None:
             entry_header(struct.pack(">qiiB", 0, least - 1, 0, magic))
     with pytest.raises(CorruptRecordError, match="magic 3"):
         entry_header(struct.pack(">qiiB", 0, 100, 0, 3))
-
-
-def test_batches_of_all_formats_follow_each_other() -> None:
-    old = message_set([(b"k", b"v", 5)], magic=0) + message_set([(b"k", b"v", 5)], magic=1)
-    buffer = EXAMPLE + old + EXAMPLE
-    found = list(batches(buffer))
-    assert [type(entry) for entry in found] == [RecordBatch, LegacyEntry, LegacyEntry, RecordBatch]
-    assert [entry.magic for entry in found] == [2, 0, 1, 2]
-    assert sum(entry.size_in_bytes for entry in found) == len(buffer)
-    assert found[-1].position == len(buffer) - len(EXAMPLE)
-    assert len(list(batches(buffer, len(EXAMPLE)))) == 3
-    assert len(list(batches(buffer[:-1]))) == 3
-
-
-def test_batches_stops_at_what_is_none() -> None:
-    walk = batches(EXAMPLE + bytes(17))
-    assert next(walk).magic == 2
-    with pytest.raises(CorruptRecordError, match="length 0"):
-        next(walk)
 
 
 def test_stamp_leaves_the_crc_right() -> None:

@@ -13,11 +13,11 @@ from protocol.records.batch import (
     InvalidRecordError,
     TimestampType,
     UnsupportedCompressionError,
-    batches,
     build_batch,
 )
 from protocol.records.builder import _assemble
 from protocol.records.compression import compress
+from protocol.records.entries import batches
 from tests.storage.cleaning import forms_of_the_loops
 from tests.support.loops import FORMS
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from protocol.records.batch import batches
+from protocol.records.entries import batches
 from storage.errors import OffsetOutOfRangeError
 from storage.log.local_log import LogSegments
 from storage.log.unified_log import UnifiedLog

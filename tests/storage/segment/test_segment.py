@@ -4,7 +4,8 @@ import errno
 
 import pytest
 
-from protocol.records.batch import CorruptRecordError, RecordBatch, batches
+from protocol.records.batch import CorruptRecordError, RecordBatch
+from protocol.records.entries import batches
 from storage.errors import KafkaStorageError
 from storage.segment.index import MAX_RELATIVE_OFFSET, TAIL_BYTES
 from storage.segment.open_segments import OpenSegments

@@ -5,8 +5,9 @@ from random import Random
 
 import pytest
 
-from protocol.records.batch import RecordBatch, batches
+from protocol.records.batch import RecordBatch
 from protocol.records.checksum import crc32c
+from protocol.records.entries import batches
 from storage.env import Env
 from storage.log.checkpoints import LeaderEpochCheckpointFile, OffsetCheckpointFile
 from storage.log.producer_snapshots import ProducerSnapshotFiles

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from broker.replica.partition_io import append_error_of
 from protocol.errors import ErrorCode
-from protocol.records.batch import RecordBatch, batches
+from protocol.records.batch import RecordBatch
+from protocol.records.entries import batches
 from storage.offsets import FetchIsolation
 from tests.broker.coordinator.transaction.test_appends import ADDING, OLDEST, Heard, House
 from tests.broker.coordinator.transaction.txn_fakes import txn_batch

@@ -13,8 +13,9 @@ from broker.fetch.reader import log_dir_of
 from broker.replica.new_logs import MissingLog
 from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
-from protocol.records.batch import RecordBatch, batches
+from protocol.records.batch import RecordBatch
 from protocol.records.control import ControlRecordType, control_record_type, coordinator_epoch
+from protocol.records.entries import batches
 from storage.errors import DiskFullError
 from storage.offsets import FetchIsolation
 from tests.broker.broker_fixture import InProcessBroker

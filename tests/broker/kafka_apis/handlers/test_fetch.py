@@ -13,9 +13,9 @@ from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.produce import ProduceRequest
 from protocol.messages.topic_records import PartitionChangeRecord
-from protocol.records.batch import batches
 from protocol.records.builder import build_batch
 from protocol.records.control import end_transaction_marker
+from protocol.records.entries import batches
 from protocol.wire import Uuid
 from storage.offsets import AppendOrigin
 from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, WAITS, InProcessBroker, Wait

@@ -1,0 +1,35 @@
+# cython: annotation_typing=False
+"""What lies in a log or in a request, whatever its format: record batches, and entries of message sets.
+
+This module runs as it stands, and Cython compiles it as well: a loop over small batches spends much of its time here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.records.batch import RecordBatch, entry_header
+from protocol.records.layout import ENTRY_HEADER, MAGIC_V2
+from protocol.records.legacy import LegacyEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from protocol.records.record import Buffer
+
+COMPILED: bool = not __file__.endswith((".py", ".pyc"))
+
+
+def batches(buffer: Buffer, position: int = 0) -> Iterator[RecordBatch | LegacyEntry]:
+    """The whole batches in `buffer`, one after the other, and the entries of message sets.
+
+    What is cut off at the end is left out. Raises CorruptRecordError at a magic that does not exist and at a
+    length that the format cannot have.
+    """
+    end = len(buffer)
+    while end - position >= ENTRY_HEADER.size:
+        _, size, magic = entry_header(buffer, position)
+        if size > end - position:
+            return
+        yield RecordBatch(buffer, position) if magic == MAGIC_V2 else LegacyEntry(buffer, position)
+        position += size
