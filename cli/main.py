@@ -48,6 +48,7 @@ LAZY_COMMANDS = {
     "format": "cli.storage:format_dirs",
     "log": "cli.tools.log_verify:log",
     "storage": "cli.storage:storage",
+    "wire": "cli.wire.commands:wire",
 }
 ENTRY_POINTS = "barnabas.commands"
 

@@ -1,0 +1,252 @@
+"""The commands `barnabas wire show` and `barnabas wire decode`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from cli.wire import inputs
+from cli.wire.names import UnknownNameError, find_api, find_message, message_types, version_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from cli.wire.frames import Frame
+    from protocol.api_keys import ApiKey
+
+EXIT_WRONG: Final = 1
+
+
+@click.group(short_help="Show how messages are laid out, and explain bytes that were sent.")
+def wire() -> None:
+    """Show how messages are laid out, and explain bytes that were sent.
+
+    \b
+    barnabas wire show FetchRequest --version 13
+    barnabas wire decode 0012000300000001000174000231000231 --json
+    tcpdump -i lo -w - port 9092 | barnabas wire decode - --records
+    barnabas wire decode --response --api Metadata --version 12 answer.bin
+    """
+
+
+@wire.command(short_help="Show the layout of a message.")
+@click.argument("name", required=False)
+@click.option("--version", type=int, help="The version; the latest without it.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(name: str | None, version: int | None, as_json: bool) -> None:
+    """Show the fields of the message NAME in the order of the wire: name, type, versions, tag, default.
+
+    NAME is that of a request, a response, a header or a record of an internal topic. Without it all names are listed.
+
+    \b
+    Exit codes:
+      0  shown
+      2  the command line is wrong: no such message, or no such version
+    """
+    from cli.wire import layouts
+
+    if name is None:
+        if version is not None:
+            raise click.UsageError("--version needs the NAME of a message")
+        _list_messages(as_json)
+        return
+    try:
+        message = find_message(name)
+        version = version_of(message, version)
+    except UnknownNameError as error:
+        raise click.UsageError(_sentence(error)) from None
+    if as_json:
+        click.echo(json.dumps(layouts.as_json(message, version)))
+        return
+    click.echo("\n".join(layouts.text_lines(message, version)))
+
+
+def _list_messages(as_json: bool) -> None:
+    for name, message in message_types().items():
+        if as_json:
+            shown = {
+                "type": "message",
+                "name": name,
+                "versions": str(message.versions),
+                "api_key": message.api_key,
+            }
+            click.echo(json.dumps(shown))
+        else:
+            click.echo(f"{name:45} {message.versions}")
+
+
+@wire.command(short_help="Explain the bytes of requests and responses.")
+@click.argument("source", metavar="[INPUT]", default="-")
+@click.option(
+    "--input",
+    "kind",
+    type=click.Choice(inputs.FORMATS),
+    help="What INPUT holds; found out from its beginning without this.",
+)
+@click.option(
+    "--response", is_flag=True, help="The frames are responses, to requests of --api and --version."
+)
+@click.option("--api", metavar="NAME", help="The API of a response: its name or key.")
+@click.option("--version", type=int, help="The version of the request that a response answers.")
+@click.option("--port", type=click.IntRange(1, 65535), help="The broker's port, for a capture.")
+@click.option("--records", "with_records", is_flag=True, help="List the records of each batch.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line for each frame.")
+def decode(
+    *,
+    source: str,
+    kind: str | None,
+    response: bool,
+    api: str | None,
+    version: int | None,
+    port: int | None,
+    with_records: bool,
+    as_json: bool,
+) -> None:
+    """Explain the bytes of requests and responses, field by field, wrong bytes marked where they are.
+
+    INPUT is a file, - for the standard input, or the hex or base64 text itself. A file holds hex, base64, raw bytes,
+    or a capture of connections (pcap, pcapng). Frames may stand behind their size, one after the other, or one
+    alone without it. In a capture each response is decoded by the API and version of its request.
+
+    Numbers at the left are offsets: in the input, and in a capture in what one end of the connection sent.
+
+    \b
+    Exit codes:
+      0  every frame could be decoded
+      1  some could not, or have bytes that do not belong to them; what is wrong is printed
+      2  the command line is wrong, or INPUT is not what it should be
+    """
+    content = _content(source, kind)
+    kind = kind or inputs.kind_of(content)
+    asked = _asked(response, api, version)
+    if kind == inputs.PCAP:
+        if asked is not None:
+            raise click.UsageError(
+                "a capture holds the requests that say what each response is: no --response"
+            )
+        frames = _captured(content, port, with_records)
+    else:
+        if port is not None:
+            raise click.UsageError("--port is for captures")
+        frames = _given(content, kind, asked, with_records)
+    sys.exit(_print(frames, as_json))
+
+
+def _content(source: str, kind: str | None) -> bytes:
+    """The bytes of a file or of the standard input, or the text of the command line."""
+    if source == "-":
+        return sys.stdin.buffer.read()
+    try:
+        if Path(source).exists():
+            return Path(source).read_bytes()
+    except OSError as error:
+        if len(source) < 256:  # longer ones are no file names, but hex
+            raise click.UsageError(f"{source} cannot be read: {error.strerror}") from None
+    except ValueError:
+        pass  # a character that no file name has
+    content = source.encode("utf-8", "surrogateescape")
+    if (kind or inputs.kind_of_text(content)) not in {inputs.HEX, inputs.BASE64}:
+        raise click.UsageError(f"{source[:60]!r} is no file, and neither hex nor base64 of a frame")
+    return content
+
+
+def _asked(response: bool, api: str | None, version: int | None) -> tuple[ApiKey, int] | None:
+    """The API and version of --response."""
+    if not response:
+        if api is not None or version is not None:
+            raise click.UsageError("--api and --version are for --response: a request says itself what it is")
+        return None
+    if api is None or version is None:
+        raise click.UsageError(
+            "--response needs --api and --version: a response does not say what it answers"
+        )
+    from protocol.api_keys import response_type
+
+    try:
+        key = find_api(api)
+        return key, version_of(response_type(key), version)
+    except UnknownNameError as error:
+        raise click.UsageError(_sentence(error)) from None
+
+
+def _given(
+    content: bytes, kind: str, asked: tuple[ApiKey, int] | None, with_records: bool
+) -> Iterator[Frame]:
+    from cli.wire.frames import decode_request, decode_response
+    from cli.wire.tree import Wrong
+
+    try:
+        data = inputs.decoded(content, kind)
+    except inputs.InputError as error:
+        raise click.UsageError(_sentence(error)) from None
+    if not data:
+        raise click.UsageError("there are no bytes to decode")
+    for piece in inputs.split(data, is_response=asked is not None):
+        if asked is None:
+            frame = decode_request(piece.data, piece.start, with_records=with_records)
+        else:
+            frame = decode_response(piece.data, *asked, piece.start, with_records=with_records)
+        if piece.missing:
+            size = len(piece.data) + piece.missing
+            frame.wrongs.append(
+                Wrong(
+                    len(piece.data), "(frame)", f"a frame of {size} bytes", f"{len(piece.data)} bytes of it"
+                )
+            )
+        yield frame
+
+
+def _captured(content: bytes, port: int | None, with_records: bool) -> Iterator[Frame]:
+    from cli.wire.captures import CaptureError, packets
+    from cli.wire.exchanges import frames_of
+    from cli.wire.tcp import Traffic
+
+    traffic = Traffic()
+    problem = None
+    try:
+        traffic.add(packets(content))
+    except CaptureError as error:
+        problem = error
+    connections = [
+        connection
+        for connection in traffic.connections
+        if port is None or port in {end.port for end in connection.ends}
+    ]
+    for connection in connections:
+        yield from frames_of(connection, port=port, with_records=with_records)
+    for count, what in (
+        (traffic.fragments, "parts of IP packets"),
+        (traffic.unknown, "packets of unknown form"),
+    ):
+        if count:
+            click.echo(f"Note: {count} {what} were left out.", err=True)
+    if problem is not None:
+        raise click.UsageError(_sentence(problem))
+    if not connections:
+        raise click.UsageError(
+            f"the capture has no TCP connection{'' if port is None else f' with port {port}'}"
+        )
+
+
+def _print(frames: Iterable[Frame], as_json: bool) -> int:
+    """Prints them; returns the exit code."""
+    from cli.wire import printing
+
+    code = 0
+    for number, frame in enumerate(frames):
+        if as_json:
+            click.echo(json.dumps(printing.as_json(frame)))
+        else:
+            click.echo("\n".join(["" for _ in range(number > 0)] + list(printing.tree_lines(frame))))
+        if frame.wrongs:
+            code = EXIT_WRONG
+    return code
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}."

@@ -1,0 +1,223 @@
+"""Bytes to a tree of fields, each with the place of its bytes, as far as they can be read.
+
+The constructs of `protocol.reference` read every value and every length; what is added here is where they stand, and
+what to say when they do not fit.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from construct.core import ConstructError, StreamError
+
+from cli.wire.batches import read_batches
+from cli.wire.layouts import type_text
+from cli.wire.tree import Node, Wrong
+from protocol.reference import (
+    BOOLEAN,
+    VARINT,
+    KafkaArray,
+    NullableStruct,
+    Prefixed,
+    Records,
+    StructOf,
+    TaggedFields,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from construct.core import Construct
+
+UNALIGNED: Final = "unaligned_records"
+"""The field of FetchSnapshot whose bytes begin and end anywhere in a file of batches."""
+
+
+class _StoppedError(Exception):
+    """Nothing behind this place can be read."""
+
+    def __init__(self, wrong: Wrong) -> None:
+        super().__init__(wrong.expected)
+        self.wrong = wrong
+
+
+class _Stream(io.BytesIO):
+    """Bytes of a frame, the first of which is its `base`-th."""
+
+    def __init__(self, data: bytes, base: int = 0) -> None:
+        super().__init__(data)
+        self._base = base
+
+    @property
+    def place(self) -> int:
+        """The offset in the frame of what is read next."""
+        return self._base + self.tell()
+
+    @property
+    def left(self) -> int:
+        """How many bytes there still are."""
+        with self.getbuffer() as buffer:
+            return len(buffer) - self.tell()
+
+
+@dataclass(slots=True)
+class Walk:
+    """What was read of a message. It `is_whole` where it could be read up to its end."""
+
+    root: Node
+    end: int
+    wrongs: list[Wrong] = field(default_factory=list)
+    is_whole: bool = True
+
+
+def walk(
+    struct: StructOf,
+    data: bytes,
+    start: int,
+    name: str,
+    *,
+    with_records: bool = False,
+    may_be_cut: bool = False,
+) -> Walk:
+    """Reads the struct that begins at `start`. `may_be_cut`: a last batch that is not whole is no error."""
+    found = Walk(Node(name, struct.cls.__name__, start, start), start)
+    stream = _Stream(data[start:], start)
+    try:
+        _Walker(found.wrongs, with_records, may_be_cut).struct(found.root, struct, stream, "")
+    except _StoppedError as stopped:
+        found.wrongs.append(stopped.wrong)
+        found.is_whole = False
+    found.end = stream.place
+    return found
+
+
+class _Walker:
+    """Reads values into nodes. A node is in the tree before its value is read, so that what stops stays visible."""
+
+    def __init__(self, wrongs: list[Wrong], with_records: bool, may_be_cut: bool) -> None:
+        self._wrongs = wrongs
+        self._with_records = with_records
+        self._may_be_cut = may_be_cut
+
+    def struct(self, node: Node, struct: StructOf, stream: _Stream, path: str) -> None:
+        node.children = []
+        for declared, value in struct.members:
+            child = Node(declared.name, type_text(declared, value), stream.place, stream.place)
+            self._child(node, child, value, stream, path + declared.name)
+        if struct.tagged is not None:
+            where = f"{path}tagged_fields"
+            for _ in range(self._varint(stream, where, "the number of tagged fields")):
+                self._tagged_field(node, struct.tagged, stream, path)
+
+    def _child(self, parent: Node, child: Node, value: Construct, stream: _Stream, path: str) -> None:
+        assert parent.children is not None
+        parent.children.append(child)
+        child.is_read = False
+        try:
+            self._value(child, value, stream, path)
+            child.is_read = True
+        finally:
+            child.end = stream.place
+
+    def _value(self, node: Node, value: Construct, stream: _Stream, path: str) -> None:
+        if isinstance(value, StructOf):
+            self.struct(node, value, stream, f"{path}.")
+        elif isinstance(value, NullableStruct):
+            expected = "the marker of a struct that may be null"
+            if self._guarded(stream, path, expected, partial(_parse, value.marker, stream)) >= 0:
+                self.struct(node, value.struct, stream, f"{path}.")
+        elif isinstance(value, KafkaArray):
+            self._array(node, value, stream, path)
+        elif isinstance(value, Prefixed):
+            self._blob(node, value, stream, path)
+        else:
+            size = 1 if value is BOOLEAN else value.sizeof()
+            expected = f"{node.type} of {size} byte{'' if size == 1 else 's'}"
+            node.value = self._guarded(stream, path, expected, partial(_parse, value, stream))
+
+    def _array(self, node: Node, value: KafkaArray, stream: _Stream, path: str) -> None:
+        start, place = stream.tell(), stream.place
+        count = self._length(value, stream, path, f"the number of elements of {node.type}")
+        if count < 0:
+            return
+        node.children = []
+        if count > stream.left:
+            found = f"{count} elements, and {stream.left} bytes are left"
+            stream.seek(start)
+            raise _StoppedError(Wrong(place, path, node.type, found))
+        kind = node.type.partition("array of ")[2]
+        for index in range(count):
+            element = Node(f"[{index}]", kind, stream.place, stream.place)
+            self._child(node, element, value.element, stream, f"{path}[{index}]")
+
+    def _blob(self, node: Node, value: Prefixed, stream: _Stream, path: str) -> None:
+        start, place = stream.tell(), stream.place
+        length = self._length(value, stream, path, f"the length of {node.type}")
+        if length > stream.left:
+            found = f"a length of {length}, and {stream.left} bytes are left"
+            stream.seek(start)
+            raise _StoppedError(Wrong(place, path, node.type, found))
+        behind_length = stream.place
+        stream.seek(start)
+        node.value = self._guarded(stream, path, node.type, partial(_parse, value, stream))
+        if isinstance(value, Records) and node.value is not None and node.name != UNALIGNED:
+            node.children, wrongs = read_batches(
+                bytes(node.value),
+                behind_length,
+                path,
+                with_records=self._with_records,
+                may_be_cut=self._may_be_cut,
+            )
+            self._wrongs += wrongs
+            node.value = None
+
+    def _tagged_field(self, parent: Node, tagged: TaggedFields, stream: _Stream, path: str) -> None:
+        start, place, where = stream.tell(), stream.place, f"{path}tagged_fields"
+        tag = self._varint(stream, where, "a tag")
+        size = self._varint(stream, where, f"the size of tag {tag}")
+        if size > stream.left or tag in tagged.misplaced:
+            too_long = f"a size of {size}, and {stream.left} bytes are left"
+            expected = "a tag that this version has" if tag in tagged.misplaced else f"the value of tag {tag}"
+            stream.seek(start)
+            found = f"tag {tag}" if tag in tagged.misplaced else too_long
+            raise _StoppedError(Wrong(place, where, expected, found))
+        at, data = stream.place, stream.read(size)
+        if tag not in tagged.known:
+            assert parent.children is not None
+            parent.children.append(Node(f"tag {tag}", "unknown tag", at, at + size, data, tag=tag))
+            return
+        declared, value = tagged.known[tag]
+        inner = _Stream(data, at)
+        child = Node(declared.name, type_text(declared, value), at, at, tag=tag)
+        self._child(parent, child, value, inner, path + declared.name)
+        if inner.left:
+            expected = f"a value of {size} bytes, which is the size of tag {tag}"
+            found = f"one of {size - inner.left} bytes"
+            raise _StoppedError(Wrong(inner.place, path + declared.name, expected, found))
+
+    def _varint(self, stream: _Stream, path: str, expected: str) -> int:
+        return int(self._guarded(stream, path, expected, partial(_parse, VARINT, stream)))
+
+    def _length(self, value: Prefixed, stream: _Stream, path: str, expected: str) -> int:
+        return int(self._guarded(stream, path, expected, partial(value._parse_length, stream, None, path)))
+
+    def _guarded(self, stream: _Stream, path: str, expected: str, read: Callable[[], Any]) -> Any:
+        """What `read` reads. The construct's complaint becomes ours, at the place where the value begins."""
+        start, place, left = stream.tell(), stream.place, stream.left
+        try:
+            return read()
+        except StreamError:
+            found = (
+                f"{left} byte{'' if left == 1 else 's'} and then the end" if left else "the end of the bytes"
+            )
+        except ConstructError as error:
+            found = str(error).rpartition("\n")[2]
+        stream.seek(start)
+        raise _StoppedError(Wrong(place, path, expected, found))
+
+
+def _parse(value: Construct, stream: _Stream) -> Any:
+    return value._parsereport(stream, None, "")

@@ -1,0 +1,78 @@
+"""The layout of every message, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cli.wire.layouts import as_json, header_of, text_lines
+from protocol.messages.api_versions import ApiVersionsResponse
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.group_state import OffsetCommitValue
+from protocol.messages.groups import HeartbeatRequest
+from protocol.reference import layout
+from protocol.schema import Message
+from tests.protocol.samples import every_version, version_id
+
+
+@pytest.mark.parametrize(("message_type", "version"), every_version(), ids=version_id)
+def test_every_field_of_every_version_is_shown(message_type: type[Message], version: int) -> None:
+    text = "\n".join(text_lines(message_type, version))
+    shown = as_json(message_type, version)
+    assert json.loads(json.dumps(shown)) == shown
+    assert text.startswith(f"{message_type.__name__} version {version}\n")
+    struct = layout(message_type, version)
+    known = struct.tagged.known if struct.tagged is not None else {}
+    expected = [
+        *(field.name for field, _ in struct.members),
+        *(entry.field.name for entry in known.values()),
+    ]
+    top = [each["name"] for each in [*shown["fields"], *(shown["tagged_fields"] or [])]]
+    assert top == expected
+    lines = text.splitlines()
+    for name in names_in(shown):
+        assert any(line.lstrip().startswith(f"{name} ") for line in lines), name
+
+
+def names_in(struct: dict[str, Any]) -> Iterator[str]:
+    for field in [*struct["fields"], *(struct["tagged_fields"] or [])]:
+        yield field["name"]
+        if "struct" in field:
+            yield from names_in(field["struct"])
+
+
+def test_heartbeat_by_example() -> None:
+    assert list(text_lines(HeartbeatRequest, 3)) == [
+        "HeartbeatRequest version 3",
+        "  versions 0-4; flexible from 4; no tagged fields here; API key 12, behind RequestHeader v1",
+        "  Says that a member of a classic group is alive.",
+        "",
+        "group_id                                     string                         versions 0+",
+        "generation_id                                int32                          versions 0+",
+        "member_id                                    string                         versions 0+",
+        "group_instance_id                            nullable string                versions 3+; default null",
+    ]
+
+
+def test_what_is_nested_tagged_or_absent() -> None:
+    lines = list(text_lines(FetchRequest, 12))
+    fields = [" ".join(line.split()) for line in lines]
+    assert "partitions compact array of FetchPartition versions 0+" in fields
+    assert "cluster_id compact nullable string tag 0; versions 12+; default null" in fields
+    assert "not in this version: topic_id (13+)" in fields
+    assert any(line.startswith("    fetch_offset") for line in lines)
+
+
+def test_a_struct_that_may_be_null() -> None:
+    lines = [" ".join(line.split()) for line in text_lines(ConsumerGroupHeartbeatResponse, 0)]
+    assert "assignment nullable Assignment versions 0+; default null" in lines
+
+
+def test_headers() -> None:
+    assert header_of(ApiVersionsResponse, 3) == "ResponseHeader v0"
+    assert header_of(FetchRequest, 12) == "RequestHeader v2"
+    assert header_of(OffsetCommitValue, 3) is None
