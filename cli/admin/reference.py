@@ -14,6 +14,7 @@ from cli.admin.shapes import ROWS, camel_case, type_name
 from cli.main import LAZY_COMMANDS
 
 ADMIN_PACKAGE: Final = "cli.admin."
+WIRE_COMMAND: Final = LAZY_COMMANDS["wire"]
 _COMMON: Final = frozenset(
     {"--bootstrap-server", "--bootstrap-controller", "--command-config", "--json", "--version"}
 )
@@ -82,17 +83,37 @@ line: see [below](#json). Warnings, errors and progress go to the other stream.
 ## The commands
 """
 
+_WIRE: Final = """\
+## Messages on the wire
+
+`wire show` and `wire decode` ask no broker. `show` prints what a message consists of in one version; `decode` reads
+requests and responses, for instance out of a capture of tcpdump, and prints every field with its offset. Where bytes do not
+fit, the line says `WRONG`, where in the message that is, what was expected and what was found, with the bytes around it.
+
+With `--json`, `show` prints one object with `fields`, `tagged_fields` and `absent_fields`; `decode` prints an object a
+frame with `direction`, `api`, `api_key`, `version`, `correlation_id`, `offset`, `size`, `connection`, `time`, `note`,
+`header`, `body` and `wrong`, a list of objects with `offset`, `path`, `expected`, `found`, `hex` and `hex_offset`. Bytes
+are hex, UUIDs as Kafka prints them; a value that could not be read is left out.
+"""
+
 
 def render() -> str:
     """The whole page."""
     parts = [_INTRODUCTION]
     for name, place in LAZY_COMMANDS.items():
         if place.startswith(ADMIN_PACKAGE):
-            module, _, attribute = place.partition(":")
-            parts.append(render_command(name, getattr(import_module(module), attribute)))
+            parts.append(render_command(name, _command(place)))
     parts.append("## JSON\n\nOne object a line. `type` says which; the others are always there.\n")
     parts += [_shape(row) for row in ROWS]
+    parts.append(_WIRE)
+    parts.append(render_command("wire", _command(WIRE_COMMAND), left_out=()))
     return "\n".join(parts)
+
+
+def _command(place: str) -> click.Command:
+    module, _, attribute = place.partition(":")
+    command: click.Command = getattr(import_module(module), attribute)
+    return command
 
 
 def commands() -> dict[str, click.Command]:
@@ -100,9 +121,7 @@ def commands() -> dict[str, click.Command]:
     found: dict[str, click.Command] = {}
     for name, place in LAZY_COMMANDS.items():
         if place.startswith(ADMIN_PACKAGE):
-            module, _, attribute = place.partition(":")
-            command = getattr(import_module(module), attribute)
-            found[name] = command
+            found[name] = command = _command(place)
             if isinstance(command, click.Group):
                 found |= {f"{name} {below}": each for below, each in command.commands.items()}
     return found

@@ -27,7 +27,7 @@ def wire() -> None:
 
     \b
     barnabas wire show FetchRequest --version 13
-    barnabas wire decode 0012000300000001000174000231000231 --json
+    barnabas wire decode 0012000300000001000174000231023100 --json
     tcpdump -i lo -w - port 9092 | barnabas wire decode - --records
     barnabas wire decode --response --api Metadata --version 12 answer.bin
     """

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from cli.wire.tcp import Address, Connection, Piece
 
 MAX_FRAME_BYTES: Final = 1 << 30
+PACKETS_TRIED: Final = 50
 _SIZE = struct.Struct(">i")
-_REQUEST_START = struct.Struct(">hhi")
-_TLS_RECORDS: Final = ((0x16, 0x03), (0x17, 0x03), (0x15, 0x03), (0x14, 0x03))
+_TLS_RECORDS: Final = (b"\x14\x03", b"\x15\x03", b"\x16\x03", b"\x17\x03")
 
 
 class _Raw(NamedTuple):
@@ -58,17 +58,33 @@ def frames_of(connection: Connection, *, port: int | None = None, with_records: 
 
 
 def client_of(connection: Connection, port: int | None) -> Address:
-    """The end that sends requests: by the broker's port, by who opened the connection, by what was sent, by ports."""
+    """The end that sends requests: by the given port, by who opened the connection, by what was sent, by the ports."""
     first, second = connection.ends
     if port is not None and {first.port, second.port} != {port} and port in {first.port, second.port}:
         return second if first.port == port else first
     if connection.client is not None:
         return connection.client
-    for end in connection.ends:
-        for piece in connection.directions[end].pieces():
-            if is_plausible_request(piece.data[_SIZE.size :]):
-                return end
+    asked = {end: _requests_found(connection.directions[end].pieces()) for end in connection.ends}
+    if asked[first] != asked[second]:
+        return first if asked[first] > asked[second] else second
     return first if first.port > second.port else second
+
+
+def _requests_found(pieces: list[Piece]) -> int:
+    """How many of the first packets begin with a whole request."""
+    starts = [(piece, start) for piece in pieces for start, _ in piece.times][:PACKETS_TRIED]
+    return sum(_begins_with_request(piece.data, start) for piece, start in starts)
+
+
+def _begins_with_request(data: bytes, start: int) -> bool:
+    """Whether a whole request without a fault stands there. Its first bytes alone would say too little: a correlation
+    id in a response looks like an API key and a version.
+    """
+    if not is_plausible_request(data[start + _SIZE.size : start + 2 * _SIZE.size]):
+        return False
+    (size,) = _SIZE.unpack_from(data, start)
+    begin = start + _SIZE.size
+    return 0 <= size <= len(data) - begin and not decode_request(data[begin : begin + size]).wrongs
 
 
 def _requests(connection: Connection, client: Address, with_records: bool) -> Iterator[Frame]:
@@ -166,7 +182,7 @@ def _resumed(piece: Piece, direction: str, asked: Container[int] | None) -> int:
         begin = piece.data[start : start + 16]
         if len(begin) < 8 or not 4 <= _SIZE.unpack_from(begin)[0] <= MAX_FRAME_BYTES:
             continue
-        if direction == REQUEST and is_plausible_request(begin[4:]):
+        if direction == REQUEST and _begins_with_request(piece.data, start):
             return start
         if direction == RESPONSE and asked is not None and _SIZE.unpack_from(begin, 4)[0] in asked:
             return start
@@ -183,10 +199,9 @@ def _frames_in(piece: Piece, position: int, direction: str) -> Iterator[_Raw]:
             yield _Raw(start, piece.data[position:], time, wrong)
             return
         (size,) = _SIZE.unpack_from(piece.data, position)
-        if not 0 <= size <= MAX_FRAME_BYTES:
-            found = str(size)
-            if (piece.data[position], piece.data[position + 1]) in _TLS_RECORDS:
-                found += "; this looks like TLS, which cannot be read here"
+        is_tls = piece.data[position : position + 2] in _TLS_RECORDS
+        if is_tls or not 0 <= size <= MAX_FRAME_BYTES:
+            found = f"{size}; this looks like TLS, which cannot be read here" if is_tls else str(size)
             wrong = Wrong(0, "(size)", f"the size of a {direction}, 0 to {MAX_FRAME_BYTES}", found)
             yield _Raw(start, piece.data[position : position + 64], time, wrong)
             return
