@@ -42,7 +42,7 @@ cdef class RecordBatch:
 
 # What follows goes by address, where Python slices a memoryview: that would be half of what a small batch costs.
 
-# The fields as they lie in the 61 bytes at `position`, which the buffer has; returns the batch length.
+# What layout.HEADER unpacks, from the 61 bytes at `position`, which the buffer has; returns the batch length.
 cdef inline long long read_header(RecordBatch batch, object buffer, Py_ssize_t position) except? -1:
     cdef Py_buffer view
     cdef const unsigned char* at

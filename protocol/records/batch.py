@@ -51,6 +51,7 @@ from protocol.records.layout import (
     HEADER,
     KNOWN_ATTRIBUTES_MASK,
     LEGACY_OVERHEAD_V0,
+    LENGTH_POSITION,
     LOG_OVERHEAD,
     MAGIC_V0,
     MAGIC_V1,
@@ -430,7 +431,7 @@ def stamp_max_timestamp(
     wanted = attributes & KNOWN_ATTRIBUTES_MASK & ~TIMESTAMP_TYPE_MASK | type_bit
     _INT16.pack_into(buffer, position + ATTRIBUTES_POSITION, wanted)
     _INT64.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, max_timestamp)
-    (length,) = _INT32.unpack_from(buffer, position + 8)
+    (length,) = _INT32.unpack_from(buffer, position + LENGTH_POSITION)
     crc = crc32c(memoryview(buffer)[position + CRC_START : position + LOG_OVERHEAD + length])
     _UINT32.pack_into(buffer, position + CRC_POSITION, crc)
 

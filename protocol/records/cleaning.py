@@ -16,7 +16,27 @@ from typing import TYPE_CHECKING
 from protocol.records.checksum import crc32c
 from protocol.records.compression import CompressionType, compress, unpacked
 from protocol.records.errors import CorruptRecordError, InvalidRecordError
-from protocol.records.layout import DEFAULT_MAX_DECOMPRESSED_BYTES, HEADER
+from protocol.records.layout import (
+    ATTRIBUTES_LOW_POSITION,
+    BASE_TIMESTAMP_POSITION,
+    COMPRESSION_MASK,
+    CONTROL_MASK,
+    CRC_POSITION,
+    CRC_START,
+    DEFAULT_MAX_DECOMPRESSED_BYTES,
+    DELETE_HORIZON_MASK,
+    HEADER,
+    LAST_OFFSET_DELTA_POSITION,
+    LENGTH_POSITION,
+    LOG_OVERHEAD,
+    MAGIC_POSITION,
+    MAX_TIMESTAMP_POSITION,
+    PRODUCER_ID_POSITION,
+    RECORD_BATCH_OVERHEAD,
+    RECORD_COUNT_POSITION,
+    TIMESTAMP_TYPE_MASK,
+    TRANSACTIONAL_MASK,
+)
 
 if TYPE_CHECKING:
     from protocol.records.key_table import KeyTable
@@ -30,12 +50,7 @@ _MASK64 = 0xFFFFFFFFFFFFFFFF
 _MASK32 = 0xFFFFFFFF
 _SIGN_32 = 0x80000000
 _TWO_TO_32 = 0x100000000
-_HEADER_BYTES = 61
-_LOG_OVERHEAD = 12
-_CODEC_MASK = 0x07
-_LOG_APPEND_TIME = 0x08
-_TRANSACTIONAL_OR_CONTROL = 0x30
-_DELETE_HORIZON = 0x40
+_TRANSACTIONAL_OR_CONTROL = TRANSACTIONAL_MASK | CONTROL_MASK
 _MAX_UNPACKED_BYTES = DEFAULT_MAX_DECOMPRESSED_BYTES
 _GROWTH_OF_A_RECORD = 14  # its size and its timestamp delta may both need more bytes than before
 
@@ -82,9 +97,9 @@ class KeyMapper:
                 return position
             _check_crc(data, view, position, size)
             base_offset = _int64(data, position)
-            count = _int32(data, position + 57)
-            start, stop = position + _HEADER_BYTES, position + size
-            codec = data[position + 22] & _CODEC_MASK
+            count = _int32(data, position + RECORD_COUNT_POSITION)
+            start, stop = position + RECORD_BATCH_OVERHEAD, position + size
+            codec = data[position + ATTRIBUTES_LOW_POSITION] & COMPRESSION_MASK
             if codec:
                 with unpacked(CompressionType.of(codec), view[start:stop], _MAX_UNPACKED_BYTES) as payload:
                     is_taken = self._map(payload, 0, len(payload), count, base_offset)
@@ -92,7 +107,7 @@ class KeyMapper:
                 is_taken = self._map(data, start, stop, count, base_offset)
             if not is_taken:
                 return position
-            last_offset = base_offset + _int32(data, position + 23)
+            last_offset = base_offset + _int32(data, position + LAST_OFFSET_DELTA_POSITION)
             if last_offset >= self.first_offset:
                 self.table.latest_offset = last_offset
             position += size
@@ -216,9 +231,9 @@ class RecordFilter:
             if size == 0:
                 return position
             _check_crc(data, view, position, size)
-            start, stop = position + _HEADER_BYTES, position + size
+            start, stop = position + RECORD_BATCH_OVERHEAD, position + size
             batch = view[position:stop]
-            codec = data[position + 22] & _CODEC_MASK
+            codec = data[position + ATTRIBUTES_LOW_POSITION] & COMPRESSION_MASK
             if codec:
                 with unpacked(CompressionType.of(codec), view[start:stop], _MAX_UNPACKED_BYTES) as payload:
                     self._filter_batch(data, position, payload, 0, len(payload), batch)
@@ -232,18 +247,18 @@ class RecordFilter:
     ) -> None:
         """Filters the batch whose header is at `position` of `data`, and whose records are source[start:end]."""
         base_offset = _int64(data, position)
-        count = _int32(data, position + 57)
-        has_horizon = data[position + 22] & _DELETE_HORIZON != 0
-        keeps_deletes = not has_horizon or self.now_ms < _int64(data, position + 27)
+        count = _int32(data, position + RECORD_COUNT_POSITION)
+        has_horizon = data[position + ATTRIBUTES_LOW_POSITION] & DELETE_HORIZON_MASK != 0
+        keeps_deletes = not has_horizon or self.now_ms < _int64(data, position + BASE_TIMESTAMP_POSITION)
         kept = self._select(source, start, end, count, base_offset, keeps_deletes, True)
-        last_offset = base_offset + _int32(data, position + 23)
+        last_offset = base_offset + _int32(data, position + LAST_OFFSET_DELTA_POSITION)
         if kept == 0:
-            if self.stays_empty(_int64(data, position + 43), last_offset):
+            if self.stays_empty(_int64(data, position + PRODUCER_ID_POSITION), last_offset):
                 self.write_empty(batch)
         elif kept == count and (has_horizon or not self.has_tombstone):
-            self.append_batch(batch, last_offset, _int64(data, position + 35))
+            self.append_batch(batch, last_offset, _int64(data, position + MAX_TIMESTAMP_POSITION))
         else:
-            codec = data[position + 22] & _CODEC_MASK
+            codec = data[position + ATTRIBUTES_LOW_POSITION] & COMPRESSION_MASK
             self._write_rebuilt(source, batch, kept, codec, self.has_tombstone)
 
     def filter_records(
@@ -268,17 +283,19 @@ class RecordFilter:
     def write_empty(self, batch: Buffer) -> None:
         """Writes the header of a v2 batch whose records are all gone; codec and delete horizon go too."""
         fields = list(HEADER.unpack_from(batch))
-        self._make_room(_HEADER_BYTES)
-        fields[1] = _HEADER_BYTES - _LOG_OVERHEAD
-        fields[5] &= _LOG_APPEND_TIME | _TRANSACTIONAL_OR_CONTROL
+        self._make_room(RECORD_BATCH_OVERHEAD)
+        fields[1] = RECORD_BATCH_OVERHEAD - LOG_OVERHEAD
+        fields[5] &= TIMESTAMP_TYPE_MASK | _TRANSACTIONAL_OR_CONTROL
         fields[7] = -1
         fields[12] = 0
-        self._write_header(fields, self.written + _HEADER_BYTES)
+        self._write_header(fields, self.written + RECORD_BATCH_OVERHEAD)
 
     def rebuild(self, payload: Buffer, batch: Buffer, kept: int, sets_horizon: bool) -> None:
         """Writes the v2 `batch` anew with those records of its uncompressed `payload` that were chosen last."""
         data = payload if COMPILED else bytes(payload)
-        self._write_rebuilt(data, memoryview(batch), kept, batch[22] & _CODEC_MASK, sets_horizon)
+        self._write_rebuilt(
+            data, memoryview(batch), kept, batch[ATTRIBUTES_LOW_POSITION] & COMPRESSION_MASK, sets_horizon
+        )
 
     # -- records --
 
@@ -351,8 +368,8 @@ class RecordFilter:
         fields = list(HEADER.unpack_from(batch))
         attributes = fields[5]
         old_base, max_timestamp = fields[7], fields[8]
-        appended = attributes & _LOG_APPEND_TIME != 0
-        if attributes & _DELETE_HORIZON:
+        appended = attributes & TIMESTAMP_TYPE_MASK != 0
+        if attributes & DELETE_HORIZON_MASK:
             new_base = old_base
         elif sets_horizon:
             new_base = self.horizon_ms
@@ -361,19 +378,19 @@ class RecordFilter:
         else:
             new_base = old_base + _timestamp_delta(data, self._starts[0])
         unpacked_bytes = len(data) if codec else len(batch)
-        self._make_room(_HEADER_BYTES + unpacked_bytes + _GROWTH_OF_A_RECORD * kept)
-        at = self.written + _HEADER_BYTES
+        self._make_room(RECORD_BATCH_OVERHEAD + unpacked_bytes + _GROWTH_OF_A_RECORD * kept)
+        at = self.written + RECORD_BATCH_OVERHEAD
         # Under LogAppendTime every record has the batch's time, whatever its delta says.
         shift = max_timestamp - new_base if appended else old_base - new_base
         stop = self._copy_records(data, self._out, at, kept, shift, appended)
         if codec:
             packed = compress(CompressionType.of(codec), bytes(self._view[at:stop]))
-            self._make_room(_HEADER_BYTES + len(packed))
+            self._make_room(RECORD_BATCH_OVERHEAD + len(packed))
             stop = at + len(packed)
             self._view[at:stop] = packed
-        fields[1] = stop - self.written - _LOG_OVERHEAD
+        fields[1] = stop - self.written - LOG_OVERHEAD
         fields[5] = attributes & 0x3F | (
-            _DELETE_HORIZON if sets_horizon or attributes & _DELETE_HORIZON else 0
+            DELETE_HORIZON_MASK if sets_horizon or attributes & DELETE_HORIZON_MASK else 0
         )
         fields[7] = new_base
         if not appended:
@@ -385,7 +402,7 @@ class RecordFilter:
         """The header before a payload that ends at `stop`, and its checksum; the batch is then written."""
         start = self.written
         HEADER.pack_into(self._view, start, *fields)
-        fields[4] = crc32c(self._view[start + 21 : stop])
+        fields[4] = crc32c(self._view[start + CRC_START : stop])
         HEADER.pack_into(self._view, start, *fields)
         self.written = stop
         self.appended.append((fields[0] + fields[6], stop - start, fields[8]))
@@ -419,19 +436,22 @@ class RecordFilter:
 
 def _plain_batch_size(data: Buffer, position: int, end: int) -> int:
     """The size of the batch at `position`; 0 unless it is whole, v2, no control batch and not transactional."""
-    if end - position < _HEADER_BYTES or data[position + 16] != 2:
+    if end - position < RECORD_BATCH_OVERHEAD or data[position + MAGIC_POSITION] != 2:
         return 0
-    if data[position + 22] & _TRANSACTIONAL_OR_CONTROL:
+    if data[position + ATTRIBUTES_LOW_POSITION] & _TRANSACTIONAL_OR_CONTROL:
         return 0
-    size = _int32(data, position + 8) + _LOG_OVERHEAD
-    if size < _HEADER_BYTES or size > end - position:
+    size = _int32(data, position + LENGTH_POSITION) + LOG_OVERHEAD
+    if size < RECORD_BATCH_OVERHEAD or size > end - position:
         return 0
     return size
 
 
 def _check_crc(data: Buffer, view: memoryview, position: int, size: int) -> None:
     """Raises CorruptRecordError unless the checksum is right: what is damaged must not get a new, valid one."""
-    if crc32c(view[position + 21 : position + size]) != _int32(data, position + 17) & _MASK32:
+    if (
+        crc32c(view[position + CRC_START : position + size])
+        != _int32(data, position + CRC_POSITION) & _MASK32
+    ):
         raise CorruptRecordError(
             f"the batch at offset {_int64(data, position)} ({size} bytes) does not have the checksum it claims"
         )

@@ -16,10 +16,23 @@ LEGACY_OVERHEAD_V0: Final = 14  # CRC, magic, attributes, key length, value leng
 MAGIC_V0: Final = 0
 MAGIC_V1: Final = 1
 MAGIC_V2: Final = 2
+
+# Where the fields of a v2 header lie; length and magic lie there in all formats.
+LENGTH_POSITION: Final = 8
+LEADER_EPOCH_POSITION: Final = 12
+MAGIC_POSITION: Final = 16
 CRC_POSITION: Final = 17
 CRC_START: Final = 21
 ATTRIBUTES_POSITION: Final = 21
+ATTRIBUTES_LOW_POSITION: Final = 22  # the byte of the attributes that has bits
+LAST_OFFSET_DELTA_POSITION: Final = 23
+BASE_TIMESTAMP_POSITION: Final = 27
 MAX_TIMESTAMP_POSITION: Final = 35
+PRODUCER_ID_POSITION: Final = 43
+PRODUCER_EPOCH_POSITION: Final = 51
+BASE_SEQUENCE_POSITION: Final = 53
+RECORD_COUNT_POSITION: Final = 57
+LEGACY_TIMESTAMP_POSITION: Final = 18  # in format v1
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1

@@ -89,11 +89,14 @@ cdef extern from *:
 cdef inline Py_ssize_t count_whole(const unsigned char* data, long long[::1] starts, Py_ssize_t count):
     return barnabas_count(data, &starts[0], count) if count else 0
 
+cdef int ATTRIBUTES_LOW_POSITION, BASE_SEQUENCE_POSITION, CONTROL_MASK, CRC_POSITION, CRC_START
+cdef int LAST_OFFSET_DELTA_POSITION, LEADER_EPOCH_POSITION, LENGTH_POSITION, MAGIC_POSITION
+cdef int MAX_TIMESTAMP_POSITION, PRODUCER_EPOCH_POSITION, PRODUCER_ID_POSITION, TRANSACTIONAL_MASK
 cdef int _MORE
 cdef int _FRAMES
-cdef int _OVERHEAD
-cdef int _LOG_OVERHEAD
-cdef int _LEGACY_OVERHEAD
+cdef int RECORD_BATCH_OVERHEAD
+cdef int LOG_OVERHEAD
+cdef int LEGACY_OVERHEAD_V0
 cdef int _RING
 cdef long long _MAX_INT32
 cdef long long _LOW_32

@@ -17,6 +17,24 @@ from array import array
 from typing import TYPE_CHECKING
 
 from protocol.records.checksum import crc32c
+from protocol.records.layout import (
+    ATTRIBUTES_LOW_POSITION,
+    BASE_SEQUENCE_POSITION,
+    CONTROL_MASK,
+    CRC_POSITION,
+    CRC_START,
+    LAST_OFFSET_DELTA_POSITION,
+    LEADER_EPOCH_POSITION,
+    LEGACY_OVERHEAD_V0,
+    LENGTH_POSITION,
+    LOG_OVERHEAD,
+    MAGIC_POSITION,
+    MAX_TIMESTAMP_POSITION,
+    PRODUCER_EPOCH_POSITION,
+    PRODUCER_ID_POSITION,
+    RECORD_BATCH_OVERHEAD,
+    TRANSACTIONAL_MASK,
+)
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -42,9 +60,6 @@ NOBODY = (1 << 63) - 1
 
 _FRAMES = 2048
 _RING = RETAINED
-_OVERHEAD = 61
-_LOG_OVERHEAD = 12
-_LEGACY_OVERHEAD = 14
 _MAX_INT32 = (1 << 31) - 1
 _LOW_32 = (1 << 32) - 1
 
@@ -148,7 +163,7 @@ class SegmentScanner:
         self._check_crc = check_crc
         self._follow_from = follow_from
         # One more entry takes more than the interval, and no batch is smaller than its header.
-        possible = size // max(index_interval_bytes, _LOG_OVERHEAD + _LEGACY_OVERHEAD) + 1
+        possible = size // max(index_interval_bytes, LOG_OVERHEAD + LEGACY_OVERHEAD_V0) + 1
         self._max_entries = min(max(index_bytes // 8, 1), possible)
         self._max_time_entries = min(max(index_bytes // 12, 1) - 1, possible)
         self._offset_entries = bytearray(8 * self._max_entries)
@@ -222,7 +237,7 @@ class SegmentScanner:
 
         For one that is larger than a piece. False when its offsets cannot be: `stop` and `damage` say so.
         """
-        if len(header) < _OVERHEAD:
+        if len(header) < RECORD_BATCH_OVERHEAD:
             raise ValueError(f"{len(header)} bytes are no header")
         self._starts[0] = 0
         self._starts[1] = size
@@ -255,14 +270,14 @@ class SegmentScanner:
         count = 0
         self._starts[0] = at
         origin = at
-        while count < _FRAMES and length - at >= _LOG_OVERHEAD + 5:
-            size = _int32(data, at + 8) + _LOG_OVERHEAD
-            magic = data[at + 16]
+        while count < _FRAMES and length - at > MAGIC_POSITION:
+            size = _int32(data, at + LENGTH_POSITION) + LOG_OVERHEAD
+            magic = data[at + MAGIC_POSITION]
             if magic > 2:
                 self._why = DAMAGED
                 self.damage = f"there is no record format {magic}"
                 break
-            least = _OVERHEAD if magic == 2 else _LOG_OVERHEAD + _LEGACY_OVERHEAD + 8 * magic
+            least = RECORD_BATCH_OVERHEAD if magic == 2 else LOG_OVERHEAD + LEGACY_OVERHEAD_V0 + 8 * magic
             if size < least or size > left_in_log - (at - origin):
                 self._why = DAMAGED
                 self.damage = f"it claims {size} bytes of {left_in_log - (at - origin)}"
@@ -286,7 +301,10 @@ class SegmentScanner:
         view = memoryview(piece)
         for number in range(count):
             start = self._starts[number]
-            if crc32c(view[start + 21 : self._starts[number + 1]]) != _int32(data, start + 17) & _LOW_32:
+            if (
+                crc32c(view[start + CRC_START : self._starts[number + 1]])
+                != _int32(data, start + CRC_POSITION) & _LOW_32
+            ):
                 return number
         return count
 
@@ -296,24 +314,26 @@ class SegmentScanner:
             at = self._starts[number]
             size = self._starts[number + 1] - at
             first = _int64(data, at)
-            delta = _int32(data, at + 23)
+            delta = _int32(data, at + LAST_OFFSET_DELTA_POSITION)
             last = first + delta
             if not self._offsets_fit(first, last):
                 self.stop = DAMAGED
                 return number
-            self._index(last, size, _int64(data, at + 35), self.position + at - self._starts[0])
+            self._index(
+                last, size, _int64(data, at + MAX_TIMESTAMP_POSITION), self.position + at - self._starts[0]
+            )
             self.next_offset = last + 1
-            epoch = _int32(data, at + 12)
+            epoch = _int32(data, at + LEADER_EPOCH_POSITION)
             if epoch > self.latest_epoch:
                 self.latest_epoch = epoch
                 self.epochs.append((epoch, first))
-            if last >= self._follow_from and _int64(data, at + 43) >= 0:
-                attributes = data[at + 22]
-                if attributes & 0x20:
+            if last >= self._follow_from and _int64(data, at + PRODUCER_ID_POSITION) >= 0:
+                attributes = data[at + ATTRIBUTES_LOW_POSITION]
+                if attributes & CONTROL_MASK:
                     self.stop = CONTROL
                     self.control_at = at
                     return number + 1
-                self._follow(data, at, last, delta, attributes & 0x10)
+                self._follow(data, at, last, delta, attributes & TRANSACTIONAL_MASK)
         return count
 
     def _offsets_fit(self, first: int, last: int) -> bool:
@@ -351,8 +371,8 @@ class SegmentScanner:
 
     def _follow(self, data: Bytes, at: int, last_offset: int, delta: int, transactional: int) -> None:
         """Adds a producer's batch to its run."""
-        producer_id = _int64(data, at + 43)
-        epoch = _int16(data, at + 51)
+        producer_id = _int64(data, at + PRODUCER_ID_POSITION)
+        epoch = _int16(data, at + PRODUCER_EPOCH_POSITION)
         run = self._last_run
         if run is None or run.producer_id != producer_id:
             run = self.runs.get(producer_id)
@@ -360,10 +380,12 @@ class SegmentScanner:
                 run = ProducerRun(producer_id, epoch)
                 self.runs[producer_id] = run
             self._last_run = run
-        sequence = _int32(data, at + 53)
+        sequence = _int32(data, at + BASE_SEQUENCE_POSITION)
         if sequence != -1:
             sequence = (sequence + delta) & _MAX_INT32
-        run._add(epoch, sequence, last_offset, delta, _int64(data, at + 35), transactional)
+        run._add(
+            epoch, sequence, last_offset, delta, _int64(data, at + MAX_TIMESTAMP_POSITION), transactional
+        )
 
 
 def _int32(data: Bytes, at: int) -> int:

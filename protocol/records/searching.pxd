@@ -1,9 +1,11 @@
 # C types for searching.py: with them Cython turns the same source into straight C; without them it is plain Python.
 cimport cython
 
+cdef int LAST_OFFSET_DELTA_POSITION, LEGACY_TIMESTAMP_POSITION, LENGTH_POSITION, LOG_OVERHEAD
+cdef int MAGIC_POSITION, MAX_TIMESTAMP_POSITION
 cdef int _PREFIX
 cdef int _TO_TIMESTAMP
-cdef int _OVERHEAD
+cdef int RECORD_BATCH_OVERHEAD
 cdef int _LEGACY_OVERHEAD
 cdef long long _MAX_INT32
 cdef long long _LOW_32

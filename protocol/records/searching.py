@@ -9,6 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from protocol.records.layout import (
+    ENTRY_HEADER,
+    LAST_OFFSET_DELTA_POSITION,
+    LEGACY_OVERHEAD_V0,
+    LEGACY_TIMESTAMP_POSITION,
+    LENGTH_POSITION,
+    LOG_OVERHEAD,
+    MAGIC_POSITION,
+    MAX_TIMESTAMP_POSITION,
+    RECORD_BATCH_OVERHEAD,
+)
+
 if TYPE_CHECKING:
     from typing import TypeAlias
 
@@ -19,10 +31,9 @@ COMPILED: bool = not __file__.endswith((".py", ".pyc"))
 ANY_TIME = -(1 << 63)
 """A `least_timestamp` that every batch has."""
 
-_PREFIX = 17
-_TO_TIMESTAMP = 43
-_OVERHEAD = 61
-_LEGACY_OVERHEAD = 26
+_PREFIX = ENTRY_HEADER.size
+_TO_TIMESTAMP = MAX_TIMESTAMP_POSITION + 8
+_LEGACY_OVERHEAD = LOG_OVERHEAD + LEGACY_OVERHEAD_V0
 _MAX_INT32 = (1 << 31) - 1
 _LOW_32 = (1 << 32) - 1
 
@@ -70,19 +81,19 @@ def _seek(
     data: Bytes, length: int, at: int, target_offset: int, least_timestamp: int
 ) -> tuple[int, int, int, int]:
     while at + _PREFIX <= length:
-        size = _int32(data, at + 8) + 12
-        magic = data[at + 16]
-        if magic > 2 or size < (_OVERHEAD if magic == 2 else _LEGACY_OVERHEAD + 8 * magic):
+        size = _int32(data, at + LENGTH_POSITION) + LOG_OVERHEAD
+        magic = data[at + MAGIC_POSITION]
+        if magic > 2 or size < (RECORD_BATCH_OVERHEAD if magic == 2 else _LEGACY_OVERHEAD + 8 * magic):
             return at, -1, -1, -1
         if at + (_TO_TIMESTAMP if magic == 2 else _LEGACY_OVERHEAD) > length:
             break
         last_offset = _int64(data, at)
         timestamp = -1
         if magic == 2:
-            last_offset += _int32(data, at + 23)
-            timestamp = _int64(data, at + 35)
+            last_offset += _int32(data, at + LAST_OFFSET_DELTA_POSITION)
+            timestamp = _int64(data, at + MAX_TIMESTAMP_POSITION)
         elif magic == 1:
-            timestamp = _int64(data, at + 18)
+            timestamp = _int64(data, at + LEGACY_TIMESTAMP_POSITION)
         if last_offset >= target_offset and timestamp >= least_timestamp:
             return at, size, last_offset, timestamp
         at += size
