@@ -87,13 +87,14 @@ _WIRE: Final = """\
 ## Messages on the wire
 
 `wire show` and `wire decode` ask no broker. `show` prints what a message consists of in one version; `decode` reads
-requests and responses, for instance out of a capture of tcpdump, and prints every field with its offset. Where bytes do not
-fit, the line says `WRONG`, where in the message that is, what was expected and what was found, with the bytes around it.
+requests and responses, for instance out of a capture of tcpdump, and prints every field with its offset. Where
+bytes do not fit, the line says `WRONG`, where in the message that is, what was expected and what was found, with
+the bytes around it.
 
-With `--json`, `show` prints one object with `fields`, `tagged_fields` and `absent_fields`; `decode` prints an object a
-frame with `direction`, `api`, `api_key`, `version`, `correlation_id`, `offset`, `size`, `connection`, `time`, `note`,
-`header`, `body` and `wrong`, a list of objects with `offset`, `path`, `expected`, `found`, `hex` and `hex_offset`. Bytes
-are hex, UUIDs as Kafka prints them; a value that could not be read is left out.
+With `--json`, `show` prints one object with `fields`, `tagged_fields` and `absent_fields`; `decode` prints an
+object a frame with `direction`, `api`, `api_key`, `version`, `correlation_id`, `offset`, `size`, `connection`,
+`time`, `note`, `header`, `body` and `wrong`, a list of objects with `offset`, `path`, `expected`, `found`, `hex`
+and `hex_offset`. Bytes are hex, UUIDs as Kafka prints them; a value that could not be read is left out.
 """
 
 
