@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.cli import main
+from cli.main import main
 from cli.wire.commands import wire as commands
 from cli.wire.inputs import FORMATS
 from protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
