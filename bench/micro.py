@@ -1,4 +1,4 @@
-"""What each step of a request costs, in microseconds: codec, append, read, lookup, dispatch, network.
+"""What each step of a request costs, in microseconds: codec, append, read, lookup, dispatch, fetch, network.
 
 No sockets, no clients. Each step is measured in processes of its own, with the compiled modules and with the same
 source as plain Python, in turns. `best` is what a step costs when nothing else has the processor, `median` in between.
@@ -27,6 +27,7 @@ GROUPS: Final = {
     "append": "Append: UnifiedLog.append_as_leader, checked, numbered and written to the page cache",
     "read": "Read and lookup: UnifiedLog, 101 segments of 1 MiB",
     "dispatch": "Dispatch: KafkaApis.handle, a whole frame to the chunks of its answer, over a real directory",
+    "fetch": "Fetch: KafkaApis.handle, consumers of 200 partitions; no records and one batch of 100 B",
     "network": "Network: framing, order and writing of a request of 100 bytes, without sockets",
 }
 ROUNDS: Final = 3

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from bench.in_process import BenchBroker, frame
 from bench.micro_timing import Figure, timed, timed_each
+from broker.request import Pending
 from config.log_config import LogConfig
 from protocol import codec
 from protocol.messages.fetch import FetchRequest, FetchResponse
@@ -23,6 +24,7 @@ from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.records.builder import build_batch
 from protocol.records.compression import CompressionType
 from protocol.schema import Message
+from protocol.wire import ZERO_UUID
 from storage.env import RealEnv
 from storage.log.unified_log import UnifiedLog
 from storage.manager.loader import open_log
@@ -33,6 +35,9 @@ DAY_MS: Final = 24 * 3600 * 1000
 TOPIC: Final = "orders"
 TOPIC_ID: Final = bytes(range(16))
 SEGMENTS: Final = 101
+FETCHED_PARTITIONS: Final = 200
+IDS_IN_FETCH: Final = 17
+"""A version of Fetch in which topics go by id, as Java's consumer speaks it."""
 MOST_BYTES: Final = 64 * MIB
 """What one figure writes at most: what is written faster than the disk takes it waits for the disk."""
 
@@ -241,6 +246,99 @@ def dispatch_figures(directory: Path, seconds: float) -> Figures:
     return found
 
 
+# ---- fetch
+
+
+class SessionReader:
+    """A consumer with a fetch session over all partitions of the topic; the answers are not decoded."""
+
+    def __init__(self, broker: BenchBroker, topic_id: bytes) -> None:
+        self.broker = broker
+        self._topic_id = topic_id
+        partitions = [_fetch_partition(index) for index in range(FETCHED_PARTITIONS)]
+        broker.answer(frame(self._request(0, 0, partitions), IDS_IN_FETCH))
+        (self.session_id,) = broker.inner.broker.fetch_manager.cache._sessions
+        self._epochs = count(1)
+        for one in self.frames(2):
+            broker.answer(one)
+
+    def frames(self, number: int, *partitions: FetchRequest.FetchPartition) -> list[bytes]:
+        """The next requests, each of which names `partitions` again."""
+        return [
+            frame(self._request(self.session_id, next(self._epochs), partitions), IDS_IN_FETCH)
+            for _ in range(number)
+        ]
+
+    def polls(self, offsets: Sequence[int]) -> list[bytes]:
+        """The next requests, which go on in the first partition at each of the offsets and wait for records."""
+        requests = [
+            self._request(self.session_id, next(self._epochs), [_fetch_partition(0, at)], max_wait_ms=500)
+            for at in offsets
+        ]
+        return [frame(request, IDS_IN_FETCH) for request in requests]
+
+    def _request(
+        self,
+        session_id: int,
+        epoch: int,
+        partitions: Sequence[FetchRequest.FetchPartition],
+        max_wait_ms: int = 0,
+    ) -> FetchRequest:
+        topic = FetchRequest.FetchTopic(topic_id=self._topic_id, partitions=list(partitions))
+        return FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=50 * MIB,
+            session_id=session_id,
+            session_epoch=epoch,
+            topics=[topic] if partitions else [],
+        )
+
+
+def _fetch_partition(index: int, offset: int = 0) -> FetchRequest.FetchPartition:
+    return FetchRequest.FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=MIB)
+
+
+def fetch_figures(directory: Path, seconds: float) -> Figures:
+    """Consumers of many partitions of which all have been read, or all but one."""
+    broker = BenchBroker(directory)
+    topic_id = broker.create_topic(TOPIC, FETCHED_PARTITIONS)
+    reader, rounds = SessionReader(broker, topic_id), max(5, round(seconds * 100))
+    everything = _fetch_request(0, topic_id)
+    everything.topics[0].partitions = [_fetch_partition(index) for index in range(FETCHED_PARTITIONS)]
+    without_session = partial(broker.answer, frame(everything, 11))
+    found = {
+        "session, nothing new": timed_each(lambda: reader.frames(200), broker.answer, rounds),
+        "session, a partition named again": timed_each(
+            lambda: reader.frames(200, _fetch_partition(7)), broker.answer, rounds
+        ),
+        "no session, nothing new": timed(without_session, seconds),
+    }
+    broker.answer(frame(_produce_request(ONE.batch(), topic_id=topic_id), 10))
+    found |= {
+        "session, records in one partition": timed_each(lambda: reader.frames(200), broker.answer, rounds),
+        "no session, records in one partition": timed(without_session, seconds),
+        "session, waits for an append": _long_polls(reader, rounds),
+    }
+    broker.stop()
+    return found
+
+
+def _long_polls(reader: SessionReader, rounds: int) -> Figure:
+    """A fetch that waits, the append that it waits for, and the answer to both."""
+    batch, offsets = ONE.batch(), count(1)
+    append, handle = reader.broker.inner.replica_manager.append_records, reader.broker.handle
+    entry = (TOPIC, 0, ZERO_UUID, batch, None)
+
+    def poll(request: bytes) -> None:
+        answer = handle(request)
+        assert isinstance(answer, Pending)
+        append([entry], 1, 500)
+        assert answer.done
+
+    return timed_each(lambda: reader.polls([next(offsets) for _ in range(200)]), poll, rounds)
+
+
 # ---- network
 
 
@@ -260,5 +358,6 @@ CASES: Final[Mapping[str, Callable[[Path, float], Figures]]] = {
     "append": append_figures,
     "read": read_figures,
     "dispatch": dispatch_figures,
+    "fetch": fetch_figures,
     "network": network_figures,
 }

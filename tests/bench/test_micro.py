@@ -48,7 +48,7 @@ def test_the_section_has_both_kinds_beside_each_other() -> None:
     assert "| Fetch | - | - | 2.00 | 3.00 |" in render_section(section({"dispatch": Both(None, FOUND)}))
 
 
-@pytest.mark.parametrize("group", ["codec", "dispatch"])
+@pytest.mark.parametrize("group", ["codec", "dispatch", "fetch"])
 def test_a_group_runs_in_a_process_of_its_own(group: str) -> None:
     found = micro.in_a_process(group, 0.0, plain=False)
     assert found
