@@ -6,7 +6,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from broker.request import NoResponse, Pending
+from broker.pending import Pending
+from broker.request import NoResponse
 from protocol.api_keys import ApiKey, request_header_version
 from protocol.codec import encode
 from protocol.messages.headers import RequestHeader

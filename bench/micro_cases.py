@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from bench.in_process import BenchBroker, frame
 from bench.micro_timing import Figure, timed, timed_each
-from broker.request import Pending
+from broker.pending import Pending
 from config.log_config import LogConfig
 from protocol import codec
 from protocol.messages.fetch import FetchRequest, FetchResponse

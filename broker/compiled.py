@@ -28,6 +28,7 @@ MODULES: Final = (
     "broker.network.in_flight",
     "broker.network.request_order",
     "broker.network.send_queue",
+    "broker.pending",
     "broker.probes",
     "broker.replica.delayed_operations",
     "broker.replica.partition",

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from broker.controller.embedded import Controller, Decision
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.topics import PartitionImage
+from broker.pending import Pending
 from broker.replica.partition import Partition
-from broker.request import Pending
 from protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord, TopicRecord
 from protocol.schema import Message
 from protocol.wire import ZERO_UUID, Uuid

@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from broker.metadata.image import MetadataImage
 from broker.metadata.loader import MetadataLoader
 from broker.metadata.replay import MetadataReplay
-from broker.request import Pending
+from broker.pending import Pending
 from broker.waiting.blocking import BlockingRunner
 from protocol.schema import Message
 

@@ -11,10 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.pending import Pending
 from broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
 from broker.replica.moves.log_dir_move import Move
 from broker.replica.partition import Partition
-from broker.request import Pending
 from broker.waiting.blocking import BlockingRunner
 from config.broker_config import BrokerConfig
 from config.catalogue.log import NUM_REPLICA_ALTER_LOG_DIRS_THREADS

@@ -11,7 +11,7 @@ from typing import Final
 
 from broker.controller.embedded import Controller, Decision
 from broker.metadata.image import MetadataImage
-from broker.request import Pending
+from broker.pending import Pending
 from protocol.messages.topic_records import ProducerIdsRecord
 
 BLOCK_SIZE: Final = 1000

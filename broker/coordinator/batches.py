@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
-from broker.request import Pending
+from broker.pending import Pending
 from broker.waiting.timer import Timer, TimerHandle
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.layout import RECORD_BATCH_OVERHEAD

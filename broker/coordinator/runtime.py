@@ -23,7 +23,7 @@ from broker.coordinator.txn import (
     asks_coordinator,
 )
 from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.request import Pending
+from broker.pending import Pending
 from protocol.errors import ApiError, ErrorCode
 from storage.log.txn_verification import VerificationGuard
 

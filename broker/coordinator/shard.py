@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from broker.coordinator.record import CoordinatorRecord
 from broker.coordinator.uuids import random_uuid
 from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.request import Pending
+from broker.pending import Pending
 from config.broker_config import BrokerConfig
 from protocol.errors import ApiError
 

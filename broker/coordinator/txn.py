@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from broker.request import Pending
+from broker.pending import Pending
 from config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from protocol.errors import ErrorCode
 

@@ -13,9 +13,9 @@ from broker.fetch.context import FetchContext
 from broker.fetch.delayed_fetch import DelayedFetch, readable_end
 from broker.fetch.partition import FetchPartition, size_of
 from broker.fetch.session import LOOK_AROUND_MS, FetchSession
+from broker.pending import Pending
 from broker.replica.partition import Partition
 from broker.replica.partition_io import FetchParams, TopicProbe
-from broker.request import Pending
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse
 from storage.errors import DiskFullError, KafkaStorageError, OutOfResourcesError

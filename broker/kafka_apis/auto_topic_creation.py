@@ -13,7 +13,7 @@ from broker.controller.embedded import Decision
 from broker.controller.internal_topics import creatable_topic
 from broker.controller.topic_admin import new_topics
 from broker.metadata.image import MetadataImage
-from broker.request import Pending
+from broker.pending import Pending
 from protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:

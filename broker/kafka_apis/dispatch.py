@@ -15,15 +15,8 @@ from typing import Final, Protocol
 from broker.broker import Broker
 from broker.kafka_apis import handlers
 from broker.kafka_apis.error_places import ErrorPlaces, error_places, errors_in
-from broker.request import (
-    CLOSE_CONNECTION,
-    REGISTRY,
-    ApiHandler,
-    ConnectionInfo,
-    NoResponse,
-    Pending,
-    RequestContext,
-)
+from broker.pending import Pending
+from broker.request import CLOSE_CONNECTION, REGISTRY, ApiHandler, ConnectionInfo, NoResponse, RequestContext
 from config.catalogue.server import UNSTABLE_API_VERSIONS_ENABLE
 from protocol.api_keys import (
     ApiKey,

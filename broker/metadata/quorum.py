@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from broker.metadata.versions import FEATURES_BY_NAME, KRAFT_VERSION
-from broker.request import Pending
+from broker.pending import Pending
 from broker.waiting.blocking import BlockingRunner, InlineRunner
 from protocol.messages.control_records import VotersRecord
 from protocol.wire import Uuid

@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 from broker.network.request_memory import RequestMemory
 from broker.network.request_order import may_overlap, overlapping_api
-from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
+from broker.pending import Pending
+from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
 from protocol.framing import Frame, size_prefix
 from protocol.wire import Chunk
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from broker.pending import Pending
 from broker.replica.partition import ACKS_ALL, Partition
 from broker.replica.partition_io import AppendError, AppendResult, DeletionResult, Unacknowledged
-from broker.request import Pending
 from broker.waiting.purgatory import DelayedOperation
 from protocol.errors import ApiError, ErrorCode
 

@@ -17,6 +17,7 @@ from broker.fetch.reader import NOBODYS_FAULT, ReplicaReader, log_dir_of
 from broker.logging.setup import RateLimit
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.topics import PartitionImage, TopicImage
+from broker.pending import Pending
 from broker.replica.delayed_operations import DelayedDeleteRecords, DelayedProduce
 from broker.replica.log_flusher import LogFlusher
 from broker.replica.new_logs import MissingLog, MissingLogs, new_logs, refusal_of_new_logs, run_all
@@ -31,7 +32,6 @@ from broker.replica.partition_io import (
     TopicProbe,
     Unacknowledged,
 )
-from broker.request import Pending
 from broker.waiting.blocking import BlockingRunner, Work
 from broker.waiting.purgatory import DelayedOperationPurgatory
 from protocol.errors import ApiError, ErrorCode

@@ -16,7 +16,8 @@ from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple
 
 from broker.metadata.image import CLIENT_METRICS_RESOURCE, MetadataDelta, MetadataImage
-from broker.request import Pending, RequestContext
+from broker.pending import Pending
+from broker.request import RequestContext
 from broker.telemetry import otlp
 from broker.telemetry.client_metrics_store import ClientMetricsStore, PushingClient
 from broker.waiting.blocking import BlockingRunner

@@ -15,8 +15,9 @@ from typing import Never, Protocol
 from uuid import UUID
 
 from broker.metadata.image import MetadataDelta
+from broker.pending import Pending
 from broker.probes import BrokerTopicProbe, RequestProbe
-from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
+from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
 from broker.startup.assembly import Dependencies, Parts
 from broker.startup.node_storage import NodeStorage
 from broker.waiting.blocking import BlockingRunner, InlineRunner

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable
 
 from broker.network.transport import Endpoint
-from broker.request import Pending
+from broker.pending import Pending
 
 
 class ManualHandle:

@@ -14,10 +14,10 @@ from broker.kafka_apis.handlers.fetch import READ_COMMITTED
 from broker.metadata.image import MetadataImage
 from broker.metadata.replay import replayed
 from broker.metadata.topics import PartitionImage
+from broker.pending import Pending
 from broker.replica.partition import ACKS_ALL
 from broker.replica.partition_io import AppendResult, FetchParams, append_error_of
 from broker.replica.replica_manager import ReplicaManager
-from broker.request import Pending
 from broker.waiting.purgatory import DelayedOperationPurgatory
 from config.log_config import LogConfig
 from protocol.errors import ErrorCode

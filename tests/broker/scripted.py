@@ -13,8 +13,9 @@ from broker.logging.setup import RateLimit
 from broker.network.connection import Connection, ConnectionContext
 from broker.network.in_flight import Answer
 from broker.network.request_memory import RequestMemory
+from broker.pending import Pending
 from broker.probes import ListenerProbe
-from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
+from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
 from protocol.api_keys import ApiKey
 from protocol.errors import ProtocolError
 from protocol.framing import Frame, Framer, size_prefix

@@ -15,7 +15,7 @@ from broker.coordinator.loading import ShardLoader
 from broker.coordinator.runtime import CoordinatorRuntime
 from broker.coordinator.shard import CoordinatorShard, ShardContext
 from broker.coordinator.shard_runner import ShardRunner
-from broker.request import Pending
+from broker.pending import Pending
 from protocol.schema import Message, Struct
 from tests.broker.broker_fixture import InProcessBroker
 from tests.simulation.checks import ViolationError

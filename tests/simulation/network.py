@@ -14,7 +14,8 @@ from random import Random
 from typing import Any, Final, Protocol
 
 from broker.kafka_apis.dispatch import KafkaApis
-from broker.request import ConnectionInfo, NoResponse, Pending
+from broker.pending import Pending
+from broker.request import ConnectionInfo, NoResponse
 from protocol.api_keys import ApiKey, request_header_version, response_header_version, response_type
 from protocol.codec import decode, encode, join_chunks
 from protocol.errors import ProtocolError

@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.request import Pending
+from broker.pending import Pending
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.groups import FindCoordinatorRequest

@@ -20,8 +20,8 @@ from broker.coordinator.txn import (
     asks_coordinator,
 )
 from broker.error_map import error_code_of
+from broker.pending import Pending
 from broker.replica.partition_io import AppendEntry, AppendError, AppendResult
-from broker.request import Pending
 from broker.waiting.timer import Timer
 from config.catalogue.server import REQUEST_TIMEOUT_MS
 from config.catalogue.transactions import (

@@ -27,7 +27,7 @@ from broker.coordinator.transaction.rules import (
 from broker.coordinator.transaction.shard import TransactionCoordinatorShard
 from broker.coordinator.txn import ProducerIds, TopicPartition
 from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.request import Pending, all_of
+from broker.pending import Pending, all_of
 from config.broker_config import BrokerConfig
 from config.catalogue.transactions import TRANSACTION_MAX_TIMEOUT_MS, TRANSACTION_TWO_PHASE_COMMIT_ENABLE
 from protocol.errors import ApiError, ErrorCode

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from broker.coordinator.transaction.metadata import TV_2
 from broker.coordinator.transaction.rules import ProducerIdAndEpoch
 from broker.coordinator.txn import TopicPartition, TransactionalProducer
-from broker.request import Pending
+from broker.pending import Pending
 from protocol.errors import ErrorCode
 
 Codes = Mapping[TopicPartition, ErrorCode]

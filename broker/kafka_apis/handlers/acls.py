@@ -17,7 +17,8 @@ from broker.controller.acl_admin import (
 )
 from broker.controller.embedded import Decision
 from broker.metadata.image import MetadataImage
-from broker.request import Pending, RequestContext, api
+from broker.pending import Pending
+from broker.request import RequestContext, api
 from config.catalogue.server import AUTHORIZER_CLASS_NAME, STANDARD_AUTHORIZER
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode, ProtocolError

@@ -9,7 +9,8 @@ from broker.controller.config_admin import Alteration, ConfigAdmin, Wish, check_
 from broker.controller.embedded import Decision
 from broker.controller.loggers import alter_loggers
 from broker.metadata.image import BROKER_LOGGER_RESOURCE, MetadataImage
-from broker.request import Pending, RequestContext, api
+from broker.pending import Pending
+from broker.request import RequestContext, api
 from config.alteration import AlterOperation
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode

@@ -20,7 +20,8 @@ from broker.coordinator.group.offsets.commit import (
 from broker.coordinator.txn import TransactionalProducer
 from broker.metadata.image import MetadataImage
 from broker.metadata.topics import TopicImage
-from broker.request import Pending, RequestContext, all_of, api
+from broker.pending import Pending, all_of
+from broker.request import RequestContext, api
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.commits import (

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from broker.coordinator.group.consumer.service import DescribedGroup, described_refused, heartbeat_refused
 from broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
 from broker.metadata.versions import GROUP_VERSION
-from broker.request import Pending, RequestContext, api
+from broker.pending import Pending
+from broker.request import RequestContext, api
 from config.catalogue.groups import GROUP_COORDINATOR_REBALANCE_PROTOCOLS
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode

@@ -8,7 +8,8 @@ from broker.controller.embedded import Decision
 from broker.controller.feature_admin import FeatureRules, FeatureUpdate, UpgradeType, update_features
 from broker.metadata.features import supported
 from broker.metadata.versions import KRAFT_VERSION
-from broker.request import Pending, RequestContext, api
+from broker.pending import Pending
+from broker.request import RequestContext, api
 from config.catalogue.log import MIN_INSYNC_REPLICAS
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode

@@ -20,7 +20,8 @@ from broker.controller.internal_topics import (
 )
 from broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
 from broker.kafka_apis.auto_topic_creation import create_topics_on_demand
-from broker.request import Pending, RequestContext, api
+from broker.pending import Pending
+from broker.request import RequestContext, api
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (

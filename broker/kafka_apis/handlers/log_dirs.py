@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from broker.controller.log_dir_admin import LogDirDescription, PartitionId
 from broker.metadata.versions import CORDONED_LOG_DIRS
-from broker.request import Pending, RequestContext, api
+from broker.pending import Pending
+from broker.request import RequestContext, api
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.log_dirs import (

@@ -12,7 +12,8 @@ from broker.kafka_apis.auto_topic_creation import create_topics_on_demand
 from broker.metadata.image import MetadataImage
 from broker.metadata.topic_answers import MakeTopic
 from broker.metadata.topics import NO_LEADER, PartitionImage, TopicImage
-from broker.request import Pending, RequestContext, api
+from broker.pending import Pending
+from broker.request import RequestContext, api
 from config.catalogue.log import AUTO_CREATE_TOPICS_ENABLE
 from config.catalogue.server import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from protocol.api_keys import ApiKey

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.controller.topic_admin import is_internal
 from broker.error_map import MAPPED_ERRORS, error_code_of
+from broker.pending import Pending
 from broker.replica.partition import Partition
 from broker.replica.partition_io import DeletionResult
-from broker.request import Pending, RequestContext, api
+from broker.request import RequestContext, api
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import (

@@ -19,7 +19,8 @@ from broker.controller.partition_change import Election
 from broker.controller.topic_placement import Brokers
 from broker.metadata.image import MetadataImage
 from broker.metadata.topics import PartitionImage
-from broker.request import Pending, RequestContext, api
+from broker.pending import Pending
+from broker.request import RequestContext, api
 from config.log_config import LogConfig
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from broker.controller.embedded import Decision
 from broker.controller.quota_admin import Outcomes, QuotaAlteration, QuotaFilter, alter_quotas, hosts_in
 from broker.metadata.image import MetadataImage, QuotaEntity
-from broker.request import Pending, RequestContext, api
+from broker.pending import Pending
+from broker.request import RequestContext, api
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.quotas import (

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from broker.controller.embedded import Decision
 from broker.controller.scram_admin import Change, Deletion, Description, Upsertion, alter, describe
 from broker.metadata.image import MetadataImage
-from broker.request import Pending, RequestContext, api
+from broker.pending import Pending
+from broker.request import RequestContext, api
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.security import (

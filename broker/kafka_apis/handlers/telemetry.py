@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.request import Pending, RequestContext, api
+from broker.pending import Pending
+from broker.request import RequestContext, api
 from broker.telemetry.client_metrics import ACCEPTED_COMPRESSION_TYPES, Push
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError

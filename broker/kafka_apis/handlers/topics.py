@@ -16,7 +16,8 @@ from broker.controller.topic_admin import (
     removal_record,
 )
 from broker.metadata.image import MetadataImage
-from broker.request import Pending, RequestContext, api
+from broker.pending import Pending
+from broker.request import RequestContext, api
 from config.catalogue.server import DELETE_TOPIC_ENABLE
 from config.describe import describe_new_topic
 from protocol.api_keys import ApiKey

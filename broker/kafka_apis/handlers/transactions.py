@@ -19,7 +19,8 @@ from broker.coordinator.transaction.listing import (
 from broker.coordinator.transaction.metadata import TV_0, TV_2
 from broker.coordinator.transaction.rules import ProducerAnswer, ProducerIdAndEpoch
 from broker.coordinator.txn import TopicPartition
-from broker.request import Pending, RequestContext, all_of, api
+from broker.pending import Pending, all_of
+from broker.request import RequestContext, api
 from config.catalogue.groups import OFFSETS_TOPIC_NUM_PARTITIONS
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from broker.controller.internal_topics import CONSUMER_OFFSETS
 from broker.coordinator.txn import TopicPartition, TransactionMarker
-from broker.request import Pending, RequestContext, api
+from broker.pending import Pending
+from broker.request import RequestContext, api
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.transactions import WriteTxnMarkersRequest, WriteTxnMarkersResponse

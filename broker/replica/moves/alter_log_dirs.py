@@ -21,9 +21,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.logging.setup import RateLimit
+from broker.pending import Pending
 from broker.replica.moves.log_dir_move import Move, Phase, may_pass, of_target
 from broker.replica.partition import Partition
-from broker.request import Pending
 from broker.waiting.blocking import BlockingRunner, Done, Work
 from broker.waiting.timer import Timer, TimerHandle
 from protocol.errors import ErrorCode

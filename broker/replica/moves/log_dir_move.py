@@ -6,8 +6,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from broker.pending import Pending
 from broker.replica.partition import Partition
-from broker.request import Pending
 from protocol.errors import ErrorCode
 from protocol.records.errors import CorruptRecordError
 from storage.errors import (

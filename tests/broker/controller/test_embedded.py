@@ -9,7 +9,7 @@ import pytest
 from broker.controller.embedded import Controller, Decision
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.loader import MetadataLoader, Preparation
-from broker.request import Pending
+from broker.pending import Pending
 from broker.waiting.blocking import BlockingRunner, InlineRunner, Work
 from protocol.messages.topic_records import RemoveTopicRecord, TopicRecord
 from protocol.schema import Message

@@ -24,7 +24,7 @@ from broker.coordinator.shard import (
 from broker.coordinator.timers import RETRY_BACKOFF_MS, ShardTimers
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.replay import replayed
-from broker.request import Pending
+from broker.pending import Pending
 from config.broker_config import BrokerConfig
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID

@@ -12,7 +12,7 @@ import pytest
 from broker.coordinator.record import CoordinatorRecord
 from broker.coordinator.shard import CoordinatorResult
 from broker.coordinator.txn import TransactionalProducer, TransactionMarker
-from broker.request import Pending
+from broker.pending import Pending
 from protocol.api_keys import ApiKey, request_header_version
 from protocol.codec import decode, encode
 from protocol.errors import ApiError, ErrorCode

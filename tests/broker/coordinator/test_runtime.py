@@ -14,8 +14,8 @@ from broker.coordinator.shard import CoordinatorResult
 from broker.coordinator.txn import TopicPartition, TransactionalProducer
 from broker.metadata.image import MetadataImage
 from broker.metadata.replay import replayed
+from broker.pending import Pending
 from broker.replica.partition_io import AppendResult
-from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import (
     PartitionChangeRecord,

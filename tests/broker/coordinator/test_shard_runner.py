@@ -14,7 +14,7 @@ from broker.coordinator.shard import CoordinatorResult
 from broker.coordinator.shard_runner import ShardState
 from broker.coordinator.txn import TransactionalProducer
 from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.request import Pending
+from broker.pending import Pending
 from protocol.errors import ApiError, ErrorCode
 from storage.errors import OutOfResourcesError
 from storage.log.txn_verification import VerificationGuard

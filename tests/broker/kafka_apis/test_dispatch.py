@@ -11,13 +11,13 @@ import pytest
 
 from broker.kafka_apis import handlers
 from broker.kafka_apis.dispatch import KafkaApis
+from broker.pending import Pending
 from broker.request import (
     CLOSE_CONNECTION,
     NO_RESPONSE,
     REGISTRY,
     ConnectionInfo,
     NoResponse,
-    Pending,
     RequestContext,
     api,
 )

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from broker.network.in_flight import MAX_IN_FLIGHT_REQUESTS, Answer, Handler, InFlightRequests
 from broker.network.request_memory import RequestMemory
-from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse, Pending
+from broker.pending import Pending
+from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
 from protocol.api_keys import ApiKey
 from protocol.framing import Frame
 from protocol.wire import Chunk

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from broker.request import Pending
+from broker.pending import Pending
 from broker.waiting.host_lookup import MAX_NAMES, HostLookup, resolves
 
 

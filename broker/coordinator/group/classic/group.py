@@ -21,7 +21,7 @@ from broker.coordinator.group.classic.sessions import Sessions
 from broker.coordinator.group.classic.state import ClassicGroupState as State
 from broker.coordinator.group.group import GroupType
 from broker.coordinator.record import CoordinatorRecord, tombstone
-from broker.request import Pending
+from broker.pending import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.group_state import GroupMetadataKey
 from protocol.messages.groups import JoinGroupResponse, SyncGroupResponse

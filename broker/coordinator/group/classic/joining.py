@@ -16,7 +16,8 @@ from broker.coordinator.group.group import Group
 from broker.coordinator.group.groups import Groups
 from broker.coordinator.record import CoordinatorRecord
 from broker.coordinator.shard import CoordinatorResult, ShardContext
-from broker.request import Pending, RequestContext
+from broker.pending import Pending
+from broker.request import RequestContext
 from config.catalogue import groups as keys
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.groups import JoinGroupRequest, JoinGroupResponse

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Final
 
-from broker.request import Pending
+from broker.pending import Pending
 from protocol.messages.groups import DescribeGroupsResponse, JoinGroupResponse, SyncGroupResponse
 
 EMPTY_ASSIGNMENT: Final = b""

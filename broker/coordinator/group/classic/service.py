@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 from broker.coordinator.group.group import GroupType
 from broker.coordinator.runtime import CoordinatorRuntime
 from broker.coordinator.shard import CoordinatorResult
-from broker.request import Pending, RequestContext, all_of
+from broker.pending import Pending, all_of
+from broker.request import RequestContext
 from config.broker_config import BrokerConfig
 from config.catalogue import groups as keys
 from protocol.errors import ApiError, ErrorCode

@@ -10,7 +10,7 @@ from broker.coordinator.group.classic.rebalancing import Rebalancing
 from broker.coordinator.group.classic.records import group_record
 from broker.coordinator.group.classic.state import ClassicGroupState as State
 from broker.coordinator.shard import CoordinatorResult
-from broker.request import Pending
+from broker.pending import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.groups import SyncGroupRequest, SyncGroupResponse
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from broker.coordinator.group.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from broker.coordinator.group.consumer.settings import assignor_names
 from broker.coordinator.runtime import CoordinatorRuntime
-from broker.request import Pending, RequestContext
+from broker.pending import Pending
+from broker.request import RequestContext
 from config.broker_config import BrokerConfig
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.consumer_groups import (

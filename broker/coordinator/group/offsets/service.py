@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from broker.coordinator.group.offsets.commit import Codes, FetchedTopic, OffsetCommit, OffsetFetch
 from broker.coordinator.runtime import CoordinatorRuntime
 from broker.coordinator.txn import TransactionalProducer
-from broker.request import Pending
+from broker.pending import Pending
 from config.broker_config import BrokerConfig
 from protocol.errors import ApiError, ErrorCode
 

@@ -17,7 +17,7 @@ from broker.coordinator.transaction.shard import TransactionCoordinatorShard
 from broker.coordinator.txn import TopicPartition, TransactionMarker
 from broker.metadata.image import MetadataImage
 from broker.metadata.replay import replayed
-from broker.request import Pending
+from broker.pending import Pending
 from protocol.errors import ErrorCode
 from protocol.messages.topic_records import (
     FeatureLevelRecord,

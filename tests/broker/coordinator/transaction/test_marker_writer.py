@@ -10,8 +10,8 @@ import pytest
 from broker.coordinator.transaction.marker_writer import TxnMarkerWriter
 from broker.coordinator.txn import TopicPartition, TransactionMarker
 from broker.fetch.reader import log_dir_of
+from broker.pending import Pending
 from broker.replica.new_logs import MissingLog
-from broker.request import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.batch import RecordBatch
 from protocol.records.control import ControlRecordType, control_record_type, coordinator_epoch

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from broker.coordinator.transaction.metadata import TV_2
 from broker.coordinator.transaction.rules import ProducerIdAndEpoch
 from broker.coordinator.txn import TopicPartition
-from broker.request import Pending
+from broker.pending import Pending
 from protocol.errors import ErrorCode
 from protocol.records.builder import build_batch
 from tests.broker.logs import START_MS

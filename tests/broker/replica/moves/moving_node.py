@@ -9,12 +9,12 @@ from __future__ import annotations
 from random import Random
 
 from broker.metadata.topics import PartitionImage
+from broker.pending import Pending
 from broker.replica.log_flusher import LogFlusher
 from broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
 from broker.replica.moves.log_dir_move import Phase
 from broker.replica.moves.replication_quota import ReplicationQuota
 from broker.replica.partition import ACKS_ALL, Partition
-from broker.request import Pending
 from broker.waiting.blocking import InlineRunner
 from config.log_config import LogConfig
 from protocol.errors import ErrorCode

@@ -7,7 +7,8 @@ from typing import Any, Generic, TypeVar
 
 from broker.coordinator.group.classic.group import ClassicGroup
 from broker.coordinator.group.shard import GroupCoordinatorShard
-from broker.request import ConnectionInfo, Pending, RequestContext
+from broker.pending import Pending
+from broker.request import ConnectionInfo, RequestContext
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.groups import (

@@ -18,7 +18,7 @@ from broker.coordinator.group.classic.group import ClassicGroup
 from broker.coordinator.group.classic.state import ClassicGroupState as State
 from broker.coordinator.group.shard import GroupCoordinatorShard
 from broker.coordinator.shard import CoordinatorResult
-from broker.request import Pending
+from broker.pending import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.group_state import GroupMetadataValue
 from protocol.messages.groups import JoinGroupResponse, SyncGroupResponse

@@ -13,7 +13,7 @@ from broker.coordinator.group.group import Group, GroupType
 from broker.coordinator.group.shard import GroupCoordinatorShard
 from broker.coordinator.runtime import CoordinatorRuntime
 from broker.coordinator.shard import CoordinatorResult
-from broker.request import Pending
+from broker.pending import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import share_group_state as share
 from protocol.messages import streams_group_state as streams

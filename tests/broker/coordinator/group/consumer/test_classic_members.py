@@ -8,7 +8,7 @@ import pytest
 
 from broker.coordinator.group.classic.group import ClassicGroup
 from broker.coordinator.group.consumer.embedded import read_assignment
-from broker.request import Pending
+from broker.pending import Pending
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.group_state import ConsumerGroupMetadataValue, GroupMetadataValue
 from protocol.messages.groups import JoinGroupRequest, LeaveGroupRequest

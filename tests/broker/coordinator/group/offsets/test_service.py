@@ -10,7 +10,7 @@ import pytest
 from broker.coordinator.group.offsets.commit import OffsetCommit
 from broker.coordinator.group.offsets.service import OffsetService
 from broker.coordinator.txn import TransactionalProducer
-from broker.request import Pending
+from broker.pending import Pending
 from config.broker_config import BrokerConfig
 from protocol.errors import ApiError, ErrorCode
 from tests.broker.coordinator.group.offsets.offset_shard import commit_of, fetch_of, topic_of
