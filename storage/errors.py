@@ -148,6 +148,10 @@ class OutOfResourcesError(KafkaStorageError):
         super().__init__(message, undone=True, cause=cause)
 
 
+TRANSIENT_ERRORS: Final = (DiskFullError, OutOfResourcesError)
+"""What passes without putting anything in doubt; after any other failure a log directory is not to be trusted."""
+
+
 def is_no_space(error: OSError) -> bool:
     """Whether the disk, or the quota on it, is full."""
     return error.errno in _NO_SPACE

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from broker.error_map import MAPPED_ERRORS, error_code_of
-from broker.fetch.reader import log_dir_of
 from broker.pending import Pending
 from broker.replica.partition import ACKS_ALL
 from broker.replica.partition_io import AppendResult
@@ -138,7 +137,7 @@ class ReplicaLogs:
     def read_failed(self, partition: int, error: OSError) -> None:
         found = self._replica_manager.find(self._topic, partition)
         if found is not None:
-            self._replica_manager.log_dir_failed(log_dir_of(found.log), str(error))
+            self._replica_manager.log_dir_failed(found.log.log_dir, str(error))
 
 
 def _slices(log: UnifiedLog) -> list[FileRecords]:

@@ -18,8 +18,7 @@ from broker.replica.partition import Partition
 from broker.replica.partition_io import FetchParams, TopicProbe
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse
-from storage.errors import DiskFullError, KafkaStorageError, OutOfResourcesError
-from storage.log.unified_log import UnifiedLog
+from storage.errors import KafkaStorageError
 from storage.offsets import FetchIsolation
 
 if TYPE_CHECKING:
@@ -33,13 +32,6 @@ CONSUMER: Final = -1
 
 UNKNOWN_PARTITION: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 _HIGH_WATERMARK: Final = FetchIsolation.HIGH_WATERMARK
-NOBODYS_FAULT: Final = (DiskFullError, OutOfResourcesError)
-"""What passes without anything being in doubt; after any other failure a log directory is not to be trusted."""
-
-
-def log_dir_of(log: UnifiedLog) -> str:
-    """The log directory (one of log.dirs) that holds the partition's directory."""
-    return log.directory.rpartition("/")[0]
 
 
 class ReplicaReader:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from broker.error_map import MAPPED_ERRORS, error_code_of
 from broker.fetch.context import FetchContext
-from broker.fetch.reader import NOBODYS_FAULT, ReplicaReader, log_dir_of
+from broker.fetch.reader import ReplicaReader
 from broker.logging.setup import RateLimit
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.topics import PartitionImage, TopicImage
@@ -37,7 +37,7 @@ from broker.waiting.purgatory import DelayedOperationPurgatory
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.fetch import FetchResponse
 from protocol.wire import ZERO_UUID, Uuid, uuid_to_string
-from storage.errors import InconsistentTopicIdError, KafkaStorageError
+from storage.errors import TRANSIENT_ERRORS, InconsistentTopicIdError, KafkaStorageError
 from storage.log.txn_verification import VerificationGuard
 from storage.log.unified_log import UnifiedLog
 from storage.manager.log_manager import LogManager
@@ -367,9 +367,9 @@ class ReplicaManager:
     def _append_failed(self, partition: Partition, error: Exception, size: int) -> AppendError:
         log = partition.log
         failure = self._refused(partition.topic, error, size)
-        if isinstance(error, KafkaStorageError) and not isinstance(error, NOBODYS_FAULT):
+        if isinstance(error, KafkaStorageError) and not isinstance(error, TRANSIENT_ERRORS):
             logger.error("append to %s failed, its log directory is taken offline: %s", partition, error)
-            self.log_dir_failed(log_dir_of(log))
+            self.log_dir_failed(log.log_dir)
         if failure.error not in WITHOUT_LOG_START:
             failure.log_start_offset = log.log_start_offset
         return failure
@@ -415,13 +415,13 @@ class ReplicaManager:
         self.produce_purgatory.check_and_complete((log.topic, log.partition))
 
     def _flush_failed(self, log: UnifiedLog, error: KafkaStorageError) -> None:
-        if isinstance(error, NOBODYS_FAULT):
+        if isinstance(error, TRANSIENT_ERRORS):
             _rate_limit.warning(logger, log, "flush of %s has to wait: %s", log.name, error)
             return
         logger.error(
             "fsync of %s-%d failed, its log directory is taken offline: %s", log.topic, log.partition, error
         )
-        self.log_dir_failed(log_dir_of(log))
+        self.log_dir_failed(log.log_dir)
 
     def log_dir_failed(self, log_dir: str, why: str = "its disk failed") -> None:
         """Takes every partition in `log_dir` offline: its disk cannot be trusted with anything more."""
@@ -430,7 +430,7 @@ class ReplicaManager:
     def log_dir_went_offline(self, log_dir: str) -> None:
         """Takes the partitions of a directory offline: what the log manager calls when one has failed."""
         for key, partition in list(self._partitions.items()):
-            if log_dir_of(partition.log) == log_dir and not partition.offline:
+            if partition.log.log_dir == log_dir and not partition.offline:
                 partition.offline = True
                 self.complete_waiting(key)
         if self.moves is not None:
@@ -450,9 +450,9 @@ class ReplicaManager:
         if (
             isinstance(error, KafkaStorageError)
             and isinstance(error.__cause__, OSError)
-            and not isinstance(error, NOBODYS_FAULT)
+            and not isinstance(error, TRANSIENT_ERRORS)
         ):
-            self.log_dir_failed(log_dir_of(partition.log), str(error))
+            self.log_dir_failed(partition.log.log_dir, str(error))
 
     def fetch(
         self,

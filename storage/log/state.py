@@ -119,6 +119,11 @@ class LogState:
         return self._local.directory
 
     @property
+    def log_dir(self) -> str:
+        """The log directory (one of log.dirs) that holds the partition's directory."""
+        return self._local.directory.rpartition("/")[0]
+
+    @property
     def log_end_offset(self) -> int:
         """The offset that the next record gets."""
         return self._local.log_end_offset

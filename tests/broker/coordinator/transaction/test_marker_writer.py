@@ -9,7 +9,6 @@ import pytest
 
 from broker.coordinator.transaction.marker_writer import TxnMarkerWriter
 from broker.coordinator.txn import TopicPartition, TransactionMarker
-from broker.fetch.reader import log_dir_of
 from broker.pending import Pending
 from broker.replica.new_logs import MissingLog
 from protocol.errors import ApiError, ErrorCode
@@ -149,7 +148,7 @@ def test_a_disk_that_is_full_for_producers_takes_markers(house: House) -> None:
 
 def test_a_disk_that_failed(house: House) -> None:
     house.begin()
-    house.replica_manager.log_dir_failed(log_dir_of(house.replica_manager.partition("t", 0).log))
+    house.replica_manager.log_dir_failed(house.replica_manager.partition("t", 0).log.log_dir)
     assert house.write(COMMIT, ("t", 0)) == {"t-0": ErrorCode.KAFKA_STORAGE_ERROR}
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from broker.broker import AUTHORIZED_OPERATIONS_OMITTED
 from broker.controller.embedded import Decision
-from broker.fetch.reader import log_dir_of
 from broker.kafka_apis.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import (
@@ -47,7 +46,7 @@ def unknown(code: ErrorCode, name: str | None = "u") -> Like:
 
 def fail_disk(broker: InProcessBroker) -> None:
     """The log directory of everything that this broker has is gone."""
-    broker.replica_manager.log_dir_failed(log_dir_of(broker.replica_manager.partition("t", 0).log))
+    broker.replica_manager.log_dir_failed(broker.replica_manager.partition("t", 0).log.log_dir)
 
 
 # ---- Metadata

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from broker.fetch.reader import log_dir_of
 from protocol.errors import ErrorCode
 from protocol.messages.transactions import WriteTxnMarkersRequest
 from tests.broker.broker_fixture import InProcessBroker
@@ -64,7 +63,7 @@ def test_several_markers_of_one_producer_are_answered_together(broker: InProcess
 
 def test_a_log_that_is_offline_is_unknown(broker: InProcessBroker) -> None:
     broker.create_topic("t")
-    broker.replica_manager.log_dir_failed(log_dir_of(broker.replica_manager.partition("t", 0).log))
+    broker.replica_manager.log_dir_failed(broker.replica_manager.partition("t", 0).log.log_dir)
     request = WriteTxnMarkersRequest(markers=[marker(7, 0, {"t": [0]})])
     unknown = {0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert broker.client(1) >> request << Like(markers=[result(7, t=unknown)])
