@@ -11,7 +11,7 @@ import time
 from array import array
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from protocol.errors import ErrorCode
 from storage.errors import InvalidMagicError, InvalidOffsetOrSequenceError, MissingKeyError
@@ -219,6 +219,28 @@ class TopicCounters:
         """What has happened to another topic, too."""
         for name in _TOPIC_COUNTERS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class TopicTraffic(Protocol):
+    """What the metrics want to know of one topic, hot: whoever appends holds on to it."""
+
+    def produced(self, records: int, size: int) -> None: ...
+
+
+class TopicProbe(Protocol):
+    """What the metrics want to know of traffic; counts are of records and bytes.
+
+    A topic is known from its first success on, until it is deleted.
+    """
+
+    def topic(self, topic: str) -> TopicTraffic: ...
+    def produce_failed(self, topic: str, code: ErrorCode, size: int) -> None: ...
+    def batch_invalid(self, topic: str, error: Exception) -> None: ...
+    def converted(self, topic: str, records: int) -> None: ...
+    def fetched(self, topic: str, size: int) -> None: ...
+    def fetched_nothing(self, topic: str, partitions: int) -> None: ...
+    def fetch_failed(self, topic: str) -> None: ...
+    def topic_deleted(self, topic: str) -> None: ...
 
 
 class BrokerTopicProbe:

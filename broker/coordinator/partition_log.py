@@ -10,8 +10,8 @@ from typing import Final, NamedTuple, Protocol
 
 from broker.error_map import MAPPED_ERRORS, error_code_of
 from broker.pending import Pending
+from broker.replica.append import AppendResult
 from broker.replica.partition import ACKS_ALL
-from broker.replica.partition_io import AppendResult
 from broker.replica.replica_manager import ReplicaManager
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.batch import RecordBatch

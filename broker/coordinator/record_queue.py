@@ -18,7 +18,7 @@ from broker.coordinator.partition_log import LogLimits
 from broker.coordinator.parts import RuntimeParts
 from broker.coordinator.shard import CoordinatorShard
 from broker.pending import Pending
-from broker.replica.partition_io import AppendError, AppendResult
+from broker.replica.append import AppendError, AppendResult
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.builder import build_batch
 from protocol.records.layout import RECORD_BATCH_OVERHEAD

@@ -40,7 +40,7 @@ from broker.coordinator.txn import TransactionalProducer, TransactionMarker
 from broker.logging.setup import RateLimit
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.pending import Pending
-from broker.replica.partition_io import AppendError, AppendResult
+from broker.replica.append import AppendError, AppendResult
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.builder import build_batch
 from protocol.records.control import end_transaction_marker

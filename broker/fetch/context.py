@@ -9,6 +9,7 @@ from broker.fetch.partition import FetchPartition, size_of
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse
 from protocol.wire import Uuid
+from storage.offsets import FetchIsolation
 
 if TYPE_CHECKING:
     from broker.fetch.session import FetchSession
@@ -18,6 +19,21 @@ NO_EPOCH: Final = 0
 _NONE: Final = ErrorCode.NONE
 
 Answer = tuple[FetchPartition, FetchResponse.PartitionData]
+
+
+class FetchParams:
+    """How a reader wants to be answered: `max_wait_ms` long at most, with `min_bytes` to `max_bytes` of records."""
+
+    __slots__ = ("isolation", "max_bytes", "max_wait_ms", "min_bytes", "replica_id")
+
+    def __init__(
+        self, *, replica_id: int, max_wait_ms: int, min_bytes: int, max_bytes: int, isolation: FetchIsolation
+    ) -> None:
+        self.replica_id = replica_id
+        self.max_wait_ms = max_wait_ms
+        self.min_bytes = min_bytes
+        self.max_bytes = max_bytes
+        self.isolation = isolation
 
 
 class NamedTopic:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from broker.error_map import MAPPED_ERRORS
+from broker.fetch.context import FetchParams
 from broker.fetch.partition import FetchPartition
-from broker.replica.partition_io import FetchParams
 from broker.waiting.purgatory import DelayedOperation
 from storage.log.unified_log import UnifiedLog
 from storage.offsets import FetchIsolation, LogOffsetMetadata

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from broker.error_map import MAPPED_ERRORS, error_code_of
-from broker.fetch.context import FetchContext
+from broker.fetch.context import FetchContext, FetchParams
 from broker.fetch.delayed_fetch import DelayedFetch, readable_end
 from broker.fetch.partition import FetchPartition, size_of
 from broker.fetch.session import LOOK_AROUND_MS, FetchSession
 from broker.pending import Pending
+from broker.probes import TopicProbe
 from broker.replica.partition import Partition
-from broker.replica.partition_io import FetchParams, TopicProbe
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse
 from storage.errors import KafkaStorageError

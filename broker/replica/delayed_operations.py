@@ -8,10 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from broker.pending import Pending
+from broker.replica.append import AppendError, AppendResult
 from broker.replica.partition import ACKS_ALL, Partition
-from broker.replica.partition_io import AppendError, AppendResult, DeletionResult, Unacknowledged
 from broker.waiting.purgatory import DelayedOperation
 from protocol.errors import ApiError, ErrorCode
+
+
+class Unacknowledged:
+    """An append that is answered when all before `required_offset` is replicated, and with `needs_flush` on the disk.
+
+    `at` is its place among the results of its request.
+    """
+
+    __slots__ = ("at", "needs_flush", "partition", "required_offset")
+
+    def __init__(self, partition: Partition, at: int, required_offset: int, needs_flush: bool) -> None:
+        self.partition = partition
+        self.at = at
+        self.required_offset = required_offset
+        self.needs_flush = needs_flush
 
 
 class DelayedProduce(DelayedOperation):
@@ -63,6 +78,26 @@ class DelayedProduce(DelayedOperation):
 
     def on_complete(self) -> None:
         self.pending.complete(self._results)
+
+
+class DeletionResult:
+    """What became of deleting one partition's records before `required_offset`.
+
+    `low_watermark` is the lowest log start offset among the replicas; -1 where an error left it unknown.
+    """
+
+    __slots__ = ("error", "low_watermark", "partition", "required_offset", "topic")
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.error = ErrorCode.NONE
+        self.required_offset = -1
+        self.low_watermark = -1
+
+    def fail(self, code: ErrorCode) -> None:
+        self.error = code
+        self.low_watermark = -1
 
 
 class DelayedDeleteRecords(DelayedOperation):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.metadata.topics import PartitionImage
-from broker.replica.partition_io import TopicTraffic
+from broker.probes import TopicTraffic
 from protocol.errors import ApiError, ErrorCode
 from protocol.wire import Uuid
 from storage.log.txn_verification import VerificationGuard
@@ -19,8 +19,6 @@ from storage.log.unified_log import UnifiedLog
 from storage.offsets import (
     AppendOrigin,
     EpochEndOffset,
-    FetchDataInfo,
-    FetchIsolation,
     LogAppendInfo,
     LogStartOffsetIncrementReason,
 )
@@ -186,17 +184,6 @@ class Partition:
         """The lowest log start offset of all replicas, as far as the followers have told theirs."""
         others = (follower.log_start_offset for follower in self._followers.values())
         return min((self.log.log_start_offset, *others))
-
-    def read(
-        self,
-        fetch_offset: int,
-        max_bytes: int,
-        isolation: FetchIsolation,
-        *,
-        min_one_message: bool,
-    ) -> FetchDataInfo:
-        """Records from `fetch_offset` on, up to what `isolation` lets the reader see."""
-        return self.log.read(fetch_offset, max_bytes, isolation, min_one_message=min_one_message)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset | None:
         """The end (exclusive) of the newest epoch that is not after `epoch`; None where that is not known."""

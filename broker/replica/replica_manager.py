@@ -12,26 +12,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from broker.error_map import MAPPED_ERRORS, error_code_of
-from broker.fetch.context import FetchContext
+from broker.fetch.context import FetchContext, FetchParams
 from broker.fetch.reader import ReplicaReader
 from broker.logging.setup import RateLimit
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.topics import PartitionImage, TopicImage
 from broker.pending import Pending
-from broker.replica.delayed_operations import DelayedDeleteRecords, DelayedProduce
+from broker.probes import TopicProbe
+from broker.replica.append import WITHOUT_LOG_START, AppendEntry, AppendError, AppendResult
+from broker.replica.delayed_operations import (
+    DelayedDeleteRecords,
+    DelayedProduce,
+    DeletionResult,
+    Unacknowledged,
+)
 from broker.replica.log_flusher import LogFlusher
 from broker.replica.new_logs import MissingLog, MissingLogs, new_logs, refusal_of_new_logs, run_all
 from broker.replica.partition import ACKS_ALL, Partition
-from broker.replica.partition_io import (
-    WITHOUT_LOG_START,
-    AppendEntry,
-    AppendError,
-    AppendResult,
-    DeletionResult,
-    FetchParams,
-    TopicProbe,
-    Unacknowledged,
-)
 from broker.waiting.blocking import BlockingRunner, Work
 from broker.waiting.purgatory import DelayedOperationPurgatory
 from protocol.errors import ApiError, ErrorCode

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from broker.fetch.context import FetchContext
+from broker.fetch.context import FetchContext, FetchParams
 from broker.fetch.partition import FetchPartition
 from broker.kafka_apis.handlers.fetch import READ_COMMITTED
 from broker.metadata.image import MetadataImage
 from broker.metadata.replay import replayed
 from broker.metadata.topics import PartitionImage
 from broker.pending import Pending
+from broker.replica.append import AppendResult, append_error_of
 from broker.replica.partition import ACKS_ALL
-from broker.replica.partition_io import AppendResult, FetchParams, append_error_of
 from broker.replica.replica_manager import ReplicaManager
 from broker.waiting.purgatory import DelayedOperationPurgatory
 from config.log_config import LogConfig

@@ -21,7 +21,7 @@ from broker.coordinator.txn import (
 )
 from broker.error_map import error_code_of
 from broker.pending import Pending
-from broker.replica.partition_io import AppendEntry, AppendError, AppendResult
+from broker.replica.append import AppendEntry, AppendError, AppendResult
 from broker.waiting.timer import Timer
 from config.catalogue.server import REQUEST_TIMEOUT_MS
 from config.catalogue.transactions import (

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from broker.controller.internal_topics import CONSUMER_OFFSETS
 from broker.coordinator.txn import TopicPartition, TransactionMarker
 from broker.pending import Pending
+from broker.replica.append import AppendResult, append_error_of
 from broker.replica.partition import ACKS_ALL
-from broker.replica.partition_io import AppendResult, append_error_of
 from config.catalogue.server import REQUEST_TIMEOUT_MS
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.control import end_transaction_marker

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from broker.fetch.context import FetchParams
 from broker.fetch.out_of_range import tell_out_of_range
 from broker.fetch.partition import FetchPartition
 from broker.pending import Pending
-from broker.replica.partition_io import FetchParams
 from broker.request import RequestContext, api
 from config.catalogue.server import FETCH_MAX_BYTES
 from protocol.api_keys import ApiKey

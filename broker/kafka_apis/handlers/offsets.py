@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from broker.controller.topic_admin import is_internal
 from broker.error_map import MAPPED_ERRORS, error_code_of
 from broker.pending import Pending
+from broker.replica.delayed_operations import DeletionResult
 from broker.replica.partition import Partition
-from broker.replica.partition_io import DeletionResult
 from broker.request import RequestContext, api
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode

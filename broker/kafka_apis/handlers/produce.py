@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from broker.controller.topic_admin import INTERNAL_TOPICS
 from broker.coordinator.transaction.appends import TransactionalProduce
 from broker.pending import Pending
-from broker.replica.partition_io import AppendEntry, AppendError, AppendResult
+from broker.replica.append import AppendEntry, AppendError, AppendResult
 from broker.request import CLOSE_CONNECTION, NO_RESPONSE, NoResponse, RequestContext, api
 from protocol.api_keys import ApiKey
 from protocol.errors import ApiError, ErrorCode

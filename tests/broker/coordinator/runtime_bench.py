@@ -20,7 +20,7 @@ from broker.coordinator.shard_runner import ShardRunner
 from broker.coordinator.txn import TransactionMarker
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.pending import Pending
-from broker.replica.partition_io import AppendError, AppendResult
+from broker.replica.append import AppendError, AppendResult
 from broker.waiting.blocking import BlockingRunner, InlineRunner
 from config.broker_config import BrokerConfig
 from protocol.errors import ApiError, ErrorCode

@@ -10,7 +10,7 @@ import pytest
 from broker.coordinator.errors import as_coordinator
 from broker.coordinator.partition_log import ReplicaLogs
 from broker.pending import Pending
-from broker.replica.partition_io import AppendResult, append_error_of
+from broker.replica.append import AppendResult, append_error_of
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.batch import RecordBatch
 from protocol.records.control import end_transaction_marker

@@ -15,7 +15,7 @@ from broker.coordinator.txn import TopicPartition, TransactionalProducer
 from broker.metadata.image import MetadataImage
 from broker.metadata.replay import replayed
 from broker.pending import Pending
-from broker.replica.partition_io import AppendResult
+from broker.replica.append import AppendResult
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topic_records import (
     PartitionChangeRecord,

@@ -6,18 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from broker.fetch.context import FetchParams
 from broker.fetch.delayed_fetch import DelayedFetch
 from broker.fetch.partition import FetchPartition
 from broker.metadata.topics import PartitionImage
-from broker.replica.delayed_operations import DelayedProduce
+from broker.replica.append import AppendError, AppendResult, append_error_of
+from broker.replica.delayed_operations import DelayedProduce, Unacknowledged
 from broker.replica.partition import ACKS_ALL, Partition
-from broker.replica.partition_io import (
-    AppendError,
-    AppendResult,
-    FetchParams,
-    Unacknowledged,
-    append_error_of,
-)
 from broker.waiting.purgatory import DelayedOperationPurgatory
 from config.log_config import LogConfig
 from protocol.errors import ErrorCode

@@ -46,15 +46,16 @@ def test_alone_what_is_appended_is_committed_at_once(directory: Path) -> None:
     info = alone.append_as_leader(batch("a", "b"), ACKS_ALL)
     assert (info.first_offset, info.last_offset) == (0, 1)
     assert offsets(alone) == (2, 2)
-    data = alone.read(0, 1000, FetchIsolation.HIGH_WATERMARK, min_one_message=True)
+    data = alone.log.read(0, 1000, FetchIsolation.HIGH_WATERMARK, min_one_message=True)
     assert len(data.records.read()) == data.records.size > 0
 
 
 def test_what_the_log_refuses_moves_nothing(directory: Path) -> None:
     alone = partition(directory)
     with pytest.raises(OffsetOutOfRangeError):
-        alone.read(1, 1000, FetchIsolation.HIGH_WATERMARK, min_one_message=True)
+        alone.delete_records_on_leader(1)
     assert offsets(alone) == (0, 0)
+    assert alone.low_watermark == 0
 
 
 def test_a_new_leader_opens_its_epoch_where_the_log_ends(directory: Path) -> None:
@@ -162,8 +163,8 @@ def test_a_node_without_a_replica_is_no_follower(directory: Path) -> None:
 def test_a_reader_sees_what_its_isolation_allows(directory: Path) -> None:
     leader = partition(directory, partition_image(replicas=(HERE, ELSEWHERE)))
     leader.append_as_leader(batch("a"), 1)
-    committed = leader.read(0, 1000, FetchIsolation.HIGH_WATERMARK, min_one_message=True)
-    everything = leader.read(0, 1000, FetchIsolation.LOG_END, min_one_message=True)
+    committed = leader.log.read(0, 1000, FetchIsolation.HIGH_WATERMARK, min_one_message=True)
+    everything = leader.log.read(0, 1000, FetchIsolation.LOG_END, min_one_message=True)
     assert (committed.records.size, everything.records.size > 0) == (0, True)
 
 

@@ -13,8 +13,8 @@ from broker.fetch.partition import FetchPartition, size_of
 from broker.kafka_apis.handlers.fetch import READ_COMMITTED
 from broker.metadata.replay import replayed
 from broker.pending import Pending
+from broker.replica.append import AppendError, append_error_of
 from broker.replica.partition import ACKS_ALL
-from broker.replica.partition_io import AppendError, append_error_of
 from config.log_config import LogConfig
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.fetch import FetchResponse

@@ -10,7 +10,7 @@ import pytest
 from broker.coordinator.transaction.appends import Results, TransactionalAppends, TransactionalProduce
 from broker.coordinator.transaction.verification import AddPartitionsToTxnManager, VerificationProbe
 from broker.pending import Pending
-from broker.replica.partition_io import AppendError, AppendResult, append_error_of
+from broker.replica.append import AppendError, AppendResult, append_error_of
 from broker.waiting.blocking import Done, Work
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.control import end_transaction_marker

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.replica.partition_io import append_error_of
+from broker.replica.append import append_error_of
 from protocol.errors import ErrorCode
 from protocol.records.batch import RecordBatch
 from protocol.records.entries import batches
