@@ -10,7 +10,8 @@ from broker.controller.log_dir_admin import LogDirAdmin
 from broker.controller.producer_ids import ProducerIdManager
 from broker.controller.topic_admin import TopicDefaults
 from broker.coordinator.assembly import Coordinators
-from broker.fetch.session import FetchManager
+from broker.fetch.manager import FetchManager
+from broker.fetch.reader import ReplicaReader
 from broker.metadata.image import MetadataImage
 from broker.metadata.quorum import MetadataQuorum
 from broker.metadata.topic_answers import TopicAnswers
@@ -62,6 +63,7 @@ class Broker:
         "quorum",
         "rack",
         "replica_manager",
+        "replica_reader",
         "topic_answers",
         "topic_defaults",
         "transactions",
@@ -80,6 +82,7 @@ class Broker:
         controller: Controller,
         replica_manager: ReplicaManager,
         fetch_manager: FetchManager,
+        replica_reader: ReplicaReader,
         producer_ids: ProducerIdManager,
         quorum: MetadataQuorum,
         topic_defaults: TopicDefaults,
@@ -98,6 +101,7 @@ class Broker:
         self.controller = controller
         self.replica_manager = replica_manager
         self.fetch_manager = fetch_manager
+        self.replica_reader = replica_reader
         self.producer_ids = producer_ids
         self.quorum = quorum
         self.topic_answers = TopicAnswers()

@@ -16,8 +16,10 @@ from typing import Final
 PACKAGES: Final = ("broker", "config", "protocol", "storage")
 
 MODULES: Final = (
+    "broker.fetch.cache",
     "broker.fetch.context",
     "broker.fetch.delayed_fetch",
+    "broker.fetch.manager",
     "broker.fetch.partition",
     "broker.fetch.reader",
     "broker.fetch.session",

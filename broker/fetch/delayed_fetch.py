@@ -7,12 +7,12 @@ from typing import Final
 
 from broker.error_map import MAPPED_ERRORS
 from broker.fetch.context import FetchParams
-from broker.fetch.partition import FetchPartition
+from broker.fetch.partition import FetchPartition, readable_end
+from broker.replica.partition import NO_EPOCH
 from broker.waiting.purgatory import DelayedOperation
 from storage.log.unified_log import UnifiedLog
 from storage.offsets import FetchIsolation, LogOffsetMetadata
 
-_HIGH_WATERMARK: Final = FetchIsolation.HIGH_WATERMARK
 _TXN_COMMITTED: Final = FetchIsolation.TXN_COMMITTED
 _LOG_END: Final = FetchIsolation.LOG_END
 _UNREADABLE: Final[tuple[type[Exception], ...]] = (OSError, *MAPPED_ERRORS)
@@ -24,22 +24,22 @@ class DelayedFetch(DelayedOperation):
     A. This broker no longer leads a partition, or it is gone.
     B. The partition's leader epoch is not the one that the reader named.
     C. The fetch offset is past the end (the log was truncated): the reader has to hear of it. Who reads committed
-       records and is past the last stable offset alone waits for it; Kafka has him ask without a pause.
+       records and is past the last stable offset alone waits for it; Kafka has such a reader ask without a pause.
     D. A segment was rolled since: there is news, and bytes between segments are not worth counting.
     E. The accumulated bytes reach min_bytes.
     F. Where they end cannot be looked up: the answer says what is wrong. That is the reader's trouble, not that of
        whoever happened to append.
 
-    `partitions` are those that were read, each with its `source` and where its read began (`start`). Of a session they
+    `entries` are those that were read, each with its `partition` and where its read began (`start`). Of a session they
     are the ones that do not rest, so what is woken while this waits appears among them.
     """
 
     def __init__(
-        self, params: FetchParams, partitions: Iterable[FetchPartition], respond: Callable[[], None]
+        self, params: FetchParams, entries: Iterable[FetchPartition], respond: Callable[[], None]
     ) -> None:
         super().__init__(params.max_wait_ms)
         self._params = params
-        self._partitions = partitions
+        self._entries = entries
         self._respond = respond
 
     def try_complete(self) -> bool:
@@ -53,16 +53,16 @@ class DelayedFetch(DelayedOperation):
         """Raises OSError and MAPPED_ERRORS."""
         isolation = self._params.isolation
         available = 0
-        for request in self._partitions:
-            partition, start = request.source, request.start
+        for entry in self._entries:
+            partition, start = entry.partition, entry.start
             if partition is None or start is None:
-                continue  # nobody knows it
+                continue  # it is unknown
             if partition.offline or partition.leader_id != partition.local_node_id:
                 return True  # case A
-            if request.current_leader_epoch not in (-1, partition.leader_epoch):
+            if entry.current_leader_epoch not in (NO_EPOCH, partition.leader_epoch):
                 return True  # case B
             log = partition.log
-            offset = request.fetch_offset
+            offset = entry.fetch_offset
             end = readable_end(log, isolation)
             if end == offset:
                 continue
@@ -73,7 +73,7 @@ class DelayedFetch(DelayedOperation):
             reached = _end_metadata(log, isolation, end)
             if not reached.on_same_segment(start):
                 return True  # case D
-            available += min(reached.position - start.position, request.max_bytes)
+            available += min(reached.position - start.position, entry.max_bytes)
             if available >= self._params.min_bytes:
                 return True  # case E
         return False
@@ -83,13 +83,6 @@ class DelayedFetch(DelayedOperation):
 
     def on_complete(self) -> None:
         self._respond()
-
-
-def readable_end(log: UnifiedLog, isolation: FetchIsolation) -> int:
-    """Where a reader has to stop (exclusive)."""
-    if isolation is _HIGH_WATERMARK:
-        return log.high_watermark
-    return log.last_stable_offset if isolation is _TXN_COMMITTED else log.log_end_offset
 
 
 def _end_metadata(log: UnifiedLog, isolation: FetchIsolation, end: int) -> LogOffsetMetadata:

@@ -1,4 +1,4 @@
-"""Consumers that ask for an offset that is not in the log, told in the log: they go on where auto.offset.reset says."""
+"""Reports, in the broker's log, consumers that ask for an offset that a partition does not hold."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ logger = logging.getLogger("barnabas.groups")
 _rate_limit: Final = RateLimit()
 
 
-def tell_out_of_range(
-    replica_manager: ReplicaManager, context: RequestContext, asked: FetchPartition
+def report_out_of_range(
+    replica_manager: ReplicaManager, context: RequestContext, entry: FetchPartition
 ) -> None:
     """Who asked, for what, what there is, and why it may be gone; for each client and partition once in a while."""
     try:
-        log = replica_manager.partition(asked.topic, asked.partition).log
+        log = replica_manager.partition(entry.topic, entry.index).log
     except ApiError:
         return  # it has been deleted meanwhile
-    offset, start, end = asked.fetch_offset, log.log_start_offset, log.high_watermark
+    offset, start, end = entry.fetch_offset, log.log_start_offset, log.high_watermark
     reason = _reason(offset, start, end)
     if reason is None:
         return
     connection = context.connection
-    key = (connection.client_host, context.client_id, asked.topic, asked.partition)
+    key = (connection.client_host, context.client_id, entry.topic, entry.index)
     _rate_limit.warning(
         logger,
         key,
@@ -37,8 +37,8 @@ def tell_out_of_range(
         "its auto.offset.reset decides where it goes on",
         context.client_id,
         connection.client_host,
-        asked.topic,
-        asked.partition,
+        entry.topic,
+        entry.index,
         offset,
         start,
         end,

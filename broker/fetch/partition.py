@@ -1,40 +1,67 @@
-"""FetchPartition: one partition that a reader asks for, and what is known between its requests.
+"""FetchPartition: one partition that a reader asks for, and what is known of it between the reader's requests.
 
 Source: kafka.server.CachedPartition.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from enum import Enum
+from typing import Final, Protocol
 
+from broker.replica.partition import NO_EPOCH, Partition
 from broker.waiting.purgatory import Watchers
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.wire import Uuid
-
-if TYPE_CHECKING:
-    from broker.fetch.session import FetchSession
-    from broker.replica.partition import Partition
-    from storage.offsets import LogOffsetMetadata
-
-NO_EPOCH: Final = -1
+from storage.log.unified_log import UnifiedLog
+from storage.offsets import FetchIsolation, LogOffsetMetadata
 
 _NONE: Final = ErrorCode.NONE
+_HIGH_WATERMARK: Final = FetchIsolation.HIGH_WATERMARK
+_TXN_COMMITTED: Final = FetchIsolation.TXN_COMMITTED
 _IN_MEMORY: Final = (bytes, memoryview)
 
 PartitionKey = tuple[str | Uuid, int]
 """What tells one partition of a session from another: the topic's id (its name before version 13) and the index."""
 
 
+class EntryState(Enum):
+    """What a session does with a partition; the table of states is in broker.fetch.session."""
+
+    ACTIVE = "Active"
+    WATCHING = "Watching"
+    RESTING = "Resting"
+    GONE = "Gone"
+
+
+_ACTIVE: Final = EntryState.ACTIVE
+
+
+class ChangeListener(Protocol):
+    """The session of a partition that watches: it is called when something happens to the partition."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a fetch waits for a change."""
+
+    def wake(self, entry: FetchPartition) -> None:
+        """Something has happened to the partition; the fetches that wait are called later."""
+
+    def changed(self, entry: FetchPartition) -> int:
+        """Something has happened to the partition; returns how many fetches that waited are complete with it."""
+
+
 class FetchPartition:
     """One partition that a reader asks for, what it was told last, and what its last read found.
 
-    `topic` is None while nobody knows a topic of this id. Offsets are inclusive starts; `high_watermark` and
+    `topic` is None while no topic of this id is known. Offsets are inclusive starts; `high_watermark` and
     `log_start_offset` are what the reader was told (sessions only answer what differs), -1 before the first answer.
-    `source` is the partition that was read (None where that failed), and `start` where in it the read began.
+    `partition` is what was read (None where that failed), and `start` where in it the read began: both are the
+    ReplicaReader's.
 
-    In a session it is a Watcher: `place` is where it stands in the purgatory, if it does, and `turn` grows in the order
-    in which partitions are read. `data` is what a session that answers everything says of it while it rests.
+    In a session it is a Watcher that passes on to `listener` what it hears. What follows is the session's alone:
+    `state`, `watchers` (where it stands in the purgatory, if it does), `turn` (grows in the order in which partitions
+    are read), and `data` (what a session that answers everything says of it while it rests).
     """
 
     __slots__ = (
@@ -43,44 +70,56 @@ class FetchPartition:
         "fetch_offset",
         "fetcher_log_start_offset",
         "high_watermark",
+        "index",
         "key",
         "last_fetched_epoch",
+        "listener",
         "log_start_offset",
         "max_bytes",
         "partition",
-        "place",
-        "session",
-        "source",
         "start",
+        "state",
         "topic",
         "topic_id",
         "turn",
+        "watchers",
     )
 
     def __init__(
-        self, key: PartitionKey, topic: str | None, topic_id: Uuid, request: FetchRequest.FetchPartition
+        self, key: PartitionKey, topic: str | None, topic_id: Uuid, wanted: FetchRequest.FetchPartition
     ) -> None:
         self.key = key
         self.topic = topic
         self.topic_id = topic_id
-        self.partition = request.partition
+        self.index = wanted.partition
         self.high_watermark = -1
         self.log_start_offset = -1
-        self.source: Partition | None = None
+        self.partition: Partition | None = None
         self.start: LogOffsetMetadata | None = None
-        self.session: FetchSession | None = None
-        self.place: Watchers | None = None
-        self.data: FetchResponse.PartitionData | None = None
+        self.listener: ChangeListener | None = None
+        self.state = _ACTIVE
+        self.watchers: Watchers | None = None
         self.turn = 0
-        self.update(request)
+        self.data: FetchResponse.PartitionData | None = None
+        self.update(wanted)
 
-    def update(self, request: FetchRequest.FetchPartition) -> None:
+    def update(self, wanted: FetchRequest.FetchPartition) -> None:
         """Takes over what the reader asks for now."""
-        self.fetch_offset = request.fetch_offset
-        self.max_bytes = request.partition_max_bytes
-        self.current_leader_epoch = max(NO_EPOCH, request.current_leader_epoch)
-        self.last_fetched_epoch = request.last_fetched_epoch
-        self.fetcher_log_start_offset = request.log_start_offset
+        self.fetch_offset = wanted.fetch_offset
+        self.max_bytes = wanted.partition_max_bytes
+        self.current_leader_epoch = max(NO_EPOCH, wanted.current_leader_epoch)
+        self.last_fetched_epoch = wanted.last_fetched_epoch
+        self.fetcher_log_start_offset = wanted.log_start_offset
+
+    def is_asked_for_as(self, wanted: FetchRequest.FetchPartition, topic: str | None) -> bool:
+        """Whether the reader asks for what it asked for before."""
+        return (
+            self.fetch_offset == wanted.fetch_offset
+            and self.max_bytes == wanted.partition_max_bytes
+            and self.current_leader_epoch == wanted.current_leader_epoch
+            and self.last_fetched_epoch == wanted.last_fetched_epoch
+            and self.topic == topic
+        )
 
     def answered(self, data: FetchResponse.PartitionData) -> None:
         """Remembers what the reader now knows; an error makes the next answer news whatever it says."""
@@ -98,36 +137,31 @@ class FetchPartition:
             or data.diverging_epoch.epoch != -1
         )
 
+    def has_nothing_new(self, isolation: FetchIsolation) -> bool:
+        """Whether a consumer's read would find no records, no error and no number but what the reader was told."""
+        partition = self.partition
+        if partition is None or partition.log.is_failed:
+            return False
+        log = partition.log
+        return (
+            self.fetch_offset >= readable_end(log, isolation)
+            and self.high_watermark == log.high_watermark
+            and self.log_start_offset == log.log_start_offset
+            and self.last_fetched_epoch < 0
+        )
+
     # ---- as a Watcher
 
     @property
     def is_waiting(self) -> bool:
-        return self.session is not None and bool(self.session.waiting)
+        return self.listener is not None and self.listener.is_waiting
 
     def wake(self) -> None:
-        """Something has happened to the partition: it rests no longer."""
-        assert self.session is not None, "only what is in a session watches"
-        self.session.wake(self)
+        if self.listener is not None:
+            self.listener.wake(self)
 
     def look(self) -> int:
-        """Something has happened to the partition: it rests no longer, and a fetch that waits tries again."""
-        session = self.session
-        assert session is not None, "only what is in a session watches"
-        session.wake(self)
-        completed = 0
-        for operation in list(session.waiting):
-            completed += operation.look()
-        if (
-            not session.waiting
-        ):  # one call is enough: it stands up again when it rests again, or is waited for
-            self.leave()
-        return completed
-
-    def leave(self) -> None:
-        """Watches no longer."""
-        if self.place is not None:
-            self.place.pop(self, None)
-            self.place = None
+        return self.listener.changed(self) if self.listener is not None else 0
 
 
 def size_of(data: FetchResponse.PartitionData) -> int:
@@ -136,3 +170,10 @@ def size_of(data: FetchResponse.PartitionData) -> int:
     if records is None:
         return 0
     return len(records) if isinstance(records, _IN_MEMORY) else records.size
+
+
+def readable_end(log: UnifiedLog, isolation: FetchIsolation) -> int:
+    """Where a reader has to stop (exclusive)."""
+    if isolation is _HIGH_WATERMARK:
+        return log.high_watermark
+    return log.last_stable_offset if isolation is _TXN_COMMITTED else log.log_end_offset

@@ -1,71 +1,109 @@
-"""Fetch sessions (KIP-227): a consumer names its partitions once, then only what changes; answers hold only news.
+"""FetchSession: the partitions of one reader, from request to request, and which of them are to be read (KIP-227).
 
-A session is created by a full fetch (epoch 0) and identified by an id; each incremental fetch carries the next epoch.
-The cache is bounded by slots (max.incremental.fetch.session.cache.slots). When it is full a new session takes the
-place of one that was not used for two minutes, or of a smaller one that has existed for as long; else the client just
-goes on with full fetches. Source: kafka.server.FetchSession.
+A reader names its partitions once, then only what changes, and is answered only what is new. A session is created by a
+full fetch (epoch 0) and identified by an id; each incremental fetch carries the next epoch. Source:
+kafka.server.FetchSession.
 
-What Kafka has not: the partitions of all sessions are bounded too, for anybody may name partitions that there are not.
-And a consumer's partition that has nothing new to say **rests**. It stands under its key in the fetch
-purgatory, and is read again when something has happened there, when the reader asks for another offset, or when a look
-around (`FetchSession.look_around`) finds it changed. So a fetch costs what has changed, not what is in its session.
+What Kafka has not: a consumer's partition that has nothing new to say *rests*. It stands under its key in the fetch
+purgatory, and is read again when something has happened there, when the reader asks for another offset, or when a
+check of all that rest (`maybe_check_resting`) finds it changed. So a fetch costs what has changed, not what is in its
+session.
 
-Readers that know no sessions (librdkafka) name everything each time and are told of everything. What they asked for
+Readers that know no sessions (librdkafka) name everything each time and are answered everything. What they asked for
 last on their connection is kept all the same, as a session without an id (`answers_all`), so that here, too, only what
 has changed is read.
+
+The states of a partition. Only FetchSession changes them.
+
+    state    | is read | watches its key | entered
+    ---------+---------+-----------------+--------------------------------------------------------------------
+    ACTIVE   | yes     | no              | at first; from WATCHING, when something happens and no fetch waits
+    WATCHING | yes     | yes             | from ACTIVE, when a fetch begins to wait; from RESTING, when something
+             |         |                 | happens, the reader asks for something else, or a check finds it changed
+    RESTING  | no      | yes             | from ACTIVE and WATCHING, when a consumer's read finds nothing new
+    GONE     | no      | no              | from all: forgotten by the reader, or the session is CLOSED; for good
+
+The states of the session:
+
+    state    | a request finds it | may have fetches that wait | entered
+    ---------+--------------------+----------------------------+------------------------------------------------
+    OPEN     | yes                | yes                        | at first
+    CLOSING  | no                 | yes, and they are answered | ended, replaced or evicted while a fetch waits
+    CLOSED   | no                 | no                         | the same where none waits; the last that waited ends
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
 from typing import Final
 
-from broker.fetch.context import FetchContext, NamedTopic
-from broker.fetch.partition import FetchPartition, PartitionKey
-from broker.waiting.purgatory import Watchers
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest
+from broker.fetch.partition import EntryState, FetchPartition, PartitionKey, size_of
+from broker.waiting.purgatory import DelayedOperationPurgatory, Watchers
+from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.wire import Uuid
+from storage.offsets import FetchIsolation
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
-EVICTION_MS: Final = 120_000
-LOOK_AROUND_MS: Final = 1000
+CHECK_RESTING_MS: Final = 1000
 FOLLOWER: Final = -1
 """In place of an isolation level: of a follower that reads in a session no partition ever rests."""
 
-MAX_UNNAMED_SESSIONS: Final = 1000
-MAX_UNNAMED_PARTITIONS: Final = 100_000
-"""Of readers that know no sessions, over all connections; some 300 bytes each."""
+_ACTIVE: Final = EntryState.ACTIVE
+_WATCHING: Final = EntryState.WATCHING
+_RESTING: Final = EntryState.RESTING
+_GONE: Final = EntryState.GONE
 
-MAX_NAMED_PARTITIONS: Final = 1_000_000
-"""Of all sessions; beyond that there are none for those who want one."""
+Answer = tuple[FetchPartition, FetchResponse.PartitionData]
+"""A partition, and what is answered of it."""
 
-_NONE: Final = ErrorCode.NONE
+
+class SessionState(Enum):
+    """The table is above."""
+
+    OPEN = "Open"
+    CLOSING = "Closing"
+    CLOSED = "Closed"
+
+
+_OPEN: Final = SessionState.OPEN
+_CLOSING: Final = SessionState.CLOSING
+_CLOSED: Final = SessionState.CLOSED
+
+
+class NamedTopic:
+    """A topic and the partitions of it that a request names, in its order; the name is empty while it is unknown."""
+
+    __slots__ = ("entries", "name", "topic_id")
+
+    def __init__(self, name: str, topic_id: Uuid, entries: list[FetchPartition]) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.entries = entries
 
 
 class FetchSession:
-    """The partitions of one reader, and which of them may have something to say: all but those that rest.
+    """The partitions of one reader by their keys, with those that are to be read (`active`): all but those that rest.
 
-    `resting` counts those that do, by topic. `waiting` has the session's fetches that wait, hardly ever more than one.
+    `resting` counts the others by topic. `waiting` has the session's fetches that wait, hardly ever more than one.
     """
 
     __slots__ = (
+        "_checked",
         "_last_turn",
         "active",
         "answers_all",
         "created_ms",
         "epoch",
-        "is_closed",
         "isolation_level",
         "last_used_ms",
-        "looked_around",
         "partitions",
         "privileged",
         "resting",
         "session_id",
+        "state",
         "uses_topic_ids",
         "waiting",
     )
@@ -87,28 +125,34 @@ class FetchSession:
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.epoch = 1
+        self.state = _OPEN
         self.active: dict[FetchPartition, None] = {}
         self.resting: dict[str, int] = {}
         self.waiting: Watchers = {}
         self.isolation_level = 0
-        self.looked_around = now_ms // LOOK_AROUND_MS
-        self.is_closed = False
+        self._checked = now_ms // CHECK_RESTING_MS
         self._last_turn = 0
-        for partition in partitions.values():
-            self.add(partition)
+        for entry in partitions.values():
+            self.add(entry)
 
-    def add(self, partition: FetchPartition) -> None:
-        partition.session = self
-        self.partitions[partition.key] = partition
-        self.active[partition] = None
-        self.give_last_turn(partition)
+    # ---- what the reader asks for
+
+    def add(self, entry: FetchPartition) -> None:
+        """A partition that the session has not, and that no session had before: it is ACTIVE."""
+        entry.listener = self
+        self.partitions[entry.key] = entry
+        self.active[entry] = None
+        self._give_last_turn(entry)
+
+    def update(self, entry: FetchPartition, wanted: FetchRequest.FetchPartition) -> None:
+        """The reader names a partition again: it is read, whether that asks for something else or not."""
+        self.wake(entry)
+        entry.update(wanted)
 
     def forget(self, key: PartitionKey) -> None:
-        partition = self.partitions.pop(key, None)
-        if partition is not None:
-            self.wake(partition)
-            del self.active[partition]
-            partition.leave()
+        entry = self.partitions.pop(key, None)
+        if entry is not None:
+            self._end(entry)
 
     def name_all(self, request: FetchRequest, name_of: Callable[[Uuid], str | None]) -> list[NamedTopic]:
         """Has the session be of exactly what `request` names; returns that in its order.
@@ -126,35 +170,48 @@ class FetchSession:
             name = name_of(topic_id) if self.uses_topic_ids else topic.topic
             named: list[FetchPartition] = []
             for wanted in topic.partitions:
-                partition = known.get((name_or_id, wanted.partition))
-                if partition is None:
-                    partition = FetchPartition((name_or_id, wanted.partition), name, topic_id, wanted)
-                    self.add(partition)
-                    named.append(partition)
+                entry = known.get((name_or_id, wanted.partition))
+                if entry is None:
+                    entry = FetchPartition((name_or_id, wanted.partition), name, topic_id, wanted)
+                    self.add(entry)
+                    named.append(entry)
                     continue
-                if not (
-                    partition.fetch_offset == wanted.fetch_offset
-                    and partition.max_bytes == wanted.partition_max_bytes
-                    and partition.current_leader_epoch == wanted.current_leader_epoch
-                    and partition.last_fetched_epoch == wanted.last_fetched_epoch
-                    and partition.topic == name
-                ):
-                    self.wake(partition)
-                    partition.topic = name
-                    partition.update(wanted)
-                if partition.turn <= before:  # and is not named for the second time
+                if not entry.is_asked_for_as(wanted, name):
+                    self.wake(entry)
+                    entry.topic = name
+                    entry.update(wanted)
+                if entry.turn <= before:  # and is not named for the second time
                     self._last_turn += 1
-                    partition.turn = self._last_turn
-                    named.append(partition)
+                    entry.turn = self._last_turn
+                    named.append(entry)
             count += len(named)
             if topics and topics[-1].topic_id == topic_id and topics[-1].name == (name or ""):
-                topics[-1].partitions.extend(named)
+                topics[-1].entries.extend(named)
             elif named:
                 topics.append(NamedTopic(name or "", topic_id, named))
         if count != len(known):
-            for partition in [one for one in known.values() if one.turn <= before]:
-                self.forget(partition.key)
+            for entry in [one for one in known.values() if one.turn <= before]:
+                self.forget(entry.key)
         return topics
+
+    def follow_isolation(self, level: int) -> None:
+        """Another isolation level may show the reader other records: then every partition is read."""
+        if level != self.isolation_level:
+            for entry in self.partitions.values():
+                self.wake(entry)
+            self.isolation_level = level
+
+    def name_unknown(self, name_of: Callable[[Uuid], str | None]) -> None:
+        """Ids of topics that were unknown before may have got their names since."""
+        for entry in self.active:
+            if entry.topic is None:
+                entry.topic = name_of(entry.topic_id)
+
+    def next_request(self) -> None:
+        """A request of this epoch is read; the next one has to carry the next."""
+        self.epoch = next_epoch(self.epoch)
+
+    # ---- what is to be read
 
     def due(self) -> list[FetchPartition]:
         """What is to be read now, in the order in which it is to be read."""
@@ -163,297 +220,172 @@ class FetchSession:
             due.sort(key=_turn)
         return due
 
-    def give_last_turn(self, partition: FetchPartition) -> None:
-        self._last_turn += 1
-        partition.turn = self._last_turn
+    def maybe_check_resting(self, isolation: FetchIsolation) -> bool:
+        """Now and then wakes what has changed without a call: old segments that were deleted, say.
 
-    def rest(self, partition: FetchPartition) -> None:
-        """It has nothing new to say, and stands where it hears of it when it has."""
-        assert partition.place is not None
-        assert partition.topic is not None
-        del self.active[partition]
-        self.resting[partition.topic] = self.resting.get(partition.topic, 0) + 1
-
-    def wake(self, partition: FetchPartition) -> None:
-        if partition not in self.active:
-            assert partition.topic is not None
-            self.active[partition] = None
-            left = self.resting[partition.topic] - 1
-            if left:
-                self.resting[partition.topic] = left
-            else:
-                del self.resting[partition.topic]
-
-    def look_around(self, rests_on: Callable[[FetchPartition], bool]) -> None:
-        """Wakes what does not rest on, for reasons that nobody called for: old segments that were deleted, say."""
-        self.looked_around = self.last_used_ms // LOOK_AROUND_MS
+        Returns whether it was time for that.
+        """
+        period = self.last_used_ms // CHECK_RESTING_MS
+        if period == self._checked:
+            return False
+        self._checked = period
         if self.resting:
-            for partition in self.partitions.values():
-                if not rests_on(partition):
-                    self.wake(partition)
+            for entry in self.partitions.values():
+                if entry.state is _RESTING and not entry.has_nothing_new(isolation):
+                    self.wake(entry)
+        return True
 
-    def follow_isolation(self, level: int) -> None:
-        """What the reader may see has perhaps changed: then nothing is known of anything."""
-        if level != self.isolation_level:
-            self.look_around(lambda _: False)
-            self.isolation_level = level
+    def maybe_rest(
+        self,
+        entry: FetchPartition,
+        data: FetchResponse.PartitionData,
+        isolation: FetchIsolation,
+        purgatory: DelayedOperationPurgatory,
+    ) -> None:
+        """A consumer's read found no records and no error: the partition rests if that is all that there is."""
+        state = entry.state
+        if state is not _ACTIVE and state is not _WATCHING:
+            return  # what another fetch of the session found, or asked for, while this one was read
+        if self.answers_all:
+            entry.answered(data)
+            entry.data = data
+        if not entry.has_nothing_new(isolation):
+            return
+        topic = entry.topic
+        assert topic is not None, "what was read has a name"
+        if state is _ACTIVE:
+            self._watch(entry, purgatory)
+        entry.state = _RESTING
+        del self.active[entry]
+        self.resting[topic] = self.resting.get(topic, 0) + 1
 
-    def close(self) -> None:
-        """Nobody will ask for it again; a fetch that waits is still answered, and the last to go takes this with it."""
-        self.is_closed = True
-        if not self.waiting:
-            for partition in self.partitions.values():
-                partition.leave()
-                partition.session = None  # they refer to each other, and need not wait for the collector
+    def watch(self, purgatory: DelayedOperationPurgatory) -> None:
+        """A consumer's fetch is about to wait: has it hear of all partitions that are here, in place of keys."""
+        for entry in self.active:
+            if entry.state is _ACTIVE and entry.partition is not None:
+                self._watch(entry, purgatory)
+                entry.state = _WATCHING
+
+    # ---- what happens to partitions: as their ChangeListener
 
     @property
-    def has_had_its_time(self) -> bool:
-        """Whether it was still in use long after it began, so that one that ranks above it may take its place."""
-        return self.last_used_ms - self.created_ms > EVICTION_MS
+    def is_waiting(self) -> bool:
+        return bool(self.waiting)
+
+    def wake(self, entry: FetchPartition) -> None:
+        """It rests no longer, if it did."""
+        if entry.state is _RESTING:
+            entry.state = _WATCHING
+            self.active[entry] = None
+            self._count_awake(entry)
+
+    def changed(self, entry: FetchPartition) -> int:
+        self.wake(entry)
+        completed = 0
+        for fetch in list(self.waiting):
+            completed += fetch.look()
+        if not self.waiting and entry.state is _WATCHING:
+            entry.state = (
+                _ACTIVE  # it is read by the next fetch in any case, and need not hear more until then
+            )
+            self._unwatch(entry)
+        return completed
+
+    # ---- what is answered
+
+    def answered(self, answers: Iterable[Answer]) -> None:
+        """The reader is told all of this."""
+        for entry, data in answers:
+            entry.answered(data)
+
+    def news(self, answers: Iterable[Answer]) -> list[Answer]:
+        """Only what is new; partitions that gave records go to the end, so that each has its turn at the front."""
+        news = []
+        for answer in answers:
+            entry, data = answer
+            if entry.is_news(data):
+                entry.answered(data)
+                news.append(answer)
+                if size_of(data):
+                    self._give_last_turn(entry)
+        return news
+
+    def everything(
+        self, named: Sequence[NamedTopic], answers: Sequence[Answer]
+    ) -> list[FetchResponse.FetchableTopicResponse]:
+        """What was read now, and what is known of the partitions that rest.
+
+        One that was woken by the very reading (of a disk that fails) was not read, and is told of as it was.
+        """
+        for entry, data in answers:
+            entry.data = data
+        topics = [
+            FetchResponse.FetchableTopicResponse.make(
+                topic=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[entry.data for entry in topic.entries],  # type: ignore[misc]
+            )
+            for topic in named
+        ]
+        for entry, _ in answers:
+            if entry.state is not _RESTING:
+                entry.data = None  # records and their files are not held
+        return topics
+
+    # ---- the end
+
+    def close(self) -> None:
+        """No request will find it again. A fetch that waits is still answered, and `fetch_ended` does the rest."""
+        if self.waiting:
+            self.state = _CLOSING
+            return
+        self.state = _CLOSED
+        for entry in self.partitions.values():
+            self._end(entry)
+
+    def fetch_ended(self) -> None:
+        """A fetch that waited is answered."""
+        if self.state is _CLOSING:
+            self.close()
+
+    # ---- parts of transitions
+
+    def _give_last_turn(self, entry: FetchPartition) -> None:
+        self._last_turn += 1
+        entry.turn = self._last_turn
+
+    def _watch(self, entry: FetchPartition, purgatory: DelayedOperationPurgatory) -> None:
+        assert entry.partition is not None, "what was not found has no key"
+        entry.watchers = purgatory.watch(entry.partition.key, entry)
+
+    def _unwatch(self, entry: FetchPartition) -> None:
+        if entry.watchers is not None:
+            entry.watchers.pop(entry, None)
+            entry.watchers = None
+
+    def _count_awake(self, entry: FetchPartition) -> None:
+        topic = entry.topic
+        assert topic is not None, "what rests was read, and has a name"
+        left = self.resting[topic] - 1
+        if left:
+            self.resting[topic] = left
+        else:
+            del self.resting[topic]
+
+    def _end(self, entry: FetchPartition) -> None:
+        if entry.state is _RESTING:
+            self._count_awake(entry)
+        else:
+            self.active.pop(entry, None)
+        entry.state = _GONE
+        self._unwatch(entry)
+        entry.listener = None  # they refer to each other, and need not wait for the collector
 
 
-def _turn(partition: FetchPartition) -> int:
-    return partition.turn
+def _turn(entry: FetchPartition) -> int:
+    return entry.turn
 
 
 def next_epoch(epoch: int) -> int:
     """Epochs count up and, after 2^31-1, start at 1 again; 0 and -1 have meanings of their own."""
     return 1 if epoch == 0x7FFFFFFF or epoch < 0 else epoch + 1
-
-
-class FetchSessionCache:
-    """Sessions by id, bounded in their number and in that of their partitions; `new_id` draws the random 31-bit ids."""
-
-    def __init__(
-        self, slots: int, new_id: Callable[[], int], max_partitions: int = MAX_NAMED_PARTITIONS
-    ) -> None:
-        self._slots = slots
-        self._new_id = new_id
-        self._max_partitions = max_partitions
-        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
-        self.eviction_count = 0
-
-    def __len__(self) -> int:
-        return len(self._sessions)
-
-    def partition_count(self) -> int:
-        return sum(len(session.partitions) for session in self._sessions.values())
-
-    def has_room_for(self, count: int) -> bool:
-        """Whether there may be so many partitions more."""
-        return self.partition_count() + count <= self._max_partitions
-
-    def get(self, session_id: int) -> FetchSession | None:
-        return self._sessions.get(session_id)
-
-    def touch(self, session: FetchSession, now_ms: int) -> None:
-        session.last_used_ms = now_ms
-        self._sessions.move_to_end(session.session_id)
-
-    def remove(self, session_id: int) -> None:
-        session = self._sessions.pop(session_id, None)
-        if session is not None:
-            session.close()
-
-    def maybe_create(
-        self,
-        partitions: dict[PartitionKey, FetchPartition],
-        *,
-        privileged: bool,
-        uses_topic_ids: bool,
-        now_ms: int,
-    ) -> FetchSession | None:
-        """A new session over `partitions`, or None when there is no slot, or no room, to be had."""
-        size = len(partitions)
-        while len(self._sessions) >= self._slots or not self.has_room_for(size):
-            if size > self._max_partitions or not self._evict(privileged, size, now_ms):
-                return None
-        session_id = self._new_id()
-        while session_id == NO_SESSION or session_id in self._sessions:
-            session_id = self._new_id()
-        session = FetchSession(
-            session_id, partitions, privileged=privileged, uses_topic_ids=uses_topic_ids, now_ms=now_ms
-        )
-        self._sessions[session_id] = session
-        return session
-
-    def _evict(self, privileged: bool, size: int, now_ms: int) -> bool:
-        """Makes one slot free: of the longest unused session if it is stale, else of the least one of those that
-        have had their time, provided that the newcomer ranks above it (followers above consumers, more above fewer)."""
-        if not self._sessions:
-            return False
-        oldest = next(iter(self._sessions.values()))
-        if now_ms - oldest.last_used_ms > EVICTION_MS:
-            victim = oldest
-        else:
-            candidates = [
-                session
-                for session in self._sessions.values()
-                if session.has_had_its_time or (privileged and not session.privileged)
-            ]
-            if not candidates:
-                return False
-            victim = min(candidates, key=lambda s: (s.privileged, len(s.partitions), s.session_id))
-            if (victim.privileged, len(victim.partitions)) >= (privileged, size):
-                return False
-        self.remove(victim.session_id)
-        self.eviction_count += 1
-        return True
-
-
-class FetchManager:
-    """Turns a fetch request into the context that it is read in."""
-
-    def __init__(
-        self,
-        cache: FetchSessionCache,
-        now_ms: Callable[[], int],
-        *,
-        max_unnamed_sessions: int = MAX_UNNAMED_SESSIONS,
-        max_unnamed_partitions: int = MAX_UNNAMED_PARTITIONS,
-    ) -> None:
-        self.cache = cache
-        self._now_ms = now_ms
-        self._max_unnamed_sessions = max_unnamed_sessions
-        self._max_unnamed_partitions = max_unnamed_partitions
-        self._unnamed: OrderedDict[int, FetchSession] = (
-            OrderedDict()
-        )  # by connection, the longest unused first
-        self._unnamed_partitions = 0
-
-    def context(
-        self,
-        request: FetchRequest,
-        api_version: int,
-        name_of: Callable[[Uuid], str | None],
-        *,
-        is_follower: bool,
-        connection_id: int | None = None,
-    ) -> FetchContext:
-        """The context of `request`: `name_of` resolves topic ids (None for an unknown one), used from version 13.
-
-        With a `connection_id` what is asked for without a session is kept for the next request of the connection.
-        """
-        uses_topic_ids = api_version >= 13
-        epoch = request.session_epoch
-        if epoch == FINAL_EPOCH and connection_id is not None and not is_follower:
-            return self._without_session(request, uses_topic_ids, name_of, connection_id)
-        if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            return self._full(request, uses_topic_ids, name_of, is_follower=is_follower)
-        session = self.cache.get(request.session_id)
-        if session is None:
-            return FetchContext(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        if session.epoch != epoch:
-            return FetchContext(error=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        if session.uses_topic_ids != uses_topic_ids:
-            return FetchContext(error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        return self._incremental(request, session, name_of, is_follower=is_follower)
-
-    def _full(
-        self,
-        request: FetchRequest,
-        uses_topic_ids: bool,
-        name_of: Callable[[Uuid], str | None],
-        *,
-        is_follower: bool,
-    ) -> FetchContext:
-        if request.session_id != NO_SESSION:
-            self.cache.remove(request.session_id)
-        partitions = dict(_requested(request, uses_topic_ids, name_of))
-        if request.session_epoch == FINAL_EPOCH:
-            return FetchContext(partitions.values())
-
-        def create() -> FetchSession | None:
-            return self.cache.maybe_create(
-                partitions, privileged=is_follower, uses_topic_ids=uses_topic_ids, now_ms=self._now_ms()
-            )
-
-        return FetchContext(partitions.values(), create=create)
-
-    def _without_session(
-        self,
-        request: FetchRequest,
-        uses_topic_ids: bool,
-        name_of: Callable[[Uuid], str | None],
-        connection_id: int,
-    ) -> FetchContext:
-        """As `_full` in the final epoch, with what rests since the connection's last such request left at rest."""
-        if request.session_id != NO_SESSION:
-            self.cache.remove(request.session_id)
-        session = self._unnamed.get(connection_id)
-        if session is not None and session.waiting:  # a second fetch beside the one that waits
-            return FetchContext(dict(_requested(request, uses_topic_ids, name_of)).values())
-        now_ms = self._now_ms()
-        if session is None or session.uses_topic_ids != uses_topic_ids:
-            self._forget_unnamed(connection_id)
-            session = self._unnamed[connection_id] = FetchSession(
-                NO_SESSION, {}, privileged=False, uses_topic_ids=uses_topic_ids, now_ms=now_ms
-            )
-        else:
-            self._unnamed.move_to_end(connection_id)
-        session.last_used_ms = now_ms
-        session.follow_isolation(request.isolation_level)
-        self._unnamed_partitions -= len(session.partitions)
-        named = session.name_all(request, name_of)
-        self._unnamed_partitions += len(session.partitions)
-        while (
-            len(self._unnamed) > self._max_unnamed_sessions
-            or self._unnamed_partitions > self._max_unnamed_partitions
-        ) and len(self._unnamed) > 1:
-            self._forget_unnamed(next(iter(self._unnamed)))
-        return FetchContext(session.due(), session=session, named=named)
-
-    def _forget_unnamed(self, connection_id: int) -> None:
-        session = self._unnamed.pop(connection_id, None)
-        if session is not None:
-            self._unnamed_partitions -= len(session.partitions)
-            session.close()
-
-    def _incremental(
-        self,
-        request: FetchRequest,
-        session: FetchSession,
-        name_of: Callable[[Uuid], str | None],
-        *,
-        is_follower: bool,
-    ) -> FetchContext:
-        uses_topic_ids = session.uses_topic_ids
-        before = len(session.partitions)
-        for topic in request.topics:
-            name_or_id = topic.topic_id if uses_topic_ids else topic.topic
-            for wanted in topic.partitions:
-                key = (name_or_id, wanted.partition)
-                known = session.partitions.get(key)
-                if known is None:
-                    name = name_of(topic.topic_id) if uses_topic_ids else topic.topic
-                    session.add(FetchPartition(key, name, topic.topic_id, wanted))
-                else:
-                    known.update(wanted)
-                    session.wake(known)
-        for forgotten in request.forgotten_topics_data:
-            for index in forgotten.partitions:
-                session.forget((forgotten.topic_id if uses_topic_ids else forgotten.topic, index))
-        if len(session.partitions) > before and not self.cache.has_room_for(0):
-            self.cache.remove(session.session_id)
-            return FetchContext(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        if not session.partitions:
-            self.cache.remove(session.session_id)
-            return FetchContext(dict(_requested(request, uses_topic_ids, name_of)).values())
-        session.follow_isolation(FOLLOWER if is_follower else request.isolation_level)
-        session.epoch = next_epoch(session.epoch)
-        self.cache.touch(session, self._now_ms())
-        due = session.due()
-        for partition in due:
-            if partition.topic is None:  # an id that was unknown before may have got its name since
-                partition.topic = name_of(partition.topic_id)
-        return FetchContext(due, session=session)
-
-
-def _requested(
-    request: FetchRequest, uses_topic_ids: bool, name_of: Callable[[Uuid], str | None]
-) -> Iterable[tuple[PartitionKey, FetchPartition]]:
-    for topic in request.topics:
-        name = name_of(topic.topic_id) if uses_topic_ids else topic.topic
-        for partition in topic.partitions:
-            key = (topic.topic_id if uses_topic_ids else topic.topic, partition.partition)
-            yield key, FetchPartition(key, name, topic.topic_id, partition)

@@ -13,7 +13,7 @@ from broker.metrics.prometheus import Distribution, Metrics, Sample
 from broker.probes import ApiTimes, BrokerTopicProbe, RequestProbe, SocketServerProbe, TopicCounters
 
 if TYPE_CHECKING:
-    from broker.fetch.session import FetchSessionCache
+    from broker.fetch.cache import FetchSessionCache
     from broker.metadata.image import MetadataImage
     from broker.metadata.topics import PartitionImage, TopicImage
     from broker.network.request_memory import RequestMemory

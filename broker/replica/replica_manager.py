@@ -1,4 +1,4 @@
-"""ReplicaManager: every partition that this broker has, and appending to and reading from many of them at once.
+"""ReplicaManager: every partition that this broker has, and appending to many of them at once.
 
 It follows the metadata image: topics that come get logs, topics that go have theirs deleted. Nothing else makes
 or removes a partition. Source: kafka.server.ReplicaManager.
@@ -9,11 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from broker.error_map import MAPPED_ERRORS, error_code_of
-from broker.fetch.context import FetchContext, FetchParams
-from broker.fetch.reader import ReplicaReader
 from broker.logging.setup import RateLimit
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.topics import PartitionImage, TopicImage
@@ -32,7 +30,6 @@ from broker.replica.partition import ACKS_ALL, Partition
 from broker.waiting.blocking import BlockingRunner, Work
 from broker.waiting.purgatory import DelayedOperationPurgatory
 from protocol.errors import ApiError, ErrorCode
-from protocol.messages.fetch import FetchResponse
 from protocol.wire import ZERO_UUID, Uuid, uuid_to_string
 from storage.errors import TRANSIENT_ERRORS, InconsistentTopicIdError, KafkaStorageError
 from storage.log.txn_verification import VerificationGuard
@@ -45,7 +42,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("barnabas.replica_manager")
 
-R = TypeVar("R")
 PartitionId = tuple[str, int]
 NO_REPLICA: Final = -1
 _rate_limit: Final = RateLimit()
@@ -64,7 +60,6 @@ class ReplicaManager:
         fetch_purgatory: DelayedOperationPurgatory,
         delete_records_purgatory: DelayedOperationPurgatory,
         probe: TopicProbe,
-        now_ms: Callable[[], int],
         log_dir_failed: Callable[[str], None],
         verifies_transactions: bool = False,
     ) -> None:
@@ -83,7 +78,6 @@ class ReplicaManager:
         self.on_missing_log_opened: Callable[[str, int], None] = lambda topic, index: None
         """Hears of each partition that was here without a log and has one now."""
         self.flusher = LogFlusher(runner, self._flushed, self._flush_failed)
-        self._reader = ReplicaReader(self, probe, now_ms)
         self.moves: ReplicaAlterLogDirsManager | None = None
         """Is told what becomes of partitions that move, in a broker that has moves."""
 
@@ -439,8 +433,6 @@ class ReplicaManager:
         partition.log = log
         self.complete_waiting(partition.key)
 
-    # ---- reading
-
     def read_failed(self, partition: Partition, error: Exception) -> None:
         """A read raised it: a fault of the disk itself takes the log directory offline, as it does when something is
         written."""
@@ -450,12 +442,3 @@ class ReplicaManager:
             and not isinstance(error, TRANSIENT_ERRORS)
         ):
             self.log_dir_failed(partition.log.log_dir, str(error))
-
-    def fetch(
-        self,
-        params: FetchParams,
-        context: FetchContext,
-        answer: Callable[[list[FetchResponse.PartitionData]], R],
-    ) -> R | Pending[R]:
-        """What `answer` makes of the data of each of the context's partitions; pending while there is too little."""
-        return self._reader.fetch(params, context, answer)

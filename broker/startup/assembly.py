@@ -22,7 +22,9 @@ from broker.controller.topic_admin import TopicDefaults
 from broker.coordinator.assembly import Coordinators, CoordinatorSurroundings
 from broker.coordinator.parts import CoordinatorLoop
 from broker.coordinator.uuids import random_uuid
-from broker.fetch.session import FetchManager, FetchSessionCache
+from broker.fetch.cache import FetchSessionCache
+from broker.fetch.manager import FetchManager
+from broker.fetch.reader import ReplicaReader
 from broker.kafka_apis.dispatch import KafkaApis
 from broker.metadata.followers import Followers
 from broker.metadata.image import MetadataDelta, MetadataImage
@@ -131,9 +133,11 @@ class Parts:
             fetch_purgatory=DelayedOperationPurgatory("Fetch", timer),
             delete_records_purgatory=DelayedOperationPurgatory("DeleteRecords", timer),
             probe=given.topic_probe,
-            now_ms=lambda: int(timer.time() * 1000),
             log_dir_failed=self._log_dir_failed,
             verifies_transactions=config[TRANSACTION_PARTITION_VERIFICATION_ENABLE],
+        )
+        self.replica_reader = ReplicaReader(
+            self.replica_manager, given.topic_probe, lambda: int(timer.time() * 1000)
         )
         log_manager.on_log_dir_failed = self.replica_manager.log_dir_went_offline
         self.log_cleaner = LogCleaner(
@@ -222,6 +226,7 @@ class Parts:
             controller=self.controller,
             replica_manager=self.replica_manager,
             fetch_manager=self.fetch_manager,
+            replica_reader=self.replica_reader,
             producer_ids=self.producer_ids,
             quorum=storage.quorum,
             topic_defaults=TopicDefaults(

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from broker.fetch.context import FetchContext, FetchParams
 from broker.fetch.partition import FetchPartition
+from broker.fetch.reader import ReplicaReader
 from broker.kafka_apis.handlers.fetch import READ_COMMITTED
 from broker.metadata.image import MetadataImage
 from broker.metadata.replay import replayed
@@ -166,10 +167,10 @@ class Node:
             fetch_purgatory=DelayedOperationPurgatory("Fetch", self.timer),
             delete_records_purgatory=DelayedOperationPurgatory("DeleteRecords", self.timer),
             probe=self.probe,
-            now_ms=lambda: int(self.timer.time() * 1000),
             log_dir_failed=self.failed_dirs.append,
         )
         self.log_manager.on_log_dir_failed = self.manager.log_dir_went_offline
+        self.reader = ReplicaReader(self.manager, self.probe, lambda: int(self.timer.time() * 1000))
 
     # ---- metadata
 
@@ -229,7 +230,7 @@ class Node:
             max_bytes=max_bytes,
             isolation=isolation,
         )
-        return pending(self.manager.fetch(params, FetchContext(wanted), lambda answers: answers))
+        return pending(self.reader.read(params, FetchContext(wanted)))
 
 
 def pending(result: R | Pending[R]) -> Pending[R]:

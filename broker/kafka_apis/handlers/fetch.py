@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from broker.fetch.context import FetchParams
-from broker.fetch.out_of_range import tell_out_of_range
+from broker.fetch.context import FetchContext, FetchParams
+from broker.fetch.out_of_range import report_out_of_range
 from broker.fetch.partition import FetchPartition
 from broker.pending import Pending
 from broker.request import RequestContext, api
@@ -39,15 +40,15 @@ def fetch(
     version = context.api_version
     replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
     is_follower = replica_id >= 0
-    session = broker.fetch_manager.context(
+    fetch_context = broker.fetch_manager.context(
         request,
         version,
         broker.image.topic_names.get,
         is_follower=is_follower,
         connection_id=context.connection.connection_id,
     )
-    if session.error is not _NONE:
-        return session.response(())
+    if fetch_context.error is not _NONE:
+        return fetch_context.response(())
     max_bytes = min(request.max_bytes, broker.config[FETCH_MAX_BYTES])
     params = FetchParams(
         replica_id=replica_id,
@@ -56,39 +57,52 @@ def fetch(
         max_bytes=max_bytes,
         isolation=_LOG_END if is_follower else _isolation(request.isolation_level),
     )
+    answers = broker.replica_reader.read(params, fetch_context)
+    if isinstance(answers, Pending):
+        return answers.then(partial(_response, broker, context, fetch_context, is_follower))
+    return _response(broker, context, fetch_context, is_follower, answers)
 
-    def respond(answers: list[FetchResponse.PartitionData]) -> FetchResponse:
-        response = session.response(answers)
-        is_led_elsewhere = False
-        for partition, data in zip(session.partitions, answers, strict=True):
-            if data.error_code:
-                if version < _STORAGE_ERROR_SINCE and data.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
-                    data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-                _tell_error(broker, context, partition, data)
-                is_led_elsewhere |= data.error_code in _LEADER_ERRORS
-                if not is_follower and data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    tell_out_of_range(broker.replica_manager, context, partition)
-        if is_led_elsewhere and version >= _LEADERS_SINCE and not is_follower:
-            response.node_endpoints = _this_node(broker, context)
-        return response
 
-    return broker.replica_manager.fetch(params, session, respond)
+def _response(
+    broker: Broker,
+    context: RequestContext,
+    fetch_context: FetchContext,
+    is_follower: bool,
+    answers: list[FetchResponse.PartitionData],
+) -> FetchResponse:
+    """The answer from what was read of each of the context's partitions."""
+    response = fetch_context.response(answers)
+    is_led_elsewhere = False
+    for entry, data in zip(fetch_context.partitions, answers, strict=True):
+        if data.error_code:
+            if (
+                context.api_version < _STORAGE_ERROR_SINCE
+                and data.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            ):
+                data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            _report_error(broker, context, entry, data)
+            is_led_elsewhere |= data.error_code in _LEADER_ERRORS
+            if not is_follower and data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                report_out_of_range(broker.replica_manager, context, entry)
+    if is_led_elsewhere and context.api_version >= _LEADERS_SINCE and not is_follower:
+        response.node_endpoints = _this_node(broker, context)
+    return response
 
 
 def _isolation(level: int) -> FetchIsolation:
     return _TXN_COMMITTED if level == READ_COMMITTED else _HIGH_WATERMARK
 
 
-def _tell_error(
-    broker: Broker, context: RequestContext, partition: FetchPartition, data: FetchResponse.PartitionData
+def _report_error(
+    broker: Broker, context: RequestContext, entry: FetchPartition, data: FetchResponse.PartitionData
 ) -> None:
     """Counts the error, and adds who leads the partition where that may help."""
     error = ErrorCode(data.error_code)
     broker.error_probe.request_failed(ApiKey.FETCH.name, error.name)
-    topic = broker.image.topics.get(partition.topic or "")
+    topic = broker.image.topics.get(entry.topic or "")
     if context.api_version < _LEADERS_SINCE or error not in _LEADER_ERRORS or topic is None:
         return
-    image = topic.partitions[partition.partition]
+    image = topic.partitions[entry.index]
     data.current_leader = FetchResponse.LeaderIdAndEpoch(
         leader_id=image.leader, leader_epoch=image.leader_epoch
     )

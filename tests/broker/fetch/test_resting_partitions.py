@@ -14,16 +14,10 @@ from typing import Any, cast
 import pytest
 
 from broker.controller.embedded import Decision
-from broker.fetch import session as fetch_session
+from broker.fetch.cache import FetchSessionCache
+from broker.fetch.manager import FetchManager
 from broker.fetch.partition import FetchPartition, size_of
-from broker.fetch.session import (
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
-    NO_SESSION,
-    FetchManager,
-    FetchSession,
-    FetchSessionCache,
-)
+from broker.fetch.session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, next_epoch
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.offsets import DeleteRecordsRequest
@@ -280,7 +274,7 @@ def test_a_session_knows_what_a_first_fetch_would_tell(tmp_path: Path, seed: int
             assert size_of(told[key] if key in told else FetchResponse.PartitionData()) == size_of(data)
         for key, data in told.items():
             reader.go_on(key, data)
-        session, epoch = response.session_id, fetch_session.next_epoch(epoch)
+        session, epoch = response.session_id, next_epoch(epoch)
     house.broker.kill()
 
 
@@ -315,7 +309,7 @@ def test_what_has_nothing_new_is_not_read(broker: InProcessBroker, epoch: int) -
     broker.client(BY_NAME).ask(produce("t", batch("x"), first_partition=7))
     (response,) = answers(reader)
     assert sum(size_of(data) > 0 for topic in response.responses for data in topic.partitions) == 1
-    assert [partition.partition for partition in session.active] == [7]
+    assert [entry.index for entry in session.active] == [7]
     assert (
         broker.topics.topics["t"].total_fetch_requests == before + 50
     )  # what rests was asked for all the same
@@ -379,7 +373,7 @@ def test_readers_without_a_session_are_remembered_up_to_a_bound() -> None:
         context = manager.context(
             request, BY_NAME, lambda _: None, is_follower=False, connection_id=connection
         )
-        return [one for topic in context.named for one in topic.partitions]
+        return [one for topic in context.named for one in topic.entries]
 
     first = ask(1, 4)
     assert ask(1, 4) == first

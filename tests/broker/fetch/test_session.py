@@ -7,17 +7,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from broker.fetch.cache import EVICTION_MS, FetchSessionCache
 from broker.fetch.context import FetchContext
+from broker.fetch.manager import FetchManager
 from broker.fetch.partition import FetchPartition
-from broker.fetch.session import (
-    EVICTION_MS,
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
-    NO_SESSION,
-    FetchManager,
-    FetchSessionCache,
-    next_epoch,
-)
+from broker.fetch.session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, next_epoch
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.wire import ZERO_UUID, Uuid
@@ -99,7 +93,7 @@ def nothing(
     partition: FetchPartition, high_watermark: int = 0, log_start_offset: int = 0, records: bytes = b""
 ) -> FetchResponse.PartitionData:
     return FetchResponse.PartitionData(
-        partition_index=partition.partition,
+        partition_index=partition.index,
         high_watermark=high_watermark,
         last_stable_offset=high_watermark,
         log_start_offset=log_start_offset,
@@ -119,7 +113,7 @@ def told(response: FetchResponse) -> list[tuple[str, int]]:
 
 
 def keys(context: FetchContext) -> list[tuple[str | None, int]]:
-    return [(partition.topic, partition.partition) for partition in context.partitions]
+    return [(partition.topic, partition.index) for partition in context.partitions]
 
 
 # ---- full fetches
@@ -236,7 +230,7 @@ def test_partitions_join_change_and_leave() -> None:
     reader = Reader()
     session_id = reader.begin(("a", 0), ("a", 1))
     context = reader.context(session_id, 1, [("a", 1), ("b", 0)], [("a", 0), ("c", 9)], offset=5)
-    assert [(p.topic, p.partition, p.fetch_offset) for p in context.partitions] == [("a", 1, 5), ("b", 0, 5)]
+    assert [(p.topic, p.index, p.fetch_offset) for p in context.partitions] == [("a", 1, 5), ("b", 0, 5)]
 
 
 def test_what_is_wanted_and_forgotten_at_once_is_forgotten() -> None:
@@ -434,7 +428,7 @@ class Broker:
 
     def read(self, partition: FetchPartition) -> FetchResponse.PartitionData:
         assert partition.topic is not None
-        key = (partition.topic, partition.partition)
+        key = (partition.topic, partition.index)
         if key in self.failed:
             return error(partition)
         high_watermark, log_start_offset = self.state[key]
@@ -505,8 +499,7 @@ def test_random_readers_always_know_what_a_full_fetch_would_tell_them(seed: int,
             continue  # no session, or an error: it starts anew the next time
         full = reader.context(wanted=sorted(client.wanted), epoch=FINAL_EPOCH, version=version)
         expected = {
-            (partition.topic, partition.partition): seen(broker.read(partition))
-            for partition in full.partitions
+            (partition.topic, partition.index): seen(broker.read(partition)) for partition in full.partitions
         }
         assert client.knows == expected
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.fetch.session import FetchSessionCache
+from broker.fetch.cache import FetchSessionCache
 from broker.metadata.image import MetadataImage
 from broker.metadata.replay import replayed
 from broker.metadata.topics import TopicImage

@@ -88,14 +88,14 @@ class Waiting:
         wanted = FetchRequest.FetchPartition(
             fetch_offset=offset, partition_max_bytes=max_bytes, current_leader_epoch=epoch
         )
-        request = FetchPartition(KEY, "t", b"t" * 16, wanted)
+        entry = FetchPartition(KEY, "t", b"t" * 16, wanted)
         start = self.partition.log.high_watermark_metadata
         if offset > start.message_offset:
             start = LogOffsetMetadata(offset)
         elif isolation is FetchIsolation.TXN_COMMITTED:
             start = self.partition.log.read(offset, 0, isolation, min_one_message=False).fetch_offset_metadata
-        request.source, request.start = self.partition, start
-        operation = DelayedFetch(params, [request], self.answered)
+        entry.partition, entry.start = self.partition, start
+        operation = DelayedFetch(params, [entry], self.answered)
         self.purgatory.try_complete_else_watch(operation, [KEY])
 
 
