@@ -14,9 +14,7 @@ from typing import Any, cast
 import pytest
 
 from broker.controller.embedded import Decision
-from broker.fetch.cache import FetchSessionCache
-from broker.fetch.manager import FetchManager
-from broker.fetch.partition import FetchPartition, size_of
+from broker.fetch.partition import size_of
 from broker.fetch.session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, next_epoch
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
@@ -361,28 +359,3 @@ def test_a_session_that_ends_while_its_fetch_waits_still_answers_and_leaves_nobo
     (response,) = answers(reader)
     assert size_of(response.responses[0].partitions[0]) > 0
     assert not any(broker.replica_manager.fetch_purgatory._watchers.values())
-
-
-def test_readers_without_a_session_are_remembered_up_to_a_bound() -> None:
-    manager = FetchManager(
-        FetchSessionCache(0, lambda: 1), lambda: 0, max_unnamed_sessions=3, max_unnamed_partitions=10
-    )
-
-    def ask(connection: int, partitions: int) -> list[FetchPartition]:
-        request = fetch(fetch_topic("t", [partition(index) for index in range(partitions)]))
-        context = manager.context(
-            request, BY_NAME, lambda _: None, is_follower=False, connection_id=connection
-        )
-        return [one for topic in context.named for one in topic.entries]
-
-    first = ask(1, 4)
-    assert ask(1, 4) == first
-    ask(2, 4)
-    assert ask(1, 3) == first[:3]  # used last
-    ask(3, 4)
-    assert list(manager._unnamed) == [1, 3]
-    for connection in (4, 5):
-        ask(connection, 1)
-    assert list(manager._unnamed) == [3, 4, 5]
-    ask(6, 20)
-    assert (list(manager._unnamed), manager._unnamed_partitions) == ([6], 20)

@@ -1,4 +1,4 @@
-"""What acknowledgements and long polls wait for, case by case as the docstrings name them."""
+"""What acknowledgements wait for, case by case as the docstring names them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from broker.fetch.context import FetchParams
-from broker.fetch.delayed_fetch import DelayedFetch
-from broker.fetch.partition import FetchPartition
 from broker.metadata.topics import PartitionImage
 from broker.replica.append import AppendError, AppendResult, append_error_of
 from broker.replica.delayed_operations import DelayedProduce, Unacknowledged
@@ -16,24 +13,12 @@ from broker.replica.partition import ACKS_ALL, Partition
 from broker.waiting.purgatory import DelayedOperationPurgatory
 from config.log_config import LogConfig
 from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest
-from protocol.records.builder import build_batch
-from protocol.records.control import end_transaction_marker
-from storage.offsets import AppendOrigin, FetchIsolation, LogOffsetMetadata
-from tests.broker.coordinator.transaction.txn_fakes import PRODUCER_ID, txn_batch
 from tests.broker.fakes import ManualTimer
-from tests.broker.logs import START_MS, batch, log, partition_image
+from tests.broker.logs import batch, log, partition_image
 
 HERE, ELSEWHERE = 1, 2
 KEY = ("t", 0)
 TWO = partition_image(replicas=(HERE, ELSEWHERE))
-
-
-def abort_marker() -> bytes:
-    """Ends the transaction of `txn_batch`."""
-    return end_transaction_marker(
-        commit=False, coordinator_epoch=0, producer_id=PRODUCER_ID, producer_epoch=0, timestamp=START_MS
-    )
 
 
 class Waiting:
@@ -59,8 +44,6 @@ class Waiting:
         self.purgatory.check_and_complete(KEY)
         return self.answers
 
-    # ---- acknowledgements
-
     def produce(self, *values: str, acks: int = ACKS_ALL, needs_flush: bool = False) -> None:
         """Appends, and has the acknowledgement wait 500 ms at most."""
         info = self.partition.append_as_leader(batch(*values), acks)
@@ -68,34 +51,6 @@ class Waiting:
         waiting = [Unacknowledged(self.partition, 0, info.last_offset + 1, needs_flush)]
         operation = DelayedProduce(500, waiting, self.results, acks)
         operation.pending.add_done_callback(lambda results: self.answered())
-        self.purgatory.try_complete_else_watch(operation, [KEY])
-
-    # ---- long polls
-
-    def fetch(
-        self,
-        offset: int = 0,
-        min_bytes: int = 1,
-        *,
-        max_bytes: int = 1_000_000,
-        epoch: int = -1,
-        isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
-    ) -> None:
-        """Waits for records 500 ms at most."""
-        params = FetchParams(
-            replica_id=-1, max_wait_ms=500, min_bytes=min_bytes, max_bytes=max_bytes, isolation=isolation
-        )
-        wanted = FetchRequest.FetchPartition(
-            fetch_offset=offset, partition_max_bytes=max_bytes, current_leader_epoch=epoch
-        )
-        entry = FetchPartition(KEY, "t", b"t" * 16, wanted)
-        start = self.partition.log.high_watermark_metadata
-        if offset > start.message_offset:
-            start = LogOffsetMetadata(offset)
-        elif isolation is FetchIsolation.TXN_COMMITTED:
-            start = self.partition.log.read(offset, 0, isolation, min_one_message=False).fetch_offset_metadata
-        entry.partition, entry.start = self.partition, start
-        operation = DelayedFetch(params, [entry], self.answered)
         self.purgatory.try_complete_else_watch(operation, [KEY])
 
 
@@ -109,9 +64,6 @@ def led(tmp_path: Path) -> Waiting:
 def alone(tmp_path: Path) -> Waiting:
     """A partition with this replica only."""
     return Waiting(tmp_path, partition_image())
-
-
-# ---- DelayedProduce
 
 
 def test_acks_of_all_wait_for_the_high_watermark(led: Waiting) -> None:
@@ -175,128 +127,3 @@ def test_time_that_is_over_is_an_error_of_those_that_still_waited(led: Waiting) 
     (error,) = led.results
     assert isinstance(error, AppendError)
     assert error.error_message
-
-
-# ---- DelayedFetch
-
-
-def test_a_long_poll_waits_for_as_many_bytes_as_it_asked_for(alone: Waiting) -> None:
-    size = len(batch("a"))
-    alone.fetch(min_bytes=2 * size)
-    assert alone.look() == 0
-    alone.partition.append_as_leader(batch("a"), 1)
-    assert alone.look() == 0
-    alone.partition.append_as_leader(batch("b"), 1)
-    assert alone.look() == 1  # case E
-
-
-def test_bytes_beyond_a_partitions_limit_do_not_count(alone: Waiting) -> None:
-    alone.fetch(min_bytes=200, max_bytes=100)
-    for value in "abcdef":
-        alone.partition.append_as_leader(batch(value), 1)
-    assert alone.look() == 0
-
-
-def test_what_is_not_committed_is_not_there_for_a_consumer(led: Waiting) -> None:
-    led.fetch()
-    led.partition.append_as_leader(batch("a"), 1)
-    assert led.look() == 0
-    led.partition.follower_fetched(ELSEWHERE, 1, 0, 0)
-    assert led.look() == 1
-
-
-@pytest.mark.parametrize("isolation", FetchIsolation)
-def test_every_reader_hears_of_what_it_may_see(alone: Waiting, isolation: FetchIsolation) -> None:
-    alone.fetch(isolation=isolation)
-    alone.partition.append_as_leader(batch("a"), 1)
-    assert alone.look() == 1
-
-
-def test_a_follower_hears_of_what_is_not_committed_yet(led: Waiting) -> None:
-    led.fetch(isolation=FetchIsolation.LOG_END)
-    led.partition.append_as_leader(batch("a"), 1)
-    assert led.look() == 1
-
-
-def test_below_the_end_of_the_log_a_high_watermark_counts_as_well(led: Waiting) -> None:
-    led.fetch()
-    led.partition.append_as_leader(batch("a"), 1)
-    led.partition.append_as_leader(batch("b"), 1)
-    led.partition.follower_fetched(ELSEWHERE, 1, 0, 0)
-    assert led.look() == 1
-
-
-def test_read_committed_hears_of_what_lies_before_an_open_transaction(alone: Waiting) -> None:
-    alone.fetch(isolation=FetchIsolation.TXN_COMMITTED)
-    alone.partition.append_as_leader(batch("a"), 1)
-    transactional = build_batch(
-        [(None, b"b", START_MS, ())], producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True
-    )
-    alone.partition.append_as_leader(transactional, 1)
-    assert (alone.partition.log.last_stable_offset, alone.partition.log.high_watermark) == (1, 2)
-    assert alone.look() == 1
-
-
-def test_read_committed_waits_for_enough_of_what_is_decided(alone: Waiting) -> None:
-    """Bytes beyond the last stable offset do not count, and those before it are no reason to answer early."""
-    alone.partition.append_as_leader(batch("a"), 1)
-    alone.fetch(offset=0, min_bytes=300, isolation=FetchIsolation.TXN_COMMITTED)
-    alone.partition.append_as_leader(txn_batch("b", "c"), 1)
-    for _ in range(10):
-        alone.partition.append_as_leader(batch("d"), 1)
-    assert alone.look() == 0
-    alone.partition.append_as_leader(abort_marker(), 1, AppendOrigin.COORDINATOR)
-    assert alone.look() == 1
-
-
-def test_read_committed_beyond_the_last_stable_offset_waits_for_it(alone: Waiting) -> None:
-    alone.partition.append_as_leader(txn_batch("a"), 1)
-    alone.partition.append_as_leader(batch("b"), 1)
-    alone.fetch(offset=2, isolation=FetchIsolation.TXN_COMMITTED)
-    alone.partition.append_as_leader(batch("c"), 1)
-    assert alone.look() == 0
-    alone.partition.append_as_leader(abort_marker(), 1, AppendOrigin.COORDINATOR)
-    assert alone.look() == 1
-
-
-def test_a_partition_that_another_leads_has_to_be_told_at_once(led: Waiting) -> None:
-    led.fetch()
-    led.partition.update(partition_image(replicas=(HERE, ELSEWHERE), leader=ELSEWHERE, leader_epoch=1))
-    assert led.look() == 1  # case A
-
-
-def test_a_failed_disk_has_to_be_told_at_once(alone: Waiting) -> None:
-    alone.fetch()
-    alone.partition.offline = True
-    assert alone.look() == 1  # case A
-
-
-def test_another_leader_epoch_than_was_named_has_to_be_told_at_once(alone: Waiting) -> None:
-    alone.fetch(epoch=0)
-    assert alone.look() == 0
-    alone.partition.update(partition_image(leader_epoch=1))
-    assert alone.look() == 1  # case B
-
-
-def test_a_log_that_was_cut_has_to_be_told_at_once(alone: Waiting) -> None:
-    alone.partition.append_as_leader(batch("a", "b"), 1)
-    alone.fetch(offset=2)
-    assert alone.look() == 0
-    alone.partition.log.truncate_to(0)
-    assert alone.look() == 1  # case C
-
-
-def test_a_new_segment_is_news_whatever_its_size(alone: Waiting) -> None:
-    alone.partition.append_as_leader(batch("a"), 1)
-    alone.fetch(offset=1, min_bytes=1_000_000)
-    alone.partition.log.roll()
-    alone.partition.append_as_leader(batch("b"), 1)
-    assert alone.look() == 1  # case D
-
-
-def test_the_end_of_the_time_is_an_answer_like_any_other(alone: Waiting) -> None:
-    alone.fetch()
-    alone.timer.advance(0.499)
-    assert alone.answers == 0
-    alone.timer.advance(0.001)
-    assert alone.answers == 1
