@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.fetch.partition import FetchPartition, size_of
+from broker.metadata.replay import replayed
 from broker.pending import Pending
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse
@@ -168,7 +169,7 @@ def test_a_long_poll_ends_when_the_image_without_its_topic_is_published(node: No
     """A look behind it on its connection must not find the topic any more; until then it is not offline either."""
     node.create()
     waiting = node.fetch(wanted())
-    image, delta = node.image.apply([RemoveTopicRecord(topic_id=T)])
+    image, delta = replayed(node.image, [RemoveTopicRecord(topic_id=T)])
     node.manager.prepare(image, delta)
     assert not waiting.done
     assert not node.manager.is_offline("t", 0)
